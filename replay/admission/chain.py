@@ -7,8 +7,9 @@ Those that change objects first, twice if one of them changed the object and som
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import NamedTuple, Protocol
+
+from msgspec.structs import replace
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from replay.json import JSON
 
@@ -18,8 +19,7 @@ class Verdict(StrEnum):
     NOT_REACHED = "not_reached"
 
 
-@dataclass(frozen=True, slots=True)
-class Denial:
+class Denial(Struct, frozen=True):
     """One denying decision; `message` is the policy's alone, without the server's wrapping; `code` is the HTTP status.
 
     `expression_index` is the index of the validation, None where the policy as a whole decided (a compile error, a
@@ -34,8 +34,7 @@ class Denial:
     code: int
 
 
-@dataclass(frozen=True, slots=True)
-class Undetermined:
+class Undetermined(Struct, frozen=True):
     """A policy whose decision depends on what the log does not hold; `reason` names path and cause."""
 
     policy: str
@@ -45,8 +44,7 @@ class Undetermined:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Mutated:
+class Mutated(Struct, frozen=True):
     """What one policy (or webhook) changed: an RFC 6902 patch from the object before it to the object after it."""
 
     policy: str
@@ -54,8 +52,7 @@ class Mutated:
     patch: tuple[JSON, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookCall:
+class WebhookCall(Struct, frozen=True):
     """A webhook that would be called; `answer` is what it said if it was asked, empty where it was not.
 
     `unknown` stands for an answer that was asked for and is not to be had.
@@ -70,8 +67,7 @@ class WebhookCall:
     answer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Struct, frozen=True):
     """What one manifest set decides about one request, in the server's order.
 
     The verdict is `UNDETERMINED` as soon as any part of the answer (denials, warnings, annotations, patch) depends on what

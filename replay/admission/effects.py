@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.admission.change import Patch
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, Verdict, WebhookCall
@@ -11,8 +12,7 @@ from replay.admission.decision import Decision, Denial, Mutated, Undetermined, V
 ADMITTED = Decision(Verdict.ADMITTED)
 
 
-@dataclass(slots=True)
-class Effects:
+class Effects(Struct):
     """What one plugin refused, changed and said; what it called, and what of it is not known."""
 
     denials: list[Denial] = field(default_factory=list)

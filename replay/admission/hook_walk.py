@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Generic
+
+from msgspec import Struct
 
 from replay.admission.hooks import B, BoundBinding, E, P, PlannedHook, PolicyHook
 from replay.admission.observer import HookObserver
@@ -20,8 +21,7 @@ from replay.matching.matcher import Match, Matcher, MatchError, MatchResult, Req
 _NO_CONSTRAINTS = MatchError("policy contained no match constraints, a required field")
 
 
-@dataclass(frozen=True)
-class HookWalker(Generic[P, B, E]):
+class HookWalker(Struct, Generic[P, B, E], frozen=True):
     """What a plugin takes the steps with; `version` is that of the server as which parameters are cached."""
 
     matcher: Matcher

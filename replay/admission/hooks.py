@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
+
+from msgspec import Struct
 
 from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRef
 from replay.kube.attributes import Attributes
@@ -55,16 +56,14 @@ B = TypeVar("B", bound=Binding)
 E = TypeVar("E")
 
 
-@dataclass(frozen=True, slots=True)
-class BoundBinding(Generic[B]):
+class BoundBinding(Struct, Generic[B], frozen=True):
     """A binding with its compiled criteria; None matches everything that the policy matches."""
 
     binding: B
     criteria: Criteria | None
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyHook(Generic[P, B, E]):
+class PolicyHook(Struct, Generic[P, B, E], frozen=True):
     """A policy, its criteria, its bindings and what evaluates it."""
 
     policy: P
@@ -95,8 +94,7 @@ def policy_hooks(
     return tuple(hooks)
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedHook(Generic[P, B, E]):
+class PlannedHook(Struct, Generic[P, B, E], frozen=True):
     """A hook that a request may concern, and what is known of it before the request is looked at.
 
     `match` is how the policy certainly matches, without parameters, and `bindings` are those that match too. Without `match`

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.inputs import KindEvaluation
 from replay.cellib.expression import CompiledExpression
@@ -14,8 +15,7 @@ BUDGET = 2_500_000
 """Cost units for all match conditions of a policy or webhook and one request."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchConditionsResult:
+class MatchConditionsResult(Struct, frozen=True):
     """Whether all conditions hold; `error` refuses the request, `unknown` says what the answer depends on."""
 
     matches: bool

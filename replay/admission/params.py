@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import TYPED_SINCE
@@ -24,8 +25,7 @@ from replay.matching.selectors import MatchSelectorError, Selector, selector_fro
 _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
 
-@dataclass(frozen=True, slots=True)
-class ParamsError:
+class ParamsError(Struct, frozen=True):
     """A policy or binding cannot be used for the request; `message` is the server's text without its prefix."""
 
     message: str

@@ -7,7 +7,8 @@ follows from that is in `replay.compare.audit_policy`.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler
@@ -40,8 +41,7 @@ _Policy = ValidatingAdmissionPolicy | MutatingAdmissionPolicy
 _Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyReads:
+class PolicyReads(Struct, frozen=True):
     """What one policy or webhook reads: `inputs` are names of this module's constants, for requests that `criteria` match.
 
     Each of the `criteria` is what a binding and its policy demand together. `managed_fields` tells whether it looks at

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import finalize
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.compare.result import RunResult
@@ -33,8 +34,7 @@ PAGE_HEIGHT = 640
 """Pixels of a notebook that a report takes; it scrolls."""
 
 
-@dataclass(frozen=True, slots=True)
-class Numbers:
+class Numbers(Struct, frozen=True):
     """The numbers of a run: requests that admission saw, those decided of those that reached validation, and by outcome.
 
     `roots` counts, by outcome, the findings that follow no other one; `accepted` are denials that are meant.

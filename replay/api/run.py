@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from replay.api.result import Result
 from replay.api.store import Store, StrPath, paths, place_of, silent

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, dataclass, field
 from typing import Any
+
+from msgspec import Struct, field, to_builtins
 
 from replay.errors import StoreError
 from replay.storage.directory import store_error
@@ -29,8 +30,7 @@ IN_USE = "another process reads the store: wait for it to end"
 _KIND = "replay store"
 
 
-@dataclass(frozen=True)
-class FileEntry:
+class FileEntry(Struct, frozen=True):
     """A file that was ingested, known again by its content."""
 
     name: str
@@ -39,8 +39,7 @@ class FileEntry:
     lines: int
 
 
-@dataclass(frozen=True)
-class DataFile:
+class DataFile(Struct, frozen=True):
     """A Parquet file of a segment: its path there, its size in bytes, its SHA-256, and how many rows it has."""
 
     path: str
@@ -49,8 +48,7 @@ class DataFile:
     rows: int
 
 
-@dataclass(frozen=True)
-class SegmentEntry:
+class SegmentEntry(Struct, frozen=True):
     """One ingest: its directory, what it gave, and when its last request was (microseconds, 0 without any)."""
 
     name: str
@@ -62,8 +60,7 @@ class SegmentEntry:
     last: int
 
 
-@dataclass(frozen=True)
-class Position:
+class Position(Struct, frozen=True):
     """How far a growing file is read: `offset` bytes, as they are decompressed, which are so many lines.
 
     The file is known by its content, because names, inodes and compression change when a log rotates: by digests of its `head`,
@@ -76,8 +73,7 @@ class Position:
     lines: int
 
 
-@dataclass(frozen=True)
-class Catalog:
+class Catalog(Struct, frozen=True):
     """The content of `store.json`: the number of parts, the next free numbers, the segments that count, how far files are read."""
 
     parts: int = 0
@@ -155,7 +151,7 @@ def _catalog_from_json(document: dict[str, Any]) -> Catalog:
 
 def write_catalog(storage: Storage, catalog: Catalog, *, durable: bool) -> None:
     """Replace the catalog in one step; with `durable` after all that it names is on the disk."""
-    document = {"kind": _KIND, "schema": SCHEMA, **asdict(catalog)}
+    document = {"kind": _KIND, "schema": SCHEMA, **to_builtins(catalog)}
     checked = {**document, "check": _check(document)}
     storage.put(CATALOG, json.dumps(checked, indent=1).encode(), durable=durable)
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.audit.catalog import SCHEMA, SegmentEntry
 from replay.audit.store import Store
@@ -12,8 +13,7 @@ from replay.errors import StoreError
 from replay.storage.cluster import cluster_names
 
 
-@dataclass(frozen=True, slots=True)
-class StoreInfo:
+class StoreInfo(Struct, frozen=True):
     """What a store holds; times are microseconds since the epoch (0 in an empty store), `octets` what it takes on the disk."""
 
     directory: str

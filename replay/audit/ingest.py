@@ -14,12 +14,13 @@ import shutil
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple, Protocol
 
 import duckdb
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.audit import queries
 from replay.audit.engine import connect, literal
@@ -70,8 +71,7 @@ _UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, Unicod
 """What damage raises; the last one comes from messages of DuckDB that quote bytes which are no text."""
 
 
-@dataclass(frozen=True)
-class SegmentNumbers:
+class SegmentNumbers(Struct, frozen=True):
     """How many parts the store has, and the first numbers that are free for batches and files."""
 
     parts: int
@@ -84,8 +84,7 @@ def first_parts(parts: int) -> int:
     return -(-parts // _PARTS_FOR_EACH_FIRST)
 
 
-@dataclass
-class ReadFile:
+class ReadFile(Struct):
     """One file after it was read: `first_row` is the number of its first row, `lines` how many rows it gave."""
 
     number: int
@@ -123,8 +122,7 @@ class BatchReader(Protocol):
         ...
 
 
-@dataclass
-class LogReader:
+class LogReader(Struct):
     """Reads files into Parquet files under `target`, one directory for each batch; those that `elsewhere` cannot read, if any.
 
     `formats` are those that the files may have, where that was said; otherwise what they are is told from how they begin.

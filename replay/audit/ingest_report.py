@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.audit.format.recognise import beginning
 from replay.audit.format.table import products
@@ -12,8 +13,7 @@ from replay.audit.segment import Segment
 from replay.audit.source import LogFile
 
 
-@dataclass(frozen=True)
-class IngestReport:
+class IngestReport(Struct, frozen=True):
     """What an ingest read. `files` counts those read now, `known_files` those whose content the store had already.
 
     `lines` are those not blank, `bytes` the sizes of the files as stored, `events` the usable lines, `requests` the requests

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
@@ -13,6 +12,7 @@ from typing import Any, Protocol
 import duckdb
 import orjson
 import polars as pl
+from msgspec import Struct
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
@@ -48,8 +48,7 @@ class RowPredicate(Protocol):
         """The values."""
 
 
-@dataclass(frozen=True)
-class Tables:
+class Tables(Struct, frozen=True):
     """The Parquet files behind the views `request`, `reject` and `file`; picklable, so that any process can open them."""
 
     rows: tuple[str, ...]
@@ -72,8 +71,7 @@ class Tables:
         return "\n".join(variables)
 
 
-@dataclass(frozen=True)
-class StorePart:
+class StorePart(Struct, frozen=True):
     """The requests of some objects, with all that the store has of these objects."""
 
     number: int

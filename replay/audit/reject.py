@@ -6,10 +6,11 @@ import sys
 from collections import Counter
 from collections.abc import Iterable
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.kube.redact.structure import redacted_line
 
@@ -58,8 +59,7 @@ class Reject(NamedTuple):
     text: str
 
 
-@dataclass
-class Rejects:
+class Rejects(Struct):
     """How many lines are not used, by reason, and the first few of each."""
 
     counts: Counter[RejectReason] = field(default_factory=Counter)

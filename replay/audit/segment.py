@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
 import polars as pl
+from msgspec import Struct, field
 
 from replay.audit import queries
 from replay.audit.catalog import DataFile
@@ -41,8 +41,7 @@ class DroppedRow(NamedTuple):
     reason: str
 
 
-@dataclass
-class Segment:
+class Segment(Struct):
     """What one ingest gave; `events` are usable ones, `requests` those that count, `lines` all that was not blank.
 
     `superseded` counts earlier stages of requests, `replaced` those among them that an earlier ingest had read;

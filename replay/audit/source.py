@@ -14,10 +14,11 @@ import stat
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from msgspec import Struct
 
 from replay.audit.file.gzip_member import GzipReader
 from replay.audit.file.zstd_frame import ZstdReader
@@ -44,8 +45,7 @@ class Stamp(NamedTuple):
     modified: int
 
 
-@dataclass(frozen=True)
-class LogFile:
+class LogFile(Struct, frozen=True):
     """One file of an audit log: `name` is what the operator calls it, `path` where its bytes are now.
 
     `compression` is `none`, `gzip` or `zstd`, told from the first bytes, never from the name; `size` is in bytes as stored.

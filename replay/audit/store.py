@@ -12,7 +12,6 @@ import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -20,6 +19,7 @@ from typing import Any, NamedTuple, Self
 import duckdb
 import orjson
 import polars as pl
+from msgspec.structs import replace
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation

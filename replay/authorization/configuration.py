@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replay.go.duration import parse_duration
 from replay.json import JSON
@@ -48,8 +48,7 @@ class ConfigurationError(Exception):
         self.problems = problems
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerWebhook:
+class AuthorizerWebhook(Struct, frozen=True):
     """How a webhook is called; times in nanoseconds. `match_conditions` None and empty differ as in Go."""
 
     authorized_ttl: int
@@ -65,8 +64,7 @@ class AuthorizerWebhook:
     match_conditions: tuple[str, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerConfiguration:
+class AuthorizerConfiguration(Struct, frozen=True):
     """One authorizer of the chain."""
 
     type: str
@@ -74,8 +72,7 @@ class AuthorizerConfiguration:
     webhook: AuthorizerWebhook | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationConfiguration:
+class AuthorizationConfiguration(Struct, frozen=True):
     """The chain as configured, defaults set."""
 
     authorizers: tuple[AuthorizerConfiguration, ...]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.server_file import ServerFiles
@@ -25,8 +25,7 @@ RBACKey = tuple[str, str, str]
 """Kind, namespace and name."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationManifests:
+class AuthorizationManifests(Struct, frozen=True):
     """The chain and the RBAC objects of one set; None where the set has none of its own.
 
     `alone` means that RBAC objects were given and no set: they say nothing about the chain.

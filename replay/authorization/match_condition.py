@@ -6,7 +6,8 @@ One that is false skips the webhook, whatever failed before it; else an error co
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.authorization.question import Question, view_of
 from replay.authorization.trace import ConditionOutcome, ConditionResult
@@ -20,8 +21,7 @@ MOST_CONDITIONS = 64
 """How many a webhook may have."""
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionResults:
+class ConditionResults(Struct, frozen=True):
     """The result of every condition in order; `skipped_by` is the index of the one that is false, if any."""
 
     conditions: tuple[ConditionResult, ...]

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import stat
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from replay.manifests.read.documents import os_reason
 
 
-@dataclass(slots=True)
-class ServerFiles:
+class ServerFiles(Struct):
     """The files of a server below `root`, as they would lie there, or by their names alone.
 
     Without `root` nothing is known of them: `unseen` collects their paths.

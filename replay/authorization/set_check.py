@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from replay.authorization.manifest import dangling_bindings, load_rbac
 from replay.authorization.server_file import ServerFiles

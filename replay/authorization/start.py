@@ -7,8 +7,9 @@ with bind it: all of them but webhooks must stay, and ABAC, Node and RBAC cannot
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replay.authorization.configuration import (
     AuthorizationConfiguration,
@@ -38,8 +39,7 @@ class LoadResult(StrEnum):
     PANIC = "panic (server dies)"
 
 
-@dataclass(frozen=True, slots=True)
-class Checked:
+class Checked(Struct, frozen=True):
     """What a server says about a file: `error` is its text, None if it goes on; `warnings` are ours.
 
     `configuration` is there if it could be decoded, `field_errors` and `problems` say where something is wrong.

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.json import JSON
 
@@ -53,8 +55,7 @@ class AuthorizationVerdict(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class ConditionResult:
+class ConditionResult(Struct, frozen=True):
     """One match condition; `error` is the text that it adds to the error of the webhook."""
 
     index: int
@@ -67,8 +68,7 @@ class ConditionResult:
         return {"index": self.index, "result": self.result.value, **({"error": self.error} if self.error else {})}
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerStep:
+class AuthorizerStep(Struct, frozen=True):
     """One authorizer: what became of it, and what it said.
 
     `possible_reasons` are those that the server may give, where several bindings allow. `missing` says what would have to
@@ -113,8 +113,7 @@ class AuthorizerStep:
         return fields
 
 
-@dataclass(frozen=True, slots=True)
-class Authorization:
+class Authorization(Struct, frozen=True):
     """The decision of a chain about one request.
 
     `reason` is that of the audit annotation, `decided_by` the authorizer (for `UNKNOWN` the first whose answer is not known;

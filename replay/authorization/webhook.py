@@ -7,10 +7,10 @@ every HTTP status that is no success, is a failed call, which is tried again and
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import orjson
+from msgspec import Struct
 
 from replay.authorization.trace import AuthorizerDecision
 from replay.json import JSON
@@ -21,8 +21,7 @@ _BOTH = "webhook subject access review returned both allow and deny response"
 _UNTYPED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerAnswer:
+class AuthorizerAnswer(Struct, frozen=True):
     """The answer to one SubjectAccessReview; `failed` means that the call failed, with `error`."""
 
     decision: AuthorizerDecision
@@ -57,8 +56,7 @@ class NoAnswers:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedAnswers:
+class RecordedAnswers(Struct, frozen=True):
     """Answers by webhook and spec."""
 
     answers: Mapping[tuple[str, bytes], AuthorizerAnswer]

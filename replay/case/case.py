@@ -6,9 +6,10 @@ Nothing here is decided; `replay.case.decide` asks the chain.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Verdict
 from replay.errors import ReplayError
@@ -33,8 +34,7 @@ UNSTATED: Final = _Unstated.UNSTATED
 """What a case says nothing about, where null would say something."""
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizerReply:
+class AuthorizerReply(Struct, frozen=True):
     """An answer of the authorizer of a case; a field that is None fits any question.
 
     `allowed` None stands for an answer that is not known, because of the `reason`.
@@ -55,8 +55,7 @@ class AuthorizerReply:
     error: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedDenial:
+class ExpectedDenial(Struct, frozen=True):
     """One of the denials; what is None is not looked at."""
 
     policy: str | None = None
@@ -66,8 +65,7 @@ class ExpectedDenial:
     code: int | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expectation:
+class Expectation(Struct, frozen=True, kw_only=True):
     """What is expected; what is None (or unstated) is not looked at.
 
     `first` is what is said of the first denial, or of the policy that mutates where nothing is denied; `denials` are all
@@ -88,8 +86,7 @@ class Expectation:
     bare_texts: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseRequest:
+class CaseRequest(Struct, frozen=True, kw_only=True):
     """The request of a case, as a client would send it.
 
     `resource` None is that of the object's kind. `validated_object` is the object as the validating phase was told it, where
@@ -112,8 +109,7 @@ class CaseRequest:
     missing: tuple[Missing, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Case:
+class Case(Struct, frozen=True, kw_only=True):
     """A request, the world that it meets, the policies that decide, and what is expected.
 
     `objects` are the objects of the cluster: parameters, custom resource definitions, RBAC. `answers` are those of the
@@ -141,16 +137,14 @@ class Case:
         return CaseError(message, path=self.path, line=self.line)
 
 
-@dataclass(frozen=True, slots=True)
-class Unusable:
+class Unusable(Struct, frozen=True):
     """A case that cannot be read; the others of its file are run all the same."""
 
     name: str
     error: CaseError
 
 
-@dataclass(frozen=True, slots=True)
-class CaseFile:
+class CaseFile(Struct, frozen=True):
     """A file or directory of cases: `form` names how it is written, `files` are all that were read for it."""
 
     path: str

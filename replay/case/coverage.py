@@ -7,8 +7,10 @@ of a macro among them. It is reached where a part of it was evaluated, or where 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.explain.explanation import BindingExplanation, ExpressionStep
 from replay.case.decide import DecidedCase
@@ -33,8 +35,7 @@ class Item(NamedTuple):
     what: str
 
 
-@dataclass
-class CaseCoverage:
+class CaseCoverage(Struct):
     """What cases have reached, and what there is to be reached, in the order in which it was met."""
 
     _items: dict[Item, bool] = field(default_factory=dict)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import orjson
+from msgspec import Struct, field
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
@@ -24,8 +23,7 @@ _NOTHING = ManifestSet()
 _CRD = "CustomResourceDefinition"
 
 
-@dataclass(frozen=True)
-class DecidedCase:
+class DecidedCase(Struct, frozen=True):
     """What was decided about a case, and on what; `teller` can say what objects mean."""
 
     case: Case
@@ -43,8 +41,7 @@ class DecidedCase:
         return (*(policy for each in explained.passes for policy in each.policies), *explained.policies)
 
 
-@dataclass
-class CaseDecider:
+class CaseDecider(Struct):
     """Decides cases; sets of policies are compiled once, however many cases they decide."""
 
     version: KubernetesVersion = NEWEST

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.case.case import CaseError
 from replay.errors import SnapshotError
@@ -19,8 +20,7 @@ from replay.reconstruct.snapshot import read_snapshot
 _DOCUMENTS = (".yaml", ".yml", ".json")
 
 
-@dataclass(frozen=True, slots=True)
-class CaseDocument:
+class CaseDocument(Struct, frozen=True):
     """One document: its JSON, and where each field of it stands."""
 
     path: Path
@@ -84,8 +84,7 @@ def read_objects(path: Path) -> list[JSON]:
     return objects
 
 
-@dataclass(frozen=True, slots=True)
-class Fields:
+class Fields(Struct, frozen=True):
     """A mapping of a case file, of which every field is asked for by name and type."""
 
     document: CaseDocument

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.decision import Decision, Denial
 from replay.case.attributes import VALIDATED
@@ -18,8 +19,7 @@ class UnholdableError(CaseError):
     """A form has no place for a request, or for what is decided about it; the text says which."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class Exported(Struct, frozen=True, kw_only=True):
     """A request with its decision; all that must not be shown is hidden already.
 
     `before` and `validated` are what both phases were told. `objects` and `answers` are what the decision looked up.

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.case.case import CaseError, CaseFile
 from replay.case.document import read_documents
@@ -28,8 +29,7 @@ _OWN = re.compile(rb"\A(?:#[^\n]*\n|---\n|apiVersion: *replay/[^\n]*\n)*kind: *C
 """How nearly every file of ours begins, which then is read once."""
 
 
-@dataclass(frozen=True, slots=True)
-class UnreadableCases:
+class UnreadableCases(Struct, frozen=True):
     """A file or directory that holds cases, and cannot be read as a whole."""
 
     path: str

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
@@ -23,8 +24,7 @@ _API_VERSION = "admissionregistration.k8s.io/v1"
 _VALIDATING, _MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
 
 
-@dataclass
-class PolicyLoader:
+class PolicyLoader(Struct):
     """Loads the policies of cases, each set once."""
 
     version: KubernetesVersion = NEWEST

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.case.case import AuthorizerReply
 from replay.json import JSON
@@ -13,8 +14,7 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 
 
-@dataclass
-class RecordingLister:
+class RecordingLister(Struct):
     """A lister that remembers what it gave out, and the answers of the authorizer at its instant.
 
     `missing` are the lookups whose answer is not known: no case can hold them.
@@ -54,8 +54,7 @@ class RecordingLister:
         return tuple(self.answers)
 
 
-@dataclass(frozen=True)
-class _Recording:
+class _Recording(Struct, frozen=True):
     """An authorizer whose answers a lister remembers; what it looks up itself is not part of the case."""
 
     authorizer: Authorizer

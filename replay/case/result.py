@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from replay.case.coverage import Item
 
@@ -16,8 +17,7 @@ class Status(StrEnum):
     ERROR = "error"
 
 
-@dataclass(frozen=True, slots=True)
-class CaseResult:
+class CaseResult(Struct, frozen=True):
     """One case; `lines` are the differences, or the error. `suite` is the file or directory that the case belongs to."""
 
     suite: str
@@ -33,8 +33,7 @@ class CaseResult:
         return f"{self.path}:{self.line}" if self.line else self.path
 
 
-@dataclass(frozen=True, slots=True)
-class CaseCoverageResult:
+class CaseCoverageResult(Struct, frozen=True):
     """How much of the policies the cases reach, and what they do not."""
 
     reached: int
@@ -42,8 +41,7 @@ class CaseCoverageResult:
     unreached: tuple[Item, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CaseReport:
+class CaseReport(Struct, frozen=True):
     """All cases in the order in which they were found; `forms` counts those of each form, `files` are all that were read."""
 
     results: tuple[CaseResult, ...]

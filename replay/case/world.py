@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.case.case import AuthorizerReply
 from replay.json import JSON
@@ -21,8 +22,7 @@ _NOBODY_SAYS = Missing(
 )
 
 
-@dataclass(frozen=True)
-class Answers:
+class Answers(Struct, frozen=True):
     """An authorizer that answers from a table; what does not stand there is not allowed."""
 
     answers: Sequence[AuthorizerReply]

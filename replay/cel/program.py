@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from replay.cel.ast.depth import with_room
 from replay.cel.ast.footprint import footprint_of
@@ -23,8 +24,7 @@ from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
 from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
 
-@dataclass(frozen=True, slots=True)
-class EvalResult:
+class EvalResult(Struct, frozen=True):
     """The outcome of a strict evaluation: a value, an `EvalError` or an `Unknown`, and what it cost."""
 
     value: Value

@@ -7,8 +7,9 @@ expression. Expressions are compiled with all libraries of the server, also when
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
+
+from msgspec import Struct
 
 from replay.cel.ast.below import descendants
 from replay.cel.ast.footprint import footprint_of
@@ -40,8 +41,7 @@ _SELECTORS_SINCE = 32
 """The minor whose default it is to show selectors to authorizers (feature AuthorizeWithSelectors)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledCondition:
+class CompiledCondition(Struct, frozen=True):
     """A match condition: a program or the server's text of why there is none, and which selectors it names."""
 
     expression: str

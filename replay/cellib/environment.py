@@ -8,10 +8,11 @@ environment of the minor before, `version.previous`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from enum import StrEnum
 from functools import lru_cache
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from replay.cel.check import validators
 from replay.cel.check.validators import AstValidator

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import shape_of
@@ -59,8 +61,7 @@ _VARIABLE = re.compile(rf"\b{VARIABLES}\.([A-Za-z_][A-Za-z0-9_]*)")
 _MOST_DISJUNCTS = 64
 
 
-@dataclass(frozen=True, eq=False)
-class CompiledExpression:
+class CompiledExpression(Struct, frozen=True, eq=False, dict=True):
     """An expression of a policy: a program, or the exact text of why there is none.
 
     `footprint` are the paths that it may read, `{"object.spec.containers[].image", ...}`, those of its variables included.

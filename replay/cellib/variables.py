@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.program import EvalResult, Program
@@ -20,8 +21,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.go.format import quote
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledVariable:
+class CompiledVariable(Struct, frozen=True):
     """A compiled variable, or the text of why it does not compile."""
 
     program: Program | None

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import sys
-from dataclasses import replace
 from typing import Annotated
 
 import typer
+from msgspec.structs import replace
 
 from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (

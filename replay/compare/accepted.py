@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from datetime import date
 from fnmatch import fnmatchcase
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey
 
 
-@dataclass(frozen=True, slots=True)
-class Acceptance:
+class Acceptance(Struct, frozen=True):
     """That a policy denies what is in a namespace and of a workload is meant; `*` and `?` stand for anything.
 
     `workload` is `Kind/name` of the owner; namespace `""` is what has none. The acceptance holds to the end of the day `expires`,
@@ -42,8 +42,7 @@ class AcceptedEntry(NamedTuple):
     expired: bool
 
 
-@dataclass(frozen=True, slots=True)
-class AcceptedFacts:
+class AcceptedFacts(Struct, frozen=True):
     """What a run says of accepted findings: requests in all, and of each entry; `path` is where they are written."""
 
     path: str = ""
@@ -61,8 +60,7 @@ class AcceptedFacts:
         return tuple(each for each in self.entries if each.expired and each.requests)
 
 
-@dataclass(slots=True)
-class AcceptanceLedger:
+class AcceptanceLedger(Struct):
     """Acceptances, asked finding by finding on a day; it counts what each of them is good for."""
 
     path: str

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.json import JSON
 
@@ -56,16 +57,14 @@ class ChangedRequest(NamedTuple):
     patch: tuple[JSON, ...]
 
 
-@dataclass(slots=True)
-class ChangeCell:
+class ChangeCell(Struct):
     """How many requests, and the first of them."""
 
     count: int
     example: ChangedRequest
 
 
-@dataclass(slots=True)
-class Attributions:
+class Attributions(Struct):
     """The changes of a log; `compared` counts requests, `changed` those that something but the server itself changed.
 
     `not_compared` counts by reason, `unseen` the changes that a policy should have made and that the stored object does
@@ -100,8 +99,7 @@ class Attributions:
             group.example = min(group.example, cell.example, key=lambda request: request.seq)
 
 
-@dataclass(frozen=True, slots=True)
-class MutationsResult:
+class MutationsResult(Struct, frozen=True):
     """One run of `replay mutations`; `current` is the name of the set whose policies were replayed, empty without one."""
 
     log: str

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.admission.reads import AUTHORIZER, NAME, NAMESPACE, OBJECT, OLD_OBJECT, OPTIONS, PARAMS, PolicyReads
 from replay.kube.discovery import Discovery
@@ -46,8 +47,7 @@ _MANAGED_FIELDS = (
 _HISTORY: Need = frozenset((subresource, verb) for subresource in ("", ANY) for verb in WRITES)
 
 
-@dataclass(frozen=True, slots=True)
-class AuditRule:
+class AuditRule(Struct, frozen=True):
     """One rule: `resources` are `(group, names)` pairs, none for every resource; `comment` says what it is for."""
 
     level: str
@@ -75,8 +75,7 @@ class AuditRule:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class AuditPolicy:
+class AuditPolicy(Struct, frozen=True):
     """Rules of which the first that matches counts; `notes` are what an operator should know before applying it."""
 
     rules: tuple[AuditRule, ...]

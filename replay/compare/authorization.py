@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.authorization.trace import Authorization, AuthorizationVerdict, StepOutcome
 from replay.kube.authorizer import AuthorizationAttributes
@@ -99,8 +100,7 @@ class AuthorizationDisagreement(NamedTuple):
     replayed: str
 
 
-@dataclass(slots=True)
-class AuthorizationSummary:
+class AuthorizationSummary(Struct):
     """Everything that is counted; merged by adding.
 
     `decisions` by verdict of both sides, `webhooks` how many requests ask each on each side, `not_reached` by the reason.

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 
 class AlikeRequests(NamedTuple):
@@ -19,8 +20,7 @@ class AlikeRequests(NamedTuple):
     namespace: str
 
 
-@dataclass(slots=True)
-class AuthorizationLookup:
+class AuthorizationLookup(Struct):
     """How many requests there are of each sort, with the auditID of the first."""
 
     log: str

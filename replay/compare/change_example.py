@@ -6,8 +6,9 @@ in which order parts of a log are added up.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.json_patch import JSONPatchError, apply
 from replay.compare.outcome import Outcome, OutcomeKind
@@ -31,8 +32,7 @@ class ChangeExample(NamedTuple):
     after: JSON
 
 
-@dataclass(slots=True)
-class ChangeExamples:
+class ChangeExamples(Struct):
     """The examples of one part of a log, or of all."""
 
     groups: dict[GroupKey, ChangeExample] = field(default_factory=dict)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Verdict
 from replay.compare.audit_policy import METADATA, NONE, REQUEST_RESPONSE, AuditPolicy
@@ -37,8 +38,7 @@ class Obstacle(NamedTuple):
     fix: str
 
 
-@dataclass(slots=True)
-class Cost:
+class Cost(Struct):
     """What an obstacle costs: undetermined verdicts, those with no other obstacle, and where it stands."""
 
     verdicts: int = 0
@@ -47,8 +47,7 @@ class Cost:
     policies: set[str] = field(default_factory=set)
 
 
-@dataclass(slots=True)
-class Coverage:
+class Coverage(Struct):
     """Counts of one part of a log or of all of it; `not_reached` never came to validation."""
 
     decided: Counter[RequestKind] = field(default_factory=Counter)
@@ -133,8 +132,7 @@ class SizeRow(NamedTuple):
     response_octets: int
 
 
-@dataclass(frozen=True, slots=True)
-class Growth:
+class Growth(Struct, frozen=True):
     """Bytes of the log as it is and as a policy would make it; `guessed` of them are bodies that this log does not hold."""
 
     now: int

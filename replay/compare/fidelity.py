@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.answer.observed import VALIDATION_FAILURE, Observed
@@ -21,8 +21,7 @@ MAX_EXAMPLES = 20
 NOTHING_OBSERVED = Observed()
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Disagreement:
+class Disagreement(Struct, frozen=True, order=True):
     """One request in which the replay of the current set and the log differ; `aspect` is denial, failure or annotation."""
 
     seq: int
@@ -33,8 +32,7 @@ class Disagreement:
     cause: str = ""
 
 
-@dataclass(slots=True)
-class Agreement:
+class Agreement(Struct):
     """Counts of one aspect: what the log holds, what of it the replay reproduced, and what the replay adds."""
 
     observed: int = 0
@@ -52,8 +50,7 @@ class Agreement:
         self.extra += other.extra
 
 
-@dataclass(slots=True)
-class Fidelity:
+class Fidelity(Struct):
     """Agreement of the current set with the log, by aspect, with the first disagreements."""
 
     denials: Agreement = field(default_factory=Agreement)

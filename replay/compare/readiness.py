@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.kube.quantity import Quantity
 
@@ -15,8 +16,7 @@ ObstacleKey = tuple[str, str, str]
 """A workload, what the level has against its pods, and where."""
 
 
-@dataclass(slots=True)
-class NamespaceReadiness:
+class NamespaceReadiness(Struct):
     """The pods that were created in a namespace, and not refused; `obstacles` are by level, `unknown` the pods that are not known enough.
 
     `most` are the largest requests and limits of a container, by kind and resource. `steps` are how much of what the pods ask

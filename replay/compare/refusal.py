@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 
 class Refused(NamedTuple):
@@ -15,8 +16,7 @@ class Refused(NamedTuple):
     target: str
 
 
-@dataclass(slots=True)
-class Refusals:
+class Refusals(Struct):
     """How often; `before` is None where nothing is known of an earlier period. `unused` are bindings that allowed nothing."""
 
     now: Counter[Refused] = field(default_factory=Counter)

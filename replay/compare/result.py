@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from replay.compare.accepted import AcceptedFacts
 from replay.compare.authorization import AuthorizationSummary
@@ -23,8 +24,7 @@ if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.prove.sets import PolicyProof
 
 
-@dataclass(slots=True)
-class LogFacts:
+class LogFacts(Struct):
     """What was read. Times are microseconds since the epoch; `octets` counts files as they lie on disk.
 
     `requests` are all requests of the log, `admission` those that admission saw. `rejects` counts lines by reason.
@@ -43,8 +43,7 @@ class LogFacts:
     reject_examples: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class SetFacts:
+class SetFacts(Struct, frozen=True):
     """A manifest set as a report names it; `counts` are numbers of objects by kind.
 
     `origins` say where policies and webhooks were read, by the name that decisions give them.
@@ -56,8 +55,7 @@ class SetFacts:
     origins: Mapping[str, Origin] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class RunResult:
+class RunResult(Struct):
     """One run of `replay run`; `changes` are lines of the semantic difference of the two sets.
 
     `shared_webhooks` are those that both sets call alike and nobody was asked for: they are taken to answer as they did.
@@ -82,8 +80,7 @@ class RunResult:
         return self.candidate.origins.get(policy) or self.current.origins.get(policy)
 
 
-@dataclass(frozen=True, slots=True)
-class CoverageResult:
+class CoverageResult(Struct, frozen=True):
     """One run of `replay coverage`; without `sets` it is about any policy that might be written.
 
     `policy` and `growth` are about the whole log, whatever the coverage was asked of.
@@ -98,8 +95,7 @@ class CoverageResult:
     """What was asked for, where that is not everything."""
 
 
-@dataclass(slots=True)
-class VerifyResult:
+class VerifyResult(Struct):
     """One run of `replay verify`.
 
     `strangers` are policies that the log shows and the set lacks: how often, and between which instants. `opinions` are

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Verdict
 from replay.compare.outcome import OutcomeKind, outcome_kind
 
 
-@dataclass(frozen=True, slots=True)
-class ScannedObject:
+class ScannedObject(Struct, frozen=True):
     """One object; `owner` is the workload that a team would talk about, `user` who is taken to write it.
 
     `is_shown` says that the log shows that user to have written it. `current` is what the set in force decides, nothing where
@@ -40,8 +40,7 @@ class ScannedObject:
         return self.namespace, self.owner
 
 
-@dataclass(frozen=True, slots=True)
-class Scan:
+class Scan(Struct, frozen=True):
     """The objects of a snapshot, in its order; `skipped` counts by reason those that nobody could be asked about."""
 
     snapshot: str
@@ -68,8 +67,7 @@ class Scan:
         return tuple(each for each in self.objects if each.candidate.patch and not each.candidate.denials)
 
 
-@dataclass(slots=True)
-class OwnerTally:
+class OwnerTally(Struct):
     """An owner with what its objects are denied for: how many objects, by policy, and one of the messages of each."""
 
     objects: int = 0

@@ -10,10 +10,10 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 import orjson
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer.observed import VALIDATION_FAILURE
@@ -76,8 +76,7 @@ class OutcomeFinding(NamedTuple):
     also_mutated: bool = False
 
 
-@dataclass(slots=True)
-class Cell:
+class Cell(Struct):
     """How many requests, when first and last (microseconds since the epoch), and the first few of them."""
 
     count: int = 0
@@ -103,8 +102,7 @@ class Gap(NamedTuple):
     fix: str
 
 
-@dataclass(slots=True)
-class Summary:
+class Summary(Struct):
     """Everything that reports count about outcomes.
 
     `verdicts` is keyed by (set, verdict), `basis` by (attribute, basis), `gaps` counts (set, Gap), `timeline` is keyed by

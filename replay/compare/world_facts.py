@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.world.result import Cause, Consequence
 
 
-@dataclass(slots=True)
-class WorldFacts:
+class WorldFacts(Struct):
     """How requests end otherwise than in the log.
 
     `roots` do so whatever else happens, `consequences` because of another request; `not_sent` are requests of controllers that

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.go.regexp_class import POSIX_CLASSES, canonical_class, class_text
 from replay.go.regexp_part import NEWLINE, PERL, POSIX, Flags, Parts, Ranges, RegexpPart, complement

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from typing import Final
+
+from msgspec import Struct, field
 
 Ranges = tuple[tuple[int, int], ...]
 """Characters by the first and last of each range, in order."""
@@ -17,36 +18,31 @@ class UnsaidError(ValueError):
     """A pattern has a part whose characters are not listed here."""
 
 
-@dataclass(frozen=True, slots=True)
-class Characters:
+class Characters(Struct, frozen=True):
     """One character out of some."""
 
     ranges: Ranges
 
 
-@dataclass(frozen=True, slots=True)
-class Assertion:
+class Assertion(Struct, frozen=True):
     r"""A place: `\A`, `\z`, `^` and `$` of a line, `\b`, `\B`."""
 
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Concatenation:
+class Concatenation(Struct, frozen=True):
     """Parts one after another."""
 
     parts: tuple[RegexpPart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Alternatives:
+class Alternatives(Struct, frozen=True):
     """One of some parts."""
 
     parts: tuple[RegexpPart, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """A part some times; `most` is None for no end."""
 
     part: RegexpPart
@@ -109,8 +105,7 @@ def folded(ranges: Iterable[tuple[int, int]]) -> Ranges:
     return tuple(sorted(set(cased_ranges)))
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(Struct, frozen=True):
     """What `(?ims)` switches."""
 
     folded: bool = False
@@ -118,8 +113,7 @@ class Flags:
     dotall: bool = False
 
 
-@dataclass(slots=True)
-class _Group:
+class _Group(Struct):
     flags: Flags
     alternatives: list[RegexpPart] = field(default_factory=list)
     chain: list[RegexpPart] = field(default_factory=list)

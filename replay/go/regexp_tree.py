@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 MAX_HEIGHT: Final = 1000
 MAX_REPEAT: Final = 1000
@@ -19,8 +20,7 @@ class RegexpError(ValueError):
         super().__init__(f"error parsing regexp: {code}: `{expression}`")
 
 
-@dataclass(slots=True)
-class RegexpNode:
+class RegexpNode(Struct):
     """A part of the pattern on the parser's stack: what the limits ask of it, and what it is made of."""
 
     kind: str

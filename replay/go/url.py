@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 import string
-from dataclasses import dataclass
 from enum import Enum
+
+from msgspec import Struct
 
 from replay.go.format import quote
 from replay.go.netip import AddressError, parse_address
@@ -56,8 +57,7 @@ def from_bytes(text: str) -> str:
     return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
-@dataclass(slots=True)
-class ParsedURL:
+class ParsedURL(Struct):
     """A parsed URL; every field has one character a byte. `user` is None where there is none."""
 
     scheme: str = ""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replay.json import JSON
 
 
-@dataclass(frozen=True, slots=True)
-class GoValue:
+class GoValue(Struct, frozen=True):
     """A value of a Go type that is none of JSON's: `text` is how Go prints it, `json` how encoding/json writes it.
 
     `json` is None where encoding/json refuses the type. `syntax` is what `%#v` prints, empty where that is `text`.

@@ -7,8 +7,9 @@ cluster-scoped request). What the audit log does not hold is `Missing`, and beco
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
@@ -34,8 +35,7 @@ class Basis(StrEnum):
     """Not rebuilt, because no policy of either set can match the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class Missing:
+class Missing(Struct, frozen=True):
     """A part of the attributes that the log does not hold.
 
     `path` is the CEL path (`object`, `oldObject.spec`, `namespaceObject`, `params`, `authorizer`); `reason` says in one
@@ -47,8 +47,7 @@ class Missing:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PartialObject:
+class PartialObject(Struct, frozen=True):
     """An object that is known but for some paths.
 
     `value` is plain JSON with a `Missing` as leaf wherever a part is not known; in truth there may be any value or none
@@ -71,8 +70,7 @@ def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
     return value
 
 
-@dataclass(frozen=True, slots=True)
-class UserInfo:
+class UserInfo(Struct, frozen=True):
     """Who admission saw: the impersonated user where there is one. `missing` names the fields that are not known."""
 
     username: str = ""
@@ -82,8 +80,7 @@ class UserInfo:
     missing: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Attributes:
+class Attributes(Struct):
     """One admission request.
 
     `kind` and `resource` are those of the request as it came in (`requestKind`, `requestResource` of an

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol
+
+from msgspec import Struct
 
 from replay.kube.attributes import Missing, UserInfo
 from replay.kube.selector import Requirement, SelectorError, parse_field_selector, parse_label_selector
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationAttributes:
+class AuthorizationAttributes(Struct, frozen=True):
     """What is asked: a verb on a resource, or on a path.
 
     Selectors are texts as in a query; they only narrow a request, and RBAC does not look at them. `resource_request` None
@@ -52,8 +52,7 @@ class AuthorizationAttributes:
             return ()
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationDecision:
+class AuthorizationDecision(Struct, frozen=True):
     """The answer; "no opinion" of all authorizers is a refusal. `error` is None if nothing went wrong."""
 
     allowed: bool

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
+from msgspec import Struct, field
+
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 
 
-@dataclass(frozen=True, slots=True)
-class APIResource:
+class APIResource(Struct, frozen=True):
     """A resource in one version; `subresources` maps a subresource to the kind that requests to it carry."""
 
     resource: GroupVersionResource

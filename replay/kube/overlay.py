@@ -7,9 +7,10 @@ A field of the manifest counts, a field that an earlier manifest had and this on
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
@@ -34,8 +35,7 @@ def objects_by_kind(objects: Iterable[JSON]) -> dict[GroupKind, dict[NamespacedN
     return by_kind
 
 
-@dataclass(frozen=True)
-class Overlay:
+class Overlay(Struct, frozen=True, dict=True):
     """The objects of one set; `earlier` are those of the set that was in force."""
 
     objects: tuple[Any, ...] = ()

@@ -7,8 +7,10 @@ a big decimal; which one it is shows (`as_int64` is never known of a big decimal
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
 from enum import StrEnum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.go.strconv import parse_int
 
@@ -48,8 +50,7 @@ class QuantityError(ValueError):
     """A text is no quantity, or a result is out of reach; `str()` is the text of the server."""
 
 
-@dataclass(frozen=True, slots=True)
-class Quantity:
+class Quantity(Struct, frozen=True):
     """`value * 10**scale`; `big` tells a big decimal from an int64, `text` is kept where it is canonical already."""
 
     value: int

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.go.strconv import parse_int
 from replay.kube.names import label_value, qualified_name
@@ -21,8 +22,7 @@ class SelectorError(ValueError):
     """A text is no selector; the server then takes the request to have none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Requirement:
+class Requirement(Struct, frozen=True):
     """One term: `operator` is one of `=`, `==`, `!=`, `in`, `notin`, `exists`, `!`, `>`, `<`; values are sorted."""
 
     key: str

@@ -10,8 +10,10 @@ import errno
 import os
 import stat
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
@@ -101,8 +103,7 @@ _OTHER_SCHEMES = {
 _WEBHOOK_SCHEME = _plugin_scheme((_WEBHOOK_KIND,), {_WEBHOOK_KIND: "WebhookAdmission"}, "webhookadmission")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginConfiguration:
+class PluginConfiguration(Struct, frozen=True):
     """The entry of one plugin; `path` is absolute, `configuration` the inline document, None where there is none."""
 
     name: str
@@ -111,8 +112,7 @@ class PluginConfiguration:
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedConfiguration:
+class LoadedConfiguration(Struct, frozen=True):
     """What the server makes of the file: the directories that it loaded before it stopped, and why it stopped.
 
     `stage` is `read` (the file), `config` (a plugin's file), `plugin` (its configuration) or `manifests`; `entries` are

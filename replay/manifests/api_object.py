@@ -8,8 +8,10 @@ that once, maybe under another server: unknown fields are dropped, defaults set,
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -38,8 +40,7 @@ _RESERVED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedApi:
+class LoadedApi(Struct, frozen=True):
     """A set's `api/`: what the REST API accepts of it, and what it refuses."""
 
     path: str
@@ -110,8 +111,7 @@ def load_api_documents(
     return LoadedApi(str(path), tuple(loading.objects), tuple(loading.refusals))
 
 
-@dataclass(slots=True)
-class _Loading:
+class _Loading(Struct):
     """A directory being loaded; `seen` are the names of each kind with their files."""
 
     version: KubernetesVersion

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -22,8 +23,7 @@ from replay.manifests.server.settings import NO_SERVER, ServerSettings
 from replay.manifests.set_loader import load_set, require_static
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedSet:
+class CheckedSet(Struct, frozen=True):
     """A set with all that was found; `silenced` counts warnings that a comment or an option hides.
 
     `configuration` is there for an AdmissionConfiguration file alone; `error` is the text with which the server stops, or

@@ -7,8 +7,10 @@ current one does and more, *narrowed* the other way round.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import fields, is_dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchResources, Rule
 from replay.manifests.match_text import rule_text, selector_text
@@ -121,11 +123,11 @@ def _diff_values(path: str, old: Any, new: Any) -> Iterator[FieldDiff]:
         yield _diff_selector(path, old, new)
     elif isinstance(old, tuple) and isinstance(new, tuple):
         yield from _diff_lists(path, old, new)
-    elif is_dataclass(old) and type(old) is type(new):
-        for field in fields(old):
-            if path or field.name not in _NOT_COMPARED:
-                inner = f"{path}.{api_name(field.name)}" if path else api_name(field.name)
-                yield from _diff_values(inner, getattr(old, field.name), getattr(new, field.name))
+    elif isinstance(old, Struct) and type(old) is type(new):
+        for name in old.__struct_fields__:
+            if path or name not in _NOT_COMPARED:
+                inner = f"{path}.{api_name(name)}" if path else api_name(name)
+                yield from _diff_values(inner, getattr(old, name), getattr(new, name))
     else:
         yield FieldDiff(path, _verb(old, new), _text(old), _text(new))
 
@@ -161,16 +163,16 @@ def _diff_named(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...])
 
 
 def _diff_match(path: str, current: MatchResources, candidate: MatchResources) -> Iterator[FieldDiff]:
-    for field in fields(MatchResources):
-        old, new = getattr(current, field.name), getattr(candidate, field.name)
+    for name in MatchResources.__struct_fields__:
+        old, new = getattr(current, name), getattr(candidate, name)
         if old == new:
             continue
-        at = f"{path}.{api_name(field.name)}"
-        if field.name == "exclude_resource_rules":
+        at = f"{path}.{api_name(name)}"
+        if name == "exclude_resource_rules":
             # What is excluded more is matched less.
             diff = _diff_rules(at, new, old)
             yield FieldDiff(at, diff.verb, diff.after, diff.before)
-        elif field.name == "resource_rules":
+        elif name == "resource_rules":
             yield _diff_rules(at, old, new)
         elif isinstance(old, LabelSelector):
             yield _diff_selector(at, old, new)
@@ -240,7 +242,7 @@ def _text(value: Any) -> str:
         return f"{len(value)} bytes"
     if isinstance(value, MatchResources):
         return _match_text(value) or "everything"
-    if is_dataclass(value):
-        shown = (getattr(value, field.name) for field in fields(value))
+    if isinstance(value, Struct):
+        shown = (getattr(value, name) for name in value.__struct_fields__)
         return ": ".join(str(item) for item in shown if item not in ("", None, ()))
     return str(value)

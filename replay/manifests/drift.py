@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.errors import ManifestError
 from replay.manifests.plugin import CHAIN_ORDER, PluginName
@@ -21,8 +22,7 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _MAX_METRICS_BYTES = 256 * 1024 * 1024
 
 
-@dataclass(frozen=True, slots=True)
-class ServerHashes:
+class ServerHashes(Struct, frozen=True):
     """The hashes of one server (or one set) by plugin; empty where the plugin has no data."""
 
     name: str

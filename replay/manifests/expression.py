@@ -8,7 +8,8 @@ alone. Everything about CEL that manifests need is here.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
@@ -18,8 +19,7 @@ from replay.manifests.field_error import FieldError, internal, invalid
 __all__ = ["CheckedExpression", "ExpressionKind", "Expressions"]
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedExpression:
+class CheckedExpression(Struct, frozen=True):
     """An expression with the path of its field; `compiled.error` is None where it is fine."""
 
     path: str
@@ -27,8 +27,7 @@ class CheckedExpression:
     variable: str = ""
 
 
-@dataclass(slots=True)
-class Expressions:
+class Expressions(Struct):
     """Compiles the expressions of one object and keeps them for the lints.
 
     `composed`: whether expressions can read `variables`, which a validating policy without any does not even declare.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.go.format import marshal, quote
 from replay.json import JSON
 
 
-@dataclass(frozen=True, slots=True)
-class FieldError:
+class FieldError(Struct, frozen=True):
     """One error of one field: `str()` is `path: body`; `shown_path` is how the server spells the path, where that differs."""
 
     path: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replay.manifests.read.node import NOWHERE, Position
 
@@ -18,8 +19,7 @@ class Severity(StrEnum):
     WARNING = "warning"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One finding; `name` is `server` or that of a lint, `field_path` empty where the document as a whole is meant.
 
     `object` is `Kind/name` of the object where one could be read. `first` marks what is part of the text with which the
@@ -37,8 +37,7 @@ class Finding:
     fix: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestRefusal:
+class ManifestRefusal(Struct, frozen=True):
     """One error as the server words it (it stops at the first), with the findings that it is made of."""
 
     text: str

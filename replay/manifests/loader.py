@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
@@ -34,8 +36,7 @@ from replay.manifests.static_rule import STATIC_SUFFIX, name_problem, static_pro
 from replay.manifests.validate.kind import validate
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedObject:
+class LoadedObject(Struct, frozen=True):
     """One object of a set: its JSON after defaulting, where it was read, and its compiled expressions.
 
     `text` is the document that it stands in, the `document`th of its file; `is_valid` says whether the REST API would take the
@@ -63,8 +64,7 @@ class LoadedObject:
         return position_of(self.node, field_path)
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedDirectory:
+class LoadedDirectory(Struct, frozen=True):
     """A directory as one plugin loads it: policies, then bindings, each sorted by name; or why it is refused."""
 
     plugin: PluginName
@@ -146,8 +146,7 @@ def load_documents(
     return LoadedDirectory(plugin, str(path), directory.hash, tuple(objects), tuple(loading.refusals))
 
 
-@dataclass(slots=True)
-class _Loading:
+class _Loading(Struct):
     """A directory being loaded; `seen` are the names of each kind with their files."""
 
     plugin: PluginName

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 
 class Verb(StrEnum):
@@ -17,8 +18,7 @@ class Verb(StrEnum):
     NARROWED = "narrowed"
 
 
-@dataclass(frozen=True, slots=True)
-class FieldDiff:
+class FieldDiff(Struct, frozen=True):
     """A field that differs; `before` and `after` are texts, empty where there is nothing."""
 
     field: str
@@ -27,8 +27,7 @@ class FieldDiff:
     after: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectDiff:
+class ObjectDiff(Struct, frozen=True):
     """An object that differs; `new_name` is set where it was only renamed."""
 
     kind: str

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -29,8 +30,7 @@ _API_VERSION = re.compile(
 _CONFIGURATION_GROUPS = (b"apiserver.config.k8s.io/", b"apiserver.k8s.io/")
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyFile:
+class PolicyFile(Struct, frozen=True):
     """A file of policies, loaded; `api_names` are the objects that were taken for API-based ones by their names."""
 
     directories: Mapping[PluginName, LoadedDirectory]

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -24,8 +26,7 @@ from replay.manifests.static_rule import STATIC_SUFFIX
 API_DIRECTORY = "api"
 
 
-@dataclass(frozen=True, slots=True)
-class LoadedSet:
+class LoadedSet(Struct, frozen=True):
     """The directories of a set by plugin, in the order of the chain; `api` is its `api/`, None if it has none.
 
     `hints` say what was taken for granted.
@@ -49,8 +50,7 @@ class LoadedSet:
         return tuple(dict.fromkeys(finding for part in self.parts for finding in part.findings))
 
 
-@dataclass(frozen=True, slots=True)
-class SetObjects:
+class SetObjects(Struct, frozen=True):
     """The objects of a set after defaulting; `api` None leaves it to the cluster which objects were created through its API."""
 
     static: tuple[JSON, ...] = ()

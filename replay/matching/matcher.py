@@ -9,8 +9,9 @@ the answer unknown, but only where all that is known matches.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replay.identity import IdentityMap
 from replay.json import JSON
@@ -29,8 +30,7 @@ NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
 _NO_LABELS: Labels = {}
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """The request matches, as `kind` and `resource`; `unknown` says what that depends on, if it is not certain."""
 
     resource: GroupVersionResource
@@ -38,8 +38,7 @@ class Match:
     unknown: Missing | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class MatchError:
+class MatchError(Struct, frozen=True):
     """The criteria cannot be evaluated for the request; `message` is the server's text."""
 
     message: str
@@ -315,6 +314,6 @@ def _canonical(value: Any) -> Any:
         return tuple(sorted(value.items()))
     if isinstance(value, tuple):
         return tuple(_canonical(item) for item in value)
-    if hasattr(value, "__dataclass_fields__"):
-        return (type(value).__name__, *(_canonical(getattr(value, name)) for name in value.__dataclass_fields__))
+    if isinstance(value, Struct):
+        return (type(value).__name__, *(_canonical(getattr(value, name)) for name in value.__struct_fields__))
     return value

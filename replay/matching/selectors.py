@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
 from replay.kube.attributes import Missing
@@ -35,8 +36,7 @@ class MatchSelectorError(Exception):
     """A selector cannot be used; `str()` is the server's text for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selector:
+class Selector(Struct, frozen=True):
     """A usable selector: it matches labels that meet every requirement, and everything if it has none."""
 
     requirements: tuple[Callable[[Labels], bool | Missing], ...] = ()

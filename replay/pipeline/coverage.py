@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
@@ -48,8 +49,7 @@ _ANY_SET = ManifestSet(
 _ANY_READS = PolicyReads("any policy", ((_EVERYTHING,),), INPUTS_OF_ANY, managed_fields=True)
 
 
-@dataclass(frozen=True)
-class CoverageJob:
+class CoverageJob(Struct, frozen=True):
     """The work of one worker: decides every request with the last of the sets, or looks how much of it is known."""
 
     job: Job

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
+
+from msgspec import Struct
 
 _GRAMMAR = (
     ("policy", "policies"),
@@ -14,8 +15,7 @@ _GRAMMAR = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Focus:
+class Focus(Struct, frozen=True):
     """What was asked for; empty is everything. Namespaces and users may hold `*` and `?`; times are as the operator wrote them."""
 
     policies: tuple[str, ...] = ()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.admission.ordered.registry import check_plugins
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
@@ -19,8 +20,7 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import read_snapshot
 
 
-@dataclass(frozen=True)
-class Manifests:
+class Manifests(Struct, frozen=True):
     """The sets of a scenario, loaded, and the snapshot; a set that was not given is None."""
 
     version: KubernetesVersion

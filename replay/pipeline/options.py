@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
 
 from replay.compare.subject.owner import OWNER_LABEL
 from replay.pipeline.focus import Focus
@@ -14,8 +15,7 @@ if TYPE_CHECKING:
     from replay.pipeline.replay.workers import Fleet
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class Options(Struct, frozen=True, kw_only=True):
     """How a run is done, as opposed to what it is about; `workers` 0 means one for each core."""
 
     outcomes: Path | None = None

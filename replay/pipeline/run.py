@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
+from msgspec.structs import replace
 
 from replay.admission.ordered.registry import keeps_books, policy_names
 from replay.audit.ingest import Progress

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.audit.ingest import Progress
@@ -46,8 +47,7 @@ Writers = Mapping[tuple[str, str, str, str], UserInfo]
 """By group, resource, namespace and name who wrote an object last."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScanOptions:
+class ScanOptions(Struct, frozen=True, kw_only=True):
     """What is asked, and as whom where the log does not show who writes an object."""
 
     operation: As = As.UPDATE
@@ -129,8 +129,7 @@ def _user(text: str) -> UserInfo:
     return UserInfo(value.get("username") or "", value.get("uid") or "", tuple(value.get("groups") or ()), extra)
 
 
-@dataclass(frozen=True)
-class _Scanner:
+class _Scanner(Struct, frozen=True, dict=True):
     """A snapshot, and the sets that are asked."""
 
     manifests: Manifests

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
-from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.format.table import LogFormat, formats_named
 from replay.cellib.version import NEWEST, KubernetesVersion
@@ -18,15 +20,13 @@ def name_of(path: Path) -> str:
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
-@dataclass(frozen=True, slots=True)
-class Scenario:
+class Scenario(Struct, frozen=True):
     """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
 
     `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one.
     """
 
     logs: tuple[str, ...] = ()
-    _: KW_ONLY
     log_format: str = ""
     store: Path | str | None = None
     current: Path | None = None

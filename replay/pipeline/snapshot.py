@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import subprocess
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads
@@ -48,8 +48,7 @@ Run = Callable[[Sequence[str]], bytes]
 """Runs a command and gives what it prints; raises SnapshotError."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The objects of one resource, and why; `optional` ones may be unknown to the server."""
 
     resource: GroupResource

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.decision import Verdict
 from replay.admission.ordered.registry import policy_names
@@ -50,8 +52,7 @@ if TYPE_CHECKING:
     from replay.compare.in_force.second_opinion import SecondOpinion
 
 
-@dataclass(slots=True)
-class VerifyPart:
+class VerifyPart(Struct):
     """What one part of the log shows."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -62,8 +63,7 @@ class VerifyPart:
     opinions: Opinions = field(default_factory=Opinions)
 
 
-@dataclass(frozen=True)
-class VerifyJob:
+class VerifyJob(Struct, frozen=True, dict=True):
     """The work of one worker."""
 
     job: Job

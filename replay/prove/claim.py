@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
+
+from msgspec import Struct, field
 
 from replay.json import JSON
 from replay.prove.request import SymbolicRequest
@@ -34,8 +35,7 @@ class EnforcementLevel(IntEnum):
         return self.name.lower()
 
 
-@dataclass(frozen=True, slots=True)
-class ClaimBound:
+class ClaimBound(Struct, frozen=True):
     """Within what a claim holds; None stands for no limit.
 
     `items` are the most in each list that the expressions walk through, `keys` the most in each map beside those that they
@@ -79,8 +79,7 @@ def _least(one: int | None, other: int | None) -> int | None:
 UNBOUNDED = ClaimBound()
 
 
-@dataclass(frozen=True, slots=True)
-class Witness:
+class Witness(Struct, frozen=True):
     """A request about which two policies certainly decide differently; `marked` are the paths of the fields that matter."""
 
     request: SymbolicRequest
@@ -98,8 +97,7 @@ class Witness:
         return self.candidate > self.current
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The claim about one policy; `reason` says why it is not known, or how it was found."""
 
     result: Comparison

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from random import Random
+
+from msgspec import Struct
 
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import LabelSelector, MatchResources
@@ -21,8 +22,7 @@ from replay.prove.shape.skeleton import ValidSkeletons
 from replay.prove.unit import BoundPolicy, CompiledUnit, manifests_of
 
 
-@dataclass(slots=True)
-class ProofContext:
+class ProofContext(Struct):
     """Some policies, compiled, with all that requests about them are made of."""
 
     units: Sequence[BoundPolicy]

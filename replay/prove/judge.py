@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.decision import Decision
 from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
@@ -16,8 +17,7 @@ from replay.prove.claim import EnforcementLevel
 from replay.prove.request import OneAnswer, SymbolicRequest
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedVerdict:
+class JudgedVerdict(Struct, frozen=True):
     """What one set does with a request; `level` is None where that is not known."""
 
     level: EnforcementLevel | None

@@ -6,8 +6,10 @@ The answers have the form of proofs: a property holds within a bound, or a reque
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from itertools import combinations
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.kube.admissionregistration import FailurePolicy, ManifestSet, MatchCondition, Validation
 from replay.kube.gvk import GroupVersionKind
@@ -22,8 +24,7 @@ _IMPLIED = frozenset({Comparison.SAME, Comparison.STRICTER})
 _MOST_KINDS = 10
 
 
-@dataclass(frozen=True, slots=True)
-class Property:
+class Property(Struct, frozen=True):
     """Something about a policy; `proof` is the claim from which it follows."""
 
     name: str

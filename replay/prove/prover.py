@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
@@ -43,8 +44,7 @@ UNBOUND = "no binding names it, so that it decides nothing"
 NO_SOLVER = "z3 is not installed (`pip install replay[prove]`), and trying requests shows no difference"
 
 
-@dataclass(frozen=True, slots=True)
-class Settings:
+class Settings(Struct, frozen=True):
     """How far a proof goes: the bound on lists and maps, the requests that are tried, and the time of one question."""
 
     items: int = 2

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
@@ -13,8 +15,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 
 
-@dataclass(frozen=True, slots=True)
-class Target:
+class Target(Struct, frozen=True):
     """What requests are about: a resource or subresource in a version, one operation, and whether it is namespaced."""
 
     resource: GroupVersionResource
@@ -29,8 +30,7 @@ class Target:
         return f"{self.operation} {name}{f'.{self.resource.group}' if self.resource.group else ''}"
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolicRequest:
+class SymbolicRequest(Struct, frozen=True):
     """One request. Objects are never changed in place.
 
     `allowed` is what every question of an `authorizer` is answered; `params` are the

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet
@@ -18,8 +19,7 @@ MUTATING_KIND = "MutatingAdmissionPolicy"
 _MOST_KINDS = 20
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyProof:
+class PolicyProof(Struct, frozen=True):
     """The claim about one policy; `new_name` is set where it has another name in the candidate."""
 
     kind: str
@@ -31,16 +31,14 @@ class PolicyProof:
     is_changed: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class KindProof:
+class KindProof(Struct, frozen=True):
     """The claim about the requests of one kind, decided by all validating policies of a set together."""
 
     kind: GroupVersionKind
     proof: Proof
 
 
-@dataclass(frozen=True, slots=True)
-class SetProof:
+class SetProof(Struct, frozen=True):
     """What is claimed of two sets: policy by policy, and kind by kind for those that a changed policy is asked about."""
 
     policies: tuple[PolicyProof, ...]

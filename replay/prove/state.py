@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.prove.claim import UNBOUNDED, ClaimBound, Comparison, Proof
 from replay.prove.request import SymbolicRequest
 from replay.prove.search.hunt import WitnessSearch
 
 
-@dataclass(slots=True)
-class Direction:
+class Direction(Struct):
     """What is known of one direction: a request that shows it, or that there is none, or why that is not known."""
 
     witness: SymbolicRequest | None = None
@@ -19,8 +20,7 @@ class Direction:
     reason: str = ""
 
 
-@dataclass(slots=True)
-class ProofState:
+class ProofState(Struct):
     """Both directions, and within what is excluded what is."""
 
     stricter: Direction = field(default_factory=Direction)

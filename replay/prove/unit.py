@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
@@ -20,8 +22,7 @@ from replay.kube.gvk import GroupVersionKind
 KIND = "ValidatingAdmissionPolicy"
 
 
-@dataclass(frozen=True, slots=True)
-class BoundPolicy:
+class BoundPolicy(Struct, frozen=True):
     """A validating policy and its bindings."""
 
     policy: ValidatingAdmissionPolicy
@@ -53,8 +54,7 @@ def manifests_of(units: Iterable[BoundPolicy]) -> ManifestSet:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledUnit:
+class CompiledUnit(Struct, frozen=True):
     """The compiled expressions of a policy by what they are for."""
 
     compiler: ExpressionCompiler
@@ -95,8 +95,7 @@ def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) 
     )
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyPair:
+class PolicyPair(Struct, frozen=True):
     """Some policies as they are and as they are planned, held against each other; with `kind` over its requests alone."""
 
     name: str
@@ -110,8 +109,7 @@ class PolicyPair:
         return (*self.current, *self.candidate)
 
 
-@dataclass(frozen=True, slots=True)
-class Pair:
+class Pair(Struct, frozen=True):
     """A policy as it is and as it is planned; None where there is none."""
 
     name: str

@@ -9,8 +9,9 @@ shows is known, and that an object is absent is not.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
@@ -227,8 +228,7 @@ def _by_object(records: Iterable[RequestRecord]) -> Writes:
     return records_by_object
 
 
-@dataclass(frozen=True, slots=True)
-class ClusterLister:
+class ClusterLister(Struct, frozen=True):
     """`replay.kube.lister.Lister` at the instant of one request (microseconds)."""
 
     cluster: Cluster

@@ -7,9 +7,9 @@ The order of a request is that of `apiserver/pkg/registry/generic/registry.Store
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import orjson
+from msgspec import Struct
 
 from replay.audit.answer.refusal import RefusalPhase, wording_of
 from replay.audit.event import RequestRecord, annotations_of
@@ -36,8 +36,7 @@ _ESCALATION = re.compile(
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
-@dataclass(frozen=True, slots=True)
-class RequestProgress:
+class RequestProgress(Struct, frozen=True):
     """How far a request came and why that is believed; `plugin` is the built-in one that refused it, as its wording tells."""
 
     reached: Reached

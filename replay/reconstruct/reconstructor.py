@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, TypeVar
+
+from msgspec import Struct
 
 from replay.audit.answer.refusal import refused_by
 from replay.audit.directory.lookups import object_ref
@@ -76,8 +77,7 @@ class RebuildStep(NamedTuple):
         return self.about.olds
 
 
-@dataclass(frozen=True)
-class Reconstructor:
+class Reconstructor(Struct, frozen=True, dict=True):
     """Rebuilds the requests of a log.
 
     `cluster` is what is known of other objects, `trust` which histories have gaps, `mutators` what may have changed

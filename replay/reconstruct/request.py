@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
+
+from msgspec import Struct, field
 
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Basis, Missing
@@ -18,8 +19,7 @@ class Reached(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(slots=True)
-class ReplayRequest:
+class ReplayRequest(Struct):
     """A request with its attributes and how each of them was known.
 
     `attributes` are those of the validating phase as it ran at the time, the effects of the mutators of the time included.

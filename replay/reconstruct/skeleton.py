@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.audit.event import RequestRecord
 from replay.json import JSON
@@ -29,8 +30,7 @@ _METADATA = (
 _NAMED = ("apiVersion", "kind", "metadata")
 
 
-@dataclass
-class Skeletons:
+class Skeletons(Struct):
     """Makes objects that are known by name alone; `schemas_of` a workspace tells which fields a kind may have."""
 
     schemas_of: Callable[[str], Schemas]

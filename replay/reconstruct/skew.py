@@ -7,7 +7,6 @@ by that error: what is said to be before or after something else still is, and w
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 
 from replay.audit.event import RequestRecord
 from replay.identity import IdentityMap
@@ -37,8 +36,7 @@ def widened_samples(samples: Iterable[tuple[int, int, int]], error: int) -> tupl
     )
 
 
-@dataclass(frozen=True)
-class TolerantReconstructor(Reconstructor):
+class TolerantReconstructor(Reconstructor, frozen=True):
     """Rebuilds requests as if each had run somewhere within its widened interval; records keep their own times."""
 
     error: int = 0

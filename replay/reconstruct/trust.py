@@ -9,15 +9,15 @@ than one link in a thousand is broken nothing is. What is not trusted is still u
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.kube.gvk import GroupResource
 
 TOLERATED_SHARE = 0.001
 
 
-@dataclass(frozen=True)
-class Trust:
+class Trust(Struct, frozen=True):
     """Which histories can be taken to be complete; by default all."""
 
     distrusted: frozenset[GroupResource] = frozenset()
@@ -31,8 +31,7 @@ class Trust:
 ALL_TRUSTED = Trust()
 
 
-@dataclass
-class Continuity:
+class Continuity(Struct):
     """Counts links between writes of the same object, and breaks, as the query `continuity` of a store does."""
 
     links: Counter[GroupResource] = field(default_factory=Counter)

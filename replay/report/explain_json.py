@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from datetime import UTC, tzinfo
 from typing import Any
+
+from msgspec.structs import replace
 
 from replay.admission.explain.explanation import PolicyExplanation
 from replay.report.explain_report import Explained, SetExplanation, explain_document, reason, step_lines

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
+
+from msgspec import Struct
 
 from replay.admission.decision import Decision, Verdict
 from replay.admission.explain.explanation import (
@@ -40,8 +41,7 @@ _REPEATS = 3
 _TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}
 
 
-@dataclass(frozen=True, slots=True)
-class SetExplanation:
+class SetExplanation(Struct, frozen=True):
     """What one set decides, and every policy of it looked at closely; none where the request came to none."""
 
     name: str
@@ -69,8 +69,7 @@ class SetExplanation:
         return any(each.number > 1 for each in self.passes)
 
 
-@dataclass(frozen=True)
-class Explained:
+class Explained(Struct, frozen=True):
     """A request, one object of a `deletecollection`; `repeats` are other events with its auditID.
 
     `workload` is the owner of its object, `owner` what the label of its namespace says, empty where there is none.

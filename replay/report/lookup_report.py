@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from itertools import pairwise
 from typing import Any, NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.report.render.document import (
     MICROSECONDS,
@@ -32,8 +34,7 @@ from replay.report.render.document import (
 OBSERVED, REPLAYED = "observed", "replayed"
 
 
-@dataclass(frozen=True, slots=True)
-class PastDecision:
+class PastDecision(Struct, frozen=True):
     """One thing that a policy or webhook did to a request.
 
     `at` is in microseconds since the epoch. `basis` is `observed` where the log itself says it, `replayed` where only a
@@ -78,8 +79,7 @@ class PastDecision:
         return f"{self.namespace}/{self.object_name}" if self.namespace else self.object_name
 
 
-@dataclass(frozen=True, slots=True)
-class Lookup:
+class Lookup(Struct, frozen=True):
     """The answer to one question; `notes` say what the log cannot tell, `period` is that of the log or of the question."""
 
     log: str

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
 from typing import Any
+
+from msgspec import Struct
 
 from replay.report.render.document import (
     MICROSECONDS,
@@ -28,8 +29,7 @@ MOST_CHANGES = 12
 _LONGEST = 100
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """A field that a request changed; None is told from absence by `is_added` and `is_removed`."""
 
     path: str
@@ -39,8 +39,7 @@ class Change:
     is_removed: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class TimelineEvent:
+class TimelineEvent(Struct, frozen=True):
     """One request; `changes` are against what the log last knew of the object, None where no body tells.
 
     Those of a dry run were not stored.
@@ -61,8 +60,7 @@ class TimelineEvent:
     dry_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The events of one object that were asked for; `reads` counts those that only read it."""
 
     log: str

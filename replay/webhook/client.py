@@ -5,12 +5,12 @@ from __future__ import annotations
 import socket
 import ssl
 import time
-from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException, HTTPResponse
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
 import orjson
+from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.go.duration import duration_text
@@ -45,16 +45,14 @@ class Response(NamedTuple):
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class ClientTls:
+class ClientTls(Struct, frozen=True):
     """What makes a connection safe: whom to trust, and the name that the endpoint must prove."""
 
     context: ssl.SSLContext
     server_name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Client:
+class Client(Struct, frozen=True):
     """Posts to one URL, over a new connection each time."""
 
     url: str

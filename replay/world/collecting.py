@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from replay.admission.decision import Verdict
 from replay.kube.attributes import Missing
@@ -55,8 +56,7 @@ class Collecting(NamedTuple):
         return DELETED if self.collection.is_refused else self.logged
 
 
-@dataclass(frozen=True)
-class Collector:
+class Collector(Struct, frozen=True):
     """The deletions of collections, for one object: `told` are all its requests."""
 
     server: Server

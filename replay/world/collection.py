@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
@@ -18,8 +19,7 @@ from replay.reconstruct.record.known import Known, get
 from replay.world.result import Cause, answered
 
 
-@dataclass(frozen=True)
-class Collection:
+class Collection(Struct, frozen=True, dict=True):
     """A `deletecollection`; `items` are the uids of the objects that it deleted in the log, with their numbers.
 
     `names` are those of the same objects, in the order in which the server deletes them (`Store.DeleteCollection`, which has one

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replay.admission import json_patch
 from replay.admission.json_patch import JSONPatchError
@@ -41,8 +41,7 @@ _UNANSWERED = 409
 """A status of no consequence: whatever failed shows nothing of the object."""
 
 
-@dataclass(frozen=True)
-class Elsewhere:
+class Elsewhere(Struct, frozen=True):
     """Makes requests on another object than that of the log."""
 
     reconstructor: Reconstructor

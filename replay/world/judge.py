@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from replay.admission.chain import Decider
 from replay.admission.conversion import Object
@@ -27,8 +28,7 @@ class Judged(NamedTuple):
     object: Object
 
 
-@dataclass(frozen=True)
-class Judge:
+class Judge(Struct, frozen=True):
     """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
 
     `decide` are the decisions of `chain` about a request of the log, `asks` tells whether a policy or webhook of the candidate may match

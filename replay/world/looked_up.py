@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property, lru_cache
+
+from msgspec import Struct
 
 from replay.audit.event import RequestRecord, annotations_from_json
 from replay.audit.place import LogPosition
@@ -33,8 +34,7 @@ _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) 
 _OPEN = Missing("", "it may be another one in this world")
 
 
-@dataclass(frozen=True)
-class LookedUp:
+class LookedUp(Struct, frozen=True, dict=True):
     """The objects that are others at one time, null where they are absent, and who is to blame."""
 
     states: Mapping[ObjectKey, Known | Missing]

@@ -6,7 +6,7 @@ stored it: a request conflicts where a later write took place in that world too 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import precondition, sent_revision
@@ -14,8 +14,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
 
 
-@dataclass(slots=True)
-class WorldVersion:
+class WorldVersion(Struct):
     """The version of an object in the candidate's world: the number of the request that wrote it last, and the uid.
 
     `uid` is that of the log for the creation which took place in this world too, empty for another one, None for one before the log.

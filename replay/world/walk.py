@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import cached_property
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Denial
 from replay.audit.event import RequestRecord
@@ -62,8 +63,7 @@ from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChan
 from replay.world.version import WorldVersion
 
 
-@dataclass(frozen=True)
-class WalkContext:
+class WalkContext(Struct, frozen=True, dict=True):
     """What an object meets: the collections of the log, namespaces and owners of the other world.
 
     `findings` are the numbers of the requests that the sets decide otherwise, with how each ends taken alone; None where that
@@ -98,8 +98,7 @@ class WalkContext:
         return LookedUpInTime(self.objects)
 
 
-@dataclass
-class Walked:
+class Walked(Struct):
     """What becomes of one object: its requests, itself, and its being there for what it owns."""
 
     consequences: list[Consequence] = field(default_factory=list)
@@ -112,8 +111,7 @@ class Walked:
     """What is in this world alone, and whose pods are refused."""
 
 
-@dataclass(frozen=True)
-class Walker:
+class Walker(Struct, frozen=True):
     """Walks objects with all their records."""
 
     reconstructor: Reconstructor

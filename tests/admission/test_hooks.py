@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.admission.validating.plugin import ValidatingAdmission

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replay.admission.request import admission_request
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo

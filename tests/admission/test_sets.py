@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
 from tests.support.chain_sets import ADD_A, ADD_SIDECAR, POD, add, decide, policy, request, validating

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
 from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY

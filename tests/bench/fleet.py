@@ -21,10 +21,12 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from resource import RUSAGE_SELF, getrusage
 from typing import Any
+
+from msgspec.structs import replace
 
 from replay.audit import ingest as reading
 from replay.audit.source import log_files, open_log

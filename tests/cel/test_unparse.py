@@ -28,7 +28,7 @@ def parsed(text: str) -> Ast:
 def without_ids(node: object) -> object:
     """A tree as nested tuples without its ids; literals keep their type."""
     if isinstance(node, Expr):
-        names = type(node).__dataclass_fields__
+        names = type(node).__struct_fields__
         return (type(node).__name__, *(without_ids(getattr(node, name)) for name in names if name != "id"))
     if isinstance(node, tuple):
         return tuple(map(without_ids, node))

@@ -6,12 +6,12 @@ import json
 import random
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.audit.store import Store

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement, MatchPolicy, MatchResources, Rule

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pickle
 from collections.abc import Callable
 from concurrent.futures import Executor, Future
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 import pytest
+from msgspec.structs import replace
 
 from replay.audit.part import StorePart
 from replay.audit.store import Store

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from replay.kube.admissionregistration import ManifestSet
 from replay.prove.properties import never_errors, properties_of

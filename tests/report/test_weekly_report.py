@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 from datetime import UTC
 from io import StringIO
 from pathlib import Path
@@ -9,6 +8,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from replay.audit.period import Period

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Missing
@@ -15,8 +16,7 @@ from replay.kube.lister import Lister
 NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 
-@dataclass(frozen=True, slots=True)
-class PluginCluster:
+class PluginCluster(Struct, frozen=True):
     """The cluster at the instant of a request."""
 
     lister: Lister

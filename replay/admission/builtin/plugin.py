@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, ClassVar, Protocol
+
+from msgspec import Struct, field
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, guarded
@@ -19,8 +20,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 
 
-@dataclass(frozen=True, slots=True)
-class Refusal:
+class Refusal(Struct, frozen=True):
     """The Status that the client gets: HTTP code, `reason` and `message`, the server's wrapping included.
 
     Where the server walks a Go map, the parts of `message` may come in any order, and are sorted here; where it would have
@@ -34,8 +34,7 @@ class Refusal:
     variants: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class Review:
+class Review(Struct):
     """One request before one phase of a plugin; the lists are what the phase notes.
 
     `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on; the validating

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, require_known, unguarded
@@ -16,8 +17,7 @@ MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 """What comes of an object that no server would have decoded; QuantityError is one of them."""
 
 
-@dataclass(frozen=True, slots=True)
-class PhaseResult:
+class PhaseResult(Struct, frozen=True):
     """What one phase did; `patch` is RFC 6902 against the object that it was given."""
 
     refusal: Refusal | None = None
@@ -33,8 +33,7 @@ class PhaseResult:
         return self == PhaseResult()
 
 
-@dataclass(frozen=True, slots=True)
-class PluginResult:
+class PluginResult(Struct, frozen=True):
     """Both phases; None where the plugin has no such phase, does not handle the operation, or was refused before."""
 
     admit: PhaseResult | None = None

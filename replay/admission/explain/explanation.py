@@ -7,8 +7,9 @@ engine, which tells the value of each of their parts and the exact cost.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from replay.admission.decision import Denial
 from replay.cel.strict.trace import Trace
@@ -20,8 +21,7 @@ from replay.kube.admissionregistration import FailurePolicy
 NO_TRACE = Trace(())
 
 
-@dataclass(frozen=True, slots=True)
-class ExpressionStep:
+class ExpressionStep(Struct, frozen=True):
     """One expression and what it came to: `value` may be an `EvalError` or an `Unknown`; `label` says which it is.
 
     `cost` is that of the expression with the variables that it was the first to read. `effect` says what follows.
@@ -35,8 +35,7 @@ class ExpressionStep:
     effect: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class BindingExplanation:
+class BindingExplanation(Struct, frozen=True):
     """A policy with one binding and one parameter: `outcome` in words, or `mismatch` where the binding does not match."""
 
     binding: str
@@ -53,8 +52,7 @@ class BindingExplanation:
         return sum(step.cost for step in self.steps if not step.label.startswith("variable "))
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyExplanation:
+class PolicyExplanation(Struct, frozen=True):
     """A policy: `mismatch` says why it does not match, `matched_as` as which resource it does, `error` why it cannot be used."""
 
     policy: str
@@ -71,8 +69,7 @@ class PolicyExplanation:
         return bool(self.error) or any(not each.mismatch for each in self.bindings)
 
 
-@dataclass(frozen=True, slots=True)
-class PassExplanation:
+class PassExplanation(Struct, frozen=True):
     """One pass of the mutating phase, counted from 1: the first one with all policies, the second with those that ran again.
 
     `webhooks` are those that are called again.
@@ -83,8 +80,7 @@ class PassExplanation:
     webhooks: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookExplanation:
+class WebhookExplanation(Struct, frozen=True):
     """A webhook: `reason` says why it is not called, empty where it is; `steps` are the match conditions that are false."""
 
     webhook: str

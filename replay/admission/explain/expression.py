@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.admission.explain.explanation import ExpressionStep
 from replay.admission.inputs import Inputs
@@ -16,8 +17,7 @@ from replay.identity import IdentityMap
 from replay.kube.admissionregistration import MatchCondition
 
 
-@dataclass(slots=True)
-class TracedExpressions:
+class TracedExpressions(Struct):
     """The expressions of one policy, binding and parameter, evaluated one by one with their parts."""
 
     compiler: ExpressionCompiler

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Any, Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.explain.explanation import BindingExplanation, PolicyExplanation, param_name
 from replay.admission.hooks import PolicyHook
@@ -27,8 +29,7 @@ class EvaluationWatch(Protocol):
         ...
 
 
-@dataclass
-class PolicyWatch:
+class PolicyWatch(Struct):
     """What is told of one pass; `evaluation` makes what watches an evaluation of a policy with a binding."""
 
     kind: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.chain import Chain
 from replay.admission.explain.explanation import PassExplanation, PolicyExplanation, WebhookExplanation, refusal_of
@@ -13,8 +14,7 @@ from replay.kube.admissionregistration import ManifestSet
 MOST_PASSES = 2
 
 
-@dataclass(frozen=True, slots=True)
-class RequestExplanation:
+class RequestExplanation(Struct, frozen=True):
     """What one set did in each pass of the mutating phase and in the validating one, and which webhooks were asked."""
 
     passes: tuple[PassExplanation, ...] = ()

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial

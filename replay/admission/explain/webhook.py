@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from msgspec import Struct
+
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
 from replay.admission.effects import ADMITTED, Effects
@@ -26,8 +28,7 @@ from replay.matching.reason import why_not
 SAME = "matches; the same in both sets, and taken to answer as it did at the time"
 
 
-@dataclass
-class _Called:
+class _Called(Struct):
     """What was told of one webhook."""
 
     mismatch: str = ""

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.conversion import Object
 from replay.admission.hooks import BoundBinding, PlannedHook, PolicyHook
@@ -45,8 +46,7 @@ class MutationOutcome(NamedTuple):
     unknown: Missing | None
 
 
-@dataclass(slots=True)
-class Reinvocation:
+class Reinvocation(Struct):
     """Who runs again in the second pass (`reinvocationcontext.go`)."""
 
     last_output: Object = None

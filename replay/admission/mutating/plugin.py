@@ -7,9 +7,11 @@ one before left. Several manifest sets are decided at once: the same policy on t
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
@@ -46,8 +48,7 @@ from replay.matching.matcher import Match, Matcher, MatchError
 PolicyWalker = HookWalker[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
 
 
-@dataclass(slots=True)
-class MutatingResult:
+class MutatingResult(Struct):
     """What the plugin came to in one pass: `object` is the object after it.
 
     With `denials` the request ends here. `should_reinvoke` asks for a second pass of all mutating plugins.

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError
@@ -36,8 +37,7 @@ from replay.kube.lister import Lister
 REFUSED = "is refused"
 
 
-@dataclass(frozen=True)
-class BuiltinPlugin:
+class BuiltinPlugin(Struct, frozen=True):
     """One built-in plugin; its state over time, if it has any, is kept elsewhere (`pipeline/replay/ledger`)."""
 
     type: type[Plugin]

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple, Protocol
+
+from msgspec import Struct, field
 
 from replay.admission.change import Changes
 from replay.admission.conversion import Object
@@ -49,8 +50,7 @@ class Side(NamedTuple):
     lister: Lister
 
 
-@dataclass(slots=True)
-class Asking:
+class Asking(Struct):
     """One request put to several sets: a side for each, the same object where nothing tells them apart."""
 
     sides: Sequence[Side]
@@ -64,8 +64,7 @@ class Asking:
         return all(side is first for side in self.sides)
 
 
-@dataclass(frozen=True)
-class Context:
+class Context(Struct, frozen=True, dict=True):
     """What plugins are made with; `schemas` include the custom kinds, `authorizer` answers for the instant of a lister."""
 
     version: KubernetesVersion

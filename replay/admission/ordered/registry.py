@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.registry import PLUGINS

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
@@ -19,8 +20,7 @@ from replay.kube.attributes import Attributes
 from replay.kube.lister import Lister
 
 
-@dataclass(frozen=True)
-class WebhookPlugin:
+class WebhookPlugin(Struct, frozen=True):
     """MutatingAdmissionWebhook or ValidatingAdmissionWebhook (`k8s.io/apiserver/pkg/admission/plugin/webhook`)."""
 
     phase: Phase

@@ -6,8 +6,9 @@ The admission layer does no I/O: a `WebhookBackend` from outside calls a real en
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, Protocol, runtime_checkable
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Denial
 from replay.admission.request import user_info
@@ -18,8 +19,7 @@ from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookReview:
+class WebhookReview(Struct, frozen=True):
     """One call: `request` is the AdmissionRequest (`admission.k8s.io/v1`) without its uid."""
 
     invocation: WebhookInvocation
@@ -27,8 +27,7 @@ class WebhookReview:
     request: JSON
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookAnswer:
+class WebhookAnswer(Struct, frozen=True):
     """What a webhook answered, or in `error` why there is no usable answer (the text after `failed calling webhook`).
 
     `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch` says

@@ -7,8 +7,9 @@ ones all at once, and any refusal refuses (`webhook/validating/dispatcher.go`). 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
+
+from msgspec.structs import replace
 
 from replay.admission.change import changes
 from replay.admission.conversion import Object

@@ -6,9 +6,10 @@ Nothing is called here. Several manifest sets are asked at once, so that what th
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal
+
+from msgspec import Struct
 
 from replay.admission.conversion import ObjectConverter
 from replay.admission.decision import Denial, WebhookCall
@@ -35,8 +36,7 @@ from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchErro
 Phase = Literal["mutating", "validating"]
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookHook:
+class WebhookHook(Struct, frozen=True):
     """A webhook, compiled; `index` is its position among all of the plugin, as audit annotations count them."""
 
     configuration: str
@@ -47,8 +47,7 @@ class WebhookHook:
     conditions: MatchConditions
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookInvocation:
+class WebhookInvocation(Struct, frozen=True):
     """A webhook that is to be called, with the resource and kind as which it gets the request."""
 
     hook: WebhookHook

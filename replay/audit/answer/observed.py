@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 import orjson
+from msgspec import Struct, field
 
 from replay.audit.answer.refusal import refused_by
 from replay.audit.event import RequestRecord, annotations_of
@@ -43,8 +43,7 @@ _DENIAL = re.compile(
 """Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
 
 
-@dataclass(frozen=True, slots=True)
-class ObservedDenial:
+class ObservedDenial(Struct, frozen=True):
     """The one denial that the client saw; `policy` is a policy's or a webhook's name, `binding` empty for a webhook."""
 
     policy: str
@@ -53,8 +52,7 @@ class ObservedDenial:
     webhook: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class WebhookMutation:
+class WebhookMutation(Struct, frozen=True):
     """One `mutation.webhook…` annotation; `patch` is the recorded JSON patch, None below level Request or without one."""
 
     round: int
@@ -65,8 +63,7 @@ class WebhookMutation:
     patch: tuple[Any, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Observed:
+class Observed(Struct, frozen=True):
     """Everything about admission that one event holds.
 
     `failures` are the entries of `validation_failure` as the server wrote them; `policy_annotations` are those of policies

@@ -10,11 +10,11 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path, PurePosixPath
 
 import duckdb
+from msgspec.structs import replace
 
 from replay.audit.catalog import BUSY, IN_USE, READERS, SEGMENTS, WRITERS, SegmentEntry, read_catalog
 from replay.audit.directory.integrity import data_files, require_whole

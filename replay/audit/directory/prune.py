@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from itertools import accumulate
+
+from msgspec.structs import replace
 
 from replay.audit.catalog import BUSY, IN_USE, READERS, SEGMENTS, WRITERS, SegmentEntry, read_catalog
 from replay.audit.directory.layout import write_store

@@ -9,9 +9,10 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import cache
 from pathlib import Path
+
+from msgspec import to_builtins
 
 from replay.audit import queries
 from replay.audit.catalog import SCHEMA, Catalog
@@ -27,7 +28,7 @@ def remembered(
     storage: Storage, catalog: Catalog, name: str, make: Callable[[], bytes], question: bytes = b""
 ) -> bytes:
     """See `Store.remembered`."""
-    about = f"{SCHEMA} {code_digest()} {json.dumps(asdict(catalog))} ".encode()
+    about = f"{SCHEMA} {code_digest()} {json.dumps(to_builtins(catalog))} ".encode()
     key = hashlib.sha256(about + question).hexdigest()[:32]
     place = f"{REMEMBERED}/{name}.{key}"
     if (content := _read(storage, place)) is not None:

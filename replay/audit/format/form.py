@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
+
+from msgspec import Struct
 
 from replay.audit import queries
 from replay.audit.format.columns import EVENT, Columns, read_columns, structure
@@ -24,8 +25,7 @@ class Layout(StrEnum):
     ARRAY = "array"
 
 
-@dataclass(frozen=True)
-class FileForm:
+class FileForm(Struct, frozen=True):
     """The form of a file: of its wrappers one of text stands first, a translation last.
 
     `of_objects` are those whose documents are objects, not text: these are read with what they stand in.

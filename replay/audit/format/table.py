@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replay.audit.format.admission_review import events_of_reviews
 from replay.audit.format.azure import AKS_TABLE
@@ -13,8 +13,7 @@ from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Wrapper
 from replay.errors import ReplayError
 
 
-@dataclass(frozen=True)
-class LogFormat:
+class LogFormat(Struct, frozen=True):
     """A way to wrap audit events: its name, the products that write it (names too), and how it is taken off.
 
     Without a wrapper events stand for themselves, one a line, over several lines, in an array or an EventList.

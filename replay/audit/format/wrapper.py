@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, TypeAlias
+
+from msgspec import Struct, field
 
 from replay.audit.format.columns import Column, Columns, quoted
 
@@ -12,8 +13,7 @@ EACH = "[]"
 """The step of a path into all items of an array."""
 
 
-@dataclass(frozen=True)
-class FieldWrapper:
+class FieldWrapper(Struct, frozen=True):
     """Documents at a path of a JSON value, each a string or an object there: `records[].properties.log`.
 
     A step is the name of a field, `[]` all items of an array, `[1]` its second one.
@@ -79,15 +79,13 @@ def _leaves(value: Any, steps: list[str]) -> Iterator[Any]:
         yield from _leaves(value[step], rest)
 
 
-@dataclass(frozen=True)
-class TextWrapper:
+class TextWrapper(Struct, frozen=True):
     """Lines of text that hold a document: `documents` gives a line of JSON for each line of a file."""
 
     documents: Callable[[Iterable[bytes]], Iterator[bytes]]
 
 
-@dataclass(frozen=True)
-class Translation:
+class Translation(Struct, frozen=True):
     """What is no audit event, but tells of the same requests: `fields` give the columns of an event in SQL.
 
     They are made of `columns` and of `terms`, names for what is read more than once. `tells` says whether a decoded value is one

@@ -7,9 +7,10 @@ import os
 import sys
 import time
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
+
+from msgspec import Struct
 
 from replay.audit.catalog import Position
 from replay.audit.file.altered import AlteredError
@@ -129,8 +130,7 @@ class FollowedFile:
         return stream
 
 
-@dataclass(frozen=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """Lines of a file as it was, the position after them if there is one, and how many bytes of a line without an end are left."""
 
     followed: FollowedFile

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
+
+from msgspec import Struct
 
 from replay.audit.catalog import Position
 from replay.audit.source import LogFile
 
 
-@dataclass(frozen=True)
-class Taken:
+class Taken(Struct, frozen=True):
     """Files with what is new, whole lines, and how far files are read after them, where the store is to know it.
 
     `done` is called when both are in the store; without that the same is taken again.

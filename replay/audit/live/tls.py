@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ipaddress
 import ssl
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.errors import ReplayError
 
 
-@dataclass(frozen=True)
-class ServerTls:
+class ServerTls(Struct, frozen=True):
     """Files in PEM, named as the API server's flags name them; without any, plain HTTP is spoken."""
 
     certificate: Path | None = None

@@ -6,7 +6,8 @@ It allows or has no opinion, for reasons that stand in the answer if nobody else
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.authorization.node.graph import Graph, Vertex
 from replay.authorization.node.rule import node_rules
@@ -24,8 +25,7 @@ _SERVICE_ACCOUNTS_SINCE = 34
 _CERTIFICATE_REQUESTS_SINCE = 37
 
 
-@dataclass(frozen=True, slots=True)
-class NodeVerdict:
+class NodeVerdict(Struct, frozen=True):
     """`ALLOW`, `NO_OPINION` or, with what is missing, `UNKNOWN`."""
 
     decision: AuthorizerDecision

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.admission.decision import Verdict
 from replay.case.case import Case, CaseError, CaseFile, CaseRequest, Expectation, Unusable
@@ -37,8 +38,7 @@ def read_gator(path: Path, loader: PolicyLoader) -> CaseFile:
     return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
 
 
-@dataclass(frozen=True)
-class _Suite:
+class _Suite(Struct, frozen=True):
     """One suite; `files` grows by those that it names."""
 
     document: CaseDocument

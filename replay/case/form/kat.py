@@ -7,8 +7,10 @@ it asks one policy with one binding, and tells messages without what a server wr
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.decision import Verdict
 from replay.case.case import (
@@ -104,8 +106,7 @@ def _case(test: _Test, objects: list[JSON], policies: list[str]) -> Case | Unusa
         return Unusable(test.base, error)
 
 
-@dataclass(frozen=True)
-class _Test:
+class _Test(Struct, frozen=True):
     """The files of one test."""
 
     tests: Path

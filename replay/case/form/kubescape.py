@@ -9,8 +9,9 @@ from __future__ import annotations
 import copy
 import json
 import re
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Verdict
 from replay.case.case import Case, CaseError, CaseFile, CaseRequest, Expectation, ExpectedDenial, Unusable
@@ -58,8 +59,7 @@ def _only(path: Path) -> CaseDocument:
     return documents[0]
 
 
-@dataclass(frozen=True)
-class _Suite:
+class _Suite(Struct, frozen=True):
     """The tests of one policy; `files` grows by those that they name."""
 
     document: CaseDocument

@@ -7,8 +7,9 @@ asked. Results for Kyverno's own kinds of policies are left out, and counted by 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.admission.decision import Verdict
 from replay.case.case import UNSTATED, Case, CaseError, CaseFile, CaseRequest, Expectation, ExpectedDenial, Unusable
@@ -44,8 +45,7 @@ def read_kyverno(path: Path, loader: PolicyLoader) -> CaseFile:
     return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
 
 
-@dataclass(frozen=True)
-class _Test:
+class _Test(Struct, frozen=True):
     """One test; `files` grows by those that it names."""
 
     document: CaseDocument

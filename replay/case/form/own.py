@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.admission.decision import Verdict
 from replay.case.case import (
@@ -110,8 +111,7 @@ def read_document(
     return list(_Reader(document, policies, policy_paths, set()).cases())
 
 
-@dataclass(frozen=True)
-class _Reader:
+class _Reader(Struct, frozen=True):
     """One document; `files` grows by those that it names."""
 
     document: CaseDocument

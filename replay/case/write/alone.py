@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.decision import Verdict
 from replay.case.exported import Exported, UnholdableError
@@ -12,8 +13,7 @@ from replay.json import JSON
 _MUTATING = "MutatingAdmissionPolicy"
 
 
-@dataclass(frozen=True, slots=True)
-class SinglePolicy:
+class SinglePolicy(Struct, frozen=True):
     """A policy with the binding that made the decision, as manifests."""
 
     policy: JSON

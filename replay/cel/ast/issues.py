@@ -5,7 +5,7 @@ The order, the limit and the caret lines are those of cel-go (`common/errors.go`
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from msgspec import Struct, field
 
 from replay.cel.ast.source import Source
 
@@ -19,8 +19,7 @@ BEFORE_START = -1
 """The offset of what recovery made up out of nothing; it is printed as line 1, column 0."""
 
 
-@dataclass(frozen=True, slots=True)
-class Issue:
+class Issue(Struct, frozen=True):
     """One finding: the node it concerns (0 if it has none), its offset in code points, and the text."""
 
     id: int
@@ -52,8 +51,7 @@ def _pointer(snippet: str, column: int) -> str:
     return dots + ("^" if not marked or marked.isascii() else "＾")  # noqa: RUF001 - full width is meant
 
 
-@dataclass(slots=True)
-class Issues:
+class Issues(Struct):
     """The findings of one pass over one source, in the order of their discovery; those beyond the limit are counted."""
 
     source: Source

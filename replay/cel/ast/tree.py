@@ -8,36 +8,33 @@ maps by node id, so that a pass adds knowledge without touching the tree.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.cel.ast.source import Source
 from replay.cel.value.types import Type
 from replay.cel.value.values import Value
 
 
-@dataclass(frozen=True, slots=True)
-class Expr:
+class Expr(Struct, frozen=True):
     """Any node; `id` is unique in its tree and positive."""
 
     id: int
 
 
-@dataclass(frozen=True, slots=True)
-class Const(Expr):
+class Const(Expr, frozen=True):
     """A literal: bool, int, Uint, float, str, bytes or None."""
 
     value: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Ident(Expr):
+class Ident(Expr, frozen=True):
     """A simple name; after checking, a qualified name may have been folded into one (`Reference.name`)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Select(Expr):
+class Select(Expr, frozen=True):
     """`operand.field`, or `has(operand.field)` if `test_only`."""
 
     operand: Expr
@@ -45,8 +42,7 @@ class Select(Expr):
     test_only: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Call(Expr):
+class Call(Expr, frozen=True):
     """`function(args)`, or `target.function(args)`."""
 
     function: str
@@ -54,16 +50,14 @@ class Call(Expr):
     target: Expr | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class ListExpr(Expr):
+class ListExpr(Expr, frozen=True):
     """`[a, ?b]`; `optional_indices` are the positions marked with `?`."""
 
     elements: tuple[Expr, ...]
     optional_indices: frozenset[int] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class MapEntry(Expr):
+class MapEntry(Expr, frozen=True):
     """`key: value`, or `?key: value`."""
 
     key: Expr
@@ -71,15 +65,13 @@ class MapEntry(Expr):
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class MapExpr(Expr):
+class MapExpr(Expr, frozen=True):
     """`{key: value}`."""
 
     entries: tuple[MapEntry, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StructField(Expr):
+class StructField(Expr, frozen=True):
     """`field: value`, or `?field: value`."""
 
     field: str
@@ -87,16 +79,14 @@ class StructField(Expr):
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class StructExpr(Expr):
+class StructExpr(Expr, frozen=True):
     """`TypeName{field: value}`."""
 
     type_name: str
     fields: tuple[StructField, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Comprehension(Expr):
+class Comprehension(Expr, frozen=True):
     """A fold over `iter_range`, the form all comprehension macros expand to; `iter_var2` is empty for one variable."""
 
     iter_range: Expr
@@ -109,8 +99,7 @@ class Comprehension(Expr):
     result: Expr
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Struct, frozen=True):
     """What a checked name or call means: a variable's full name, a constant, or the candidate overloads of a call."""
 
     name: str = ""
@@ -119,8 +108,7 @@ class Reference:
     is_constant: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Ast:
+class Ast(Struct, frozen=True):
     """A parsed expression and what later passes found out about it.
 
     `positions` maps node ids to offsets in code points of the source, `macro_calls` maps the id of an expanded macro to

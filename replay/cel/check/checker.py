@@ -7,8 +7,9 @@ Each wording of a diagnostic stands in `replay.cel.check.diagnostics`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+from msgspec.structs import replace
 
 from replay.cel.ast import operator
 from replay.cel.ast.depth import with_room

@@ -18,8 +18,9 @@ literal, everything else by reference. The code runs without builtins and reache
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
+
+from msgspec import Struct
 
 from replay.cel.ast.tree import (
     Ast,
@@ -47,8 +48,7 @@ MAX_BOUND = 100_000
 """The greatest bound on the cost of the steps outside of folds with which an expression is compiled."""
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Struct, frozen=True):
     """A compiled expression.
 
     `function(inputs, lazy)` takes the bound names and the entries of the lazy map as mappings of plain values; it returns

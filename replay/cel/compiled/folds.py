@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr
@@ -12,8 +13,7 @@ from replay.cel.compiled.fastpath import LOOP_LIMIT
 from replay.cel.compiled.pycode import Code, NotCompiledError
 
 
-@dataclass(frozen=True, slots=True)
-class FoldShape:
+class FoldShape(Struct, frozen=True):
     """What a fold does: `all`, `exists`, `one`, `list`, `map` or `let`, on elements for which `condition` holds."""
 
     name: str

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 
 class NotCompiledError(Exception):
     """This expression is for the strict engine alone; `str()` says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
+class Code(Struct, frozen=True):
     """A Python expression: its text, the Python type it is known to have, and whether it is a mere name or literal.
 
     `kind` is `bool`, `int` (in range), `str`, `list`, `dict`, `object`, `optional` (a value or `ABSENT`) or `json`

@@ -6,7 +6,7 @@ tried in that order, and the order decides the type of a call with dynamic argum
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from replay.cel.ast import operator
 from replay.cel.declare.library import Function, Library, Overload

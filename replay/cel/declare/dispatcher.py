@@ -7,7 +7,8 @@ types, a function with several of them gets a dispatcher that tries them in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cel.declare.cost import CallCosts, standard_costs
 from replay.cel.declare.estimate import CallEstimator, Estimates, Range
@@ -62,8 +63,7 @@ def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknow
     return EvalError(f"no such overload: {function}({', '.join(type_name(arg) for arg in args)})")
 
 
-@dataclass(frozen=True, slots=True)
-class OverloadBinding:
+class OverloadBinding(Struct, frozen=True):
     """What a call runs; `eager` calls evaluate every argument first. `of_texts`: all arguments are declared as strings."""
 
     implementation: Implementation

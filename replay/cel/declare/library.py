@@ -6,7 +6,8 @@ A `Library` is a plain value; the core knows no library by name. Kubernetes' lib
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.cel.declare.estimate import CallEstimator, Range
 from replay.cel.declare.macros import Macro
@@ -23,8 +24,7 @@ CallCost = Callable[[tuple[Value, ...], Value], int]
 """Run-time cost of a finished call from its arguments (receiver first) and result, in cost units (cel-go `CallCost`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Overload:
+class Overload(Struct, frozen=True):
     """One signature of a function (cel-go `decls.OverloadDecl`).
 
     `args` include the receiver of a member. `implementation` may be None for a declaration without a body (the core
@@ -45,8 +45,7 @@ class Overload:
     estimate: CallEstimator | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Function:
+class Function(Struct, frozen=True):
     """A function name with its overloads, in the order in which they were declared.
 
     A `singleton` implements all overloads at once and is called without the check of argument types that guards each
@@ -61,8 +60,7 @@ class Function:
     type_guards: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class VariableDecl:
+class VariableDecl(Struct, frozen=True):
     """A variable and its type, or with `is_constant` a name for a value, such as that of an enumeration.
 
     `is_lazy`: a map whose entries are computed when they are first read; compiled code asks for each by name.
@@ -75,8 +73,7 @@ class VariableDecl:
     is_lazy: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Messages:
+class Messages(Struct, frozen=True):
     """The message types that expressions can build.
 
     `is_built` tells their names, `new` makes a value, or an `EvalError`, from the name of one and the fields. Where `reads_fields`
@@ -88,8 +85,7 @@ class Messages:
     reads_fields: Callable[[str], bool]
 
 
-@dataclass(frozen=True, slots=True)
-class Library:
+class Library(Struct, frozen=True):
     """A named set of declarations (cel-go `cel.Library`).
 
     `types` are the names usable as type values or in message construction; `struct_fields` declares, by type name, the

@@ -6,8 +6,9 @@ A library brings its macros as values; `macro_table` makes of them what the pars
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.factory import ACCUMULATOR, NAMED_ACCUMULATOR, ExprFactory
@@ -34,8 +35,7 @@ class MacroError(Exception):
         self.message = message
 
 
-@dataclass(frozen=True, slots=True)
-class Macro:
+class Macro(Struct, frozen=True):
     """A macro: the call that it answers, with its numbers of arguments, and what it does."""
 
     function: str

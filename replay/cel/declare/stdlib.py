@@ -7,7 +7,8 @@ The declarations stand in `replay.cel.declare.declarations`; the split is cel-go
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.declare.library import Implementation
@@ -18,8 +19,7 @@ from replay.cel.value.timestamp import duration_field, field
 from replay.cel.value.values import EvalError, Value
 
 
-@dataclass(frozen=True, slots=True)
-class Singleton:
+class Singleton(Struct, frozen=True):
     """One implementation for all overloads of a function; `trait` is what the first argument must have."""
 
     implementation: Implementation

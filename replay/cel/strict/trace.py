@@ -6,7 +6,8 @@ cel-go keeps the last value of a node; here all are kept in order, so that what 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cel.declare.cost import CallCosts, CostTracker, StandardCosts
 from replay.cel.value.values import Value
@@ -32,8 +33,7 @@ class TracingTracker(CostTracker):
         super().push(node_id, value)
 
 
-@dataclass(frozen=True)
-class Trace:
+class Trace(Struct, frozen=True):
     """The values of steps by node id, in the order in which the steps ended."""
 
     steps: Sequence[tuple[int, Value]]

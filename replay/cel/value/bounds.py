@@ -7,8 +7,9 @@ lists of lists). There it takes its time and memory, or dies. Here such a call i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from typing import Final, TypeVar
+
+from msgspec import Struct
 
 from replay.cel.value.types import DYN
 from replay.cel.value.values import OpaqueValue
@@ -25,8 +26,7 @@ MAX_STEPS: Final = 1_000_000
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class UndeterminedValue:
+class UndeterminedValue(Struct, frozen=True):
     """Stands among the `missing` of an `Unknown` for what is not missing in the input; `reason` can end "undetermined: ..."."""
 
     reason: str

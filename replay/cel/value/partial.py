@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cel.value.values import UnknownParts, Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PartialValue:
+class PartialValue(Struct, frozen=True, eq=False):
     """A container with unknown parts.
 
     `value` is the container itself, for keys that it does not have; `parts` has the unknowns and the containers above them

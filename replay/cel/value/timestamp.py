@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from msgspec import Struct
+
 from replay.cel.value.number import INT_MAX, INT_MIN, INT_OVERFLOW
 from replay.cel.value.values import EvalError
 from replay.go.strconv import parse_int
@@ -22,8 +24,7 @@ _DAYS_TO_UNIX = 719162
 """Days from 0001-01-01 to 1970-01-01."""
 
 
-@dataclass(frozen=True, slots=True)
-class Duration:
+class Duration(Struct, frozen=True):
     """A signed span in nanoseconds, within int64."""
 
     nanos: int

@@ -21,8 +21,9 @@ An evaluation that fails raises `EvalError`; errors are values only where `&&`, 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replay.cel.value.types import Type
 
@@ -80,8 +81,7 @@ class PanicError(Exception):
     """A crash of the server's code that it turns into the error `internal error: ...`; nothing absorbs it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Unknown:
+class Unknown(Struct, frozen=True):
     """What could not be computed because parts of the input are missing; `missing` names them, without duplicates.
 
     The elements are opaque here (`replay.kube.attributes.Missing` in admission).
@@ -96,20 +96,17 @@ class Unknown:
         return Unknown(tuple(dict.fromkeys((*self.missing, *other.missing))))
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownParts(Unknown):
+class UnknownParts(Unknown, frozen=True):
     """A map or list of which some parts are not known: whatever they are, it is not null."""
 
 
-@dataclass(frozen=True, slots=True)
-class TypeValue:
+class TypeValue(Struct, frozen=True):
     """A type as a value; only the name counts at run time (`types.Type.Equal`)."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class OptionalValue:
+class OptionalValue(Struct, frozen=True):
     """`optional.of(value)`, or `optional.none()` if `has_value` is false."""
 
     value: Value = None
@@ -125,8 +122,7 @@ class OptionalValue:
 OPTIONAL_NONE = OptionalValue(None, has_value=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class ObjectValue:
+class ObjectValue(Struct, frozen=True, eq=False):
     """A message built by `TypeName{field: value}`; only the fields that were set.
 
     A library whose messages read, compare or convert otherwise makes them of a subclass.

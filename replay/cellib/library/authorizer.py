@@ -5,7 +5,8 @@ The values build up a question; `check` asks an `Authorizer`. What that does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.cel.declare.estimate import ONE
 from replay.cel.declare.library import Function, Implementation, Library, Overload
@@ -39,8 +40,7 @@ class _ReceiverOnly(OpaqueValue):
         raise EvalError(NO_SUCH_OVERLOAD)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class AuthorizerValue(_ReceiverOnly):
+class AuthorizerValue(Struct, _ReceiverOnly, frozen=True, eq=False):
     """`authorizer`: who asks whom."""
 
     user: UserInfo
@@ -49,8 +49,7 @@ class AuthorizerValue(_ReceiverOnly):
     go_type = "library.authorizerVal"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PathCheckValue(_ReceiverOnly):
+class PathCheckValue(Struct, _ReceiverOnly, frozen=True, eq=False):
     """`authorizer.path(...)`."""
 
     asker: AuthorizerValue
@@ -59,8 +58,7 @@ class PathCheckValue(_ReceiverOnly):
     go_type = "library.pathCheckVal"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class GroupCheckValue(_ReceiverOnly):
+class GroupCheckValue(Struct, _ReceiverOnly, frozen=True, eq=False):
     """`authorizer.group(...)`."""
 
     asker: AuthorizerValue
@@ -69,8 +67,7 @@ class GroupCheckValue(_ReceiverOnly):
     go_type = "library.groupCheckVal"
 
 
-@dataclass(slots=True, eq=False)
-class ResourceCheckValue(_ReceiverOnly):
+class ResourceCheckValue(Struct, _ReceiverOnly, eq=False):
     """`authorizer.group(...).resource(...)` and what narrows it.
 
     Never changed; not frozen only because every request needs one, and frozen ones take three times as long to make.
@@ -88,8 +85,7 @@ class ResourceCheckValue(_ReceiverOnly):
     go_type = "library.resourceCheckVal"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class DecisionValue(_ReceiverOnly):
+class DecisionValue(Struct, _ReceiverOnly, frozen=True, eq=False):
     """What `check` returns."""
 
     decision: AuthorizationDecision

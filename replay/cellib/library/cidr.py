@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.cel.declare.cost import STRING_FACTOR, scaled, sizer_size
 from replay.cel.declare.estimate import ONE, AstNode, CallEstimate, CallEstimator, Range

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, Select

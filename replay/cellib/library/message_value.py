@@ -15,20 +15,16 @@ PATCH_FIELDS: Final = (*_TEXT_FIELDS, "value")
 """The fields of a `JSONPatch`; all but the last are texts."""
 
 
-class DynamicObject(ObjectValue):
+class DynamicObject(ObjectValue, frozen=True):
     """`Object{...}` or `Object.spec{...}`: any field, and any value in it."""
-
-    __slots__ = ()
 
     def field(self, name: Value) -> Value:
         """A field as it is read back: made a Go value, and that a CEL value (`dynamic.convertField`)."""
         return _field_content(self.fields.get(name))
 
 
-class PatchValue(ObjectValue):
+class PatchValue(ObjectValue, frozen=True):
     """`JSONPatch{...}`."""
-
-    __slots__ = ()
 
     def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:
         """A field; unset texts are empty (apiserver `JSONPatchVal.Get`)."""

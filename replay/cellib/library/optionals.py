@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Final
+
+from msgspec.structs import replace
 
 from replay.cel.ast import operator
 from replay.cel.ast.factory import ExprFactory

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from replay.errors import ReplayError
 
@@ -19,8 +20,7 @@ _KEY = re.compile(r"""\s*["']?([\w-]+)["']?\s*[.=]""")
 _PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFile:
+class ProjectFile(Struct, frozen=True):
     """What a file says: `values` are its keys, those of one command in a table of the command's name."""
 
     path: Path

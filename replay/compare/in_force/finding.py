@@ -10,9 +10,10 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from itertools import pairwise
+
+from msgspec import Struct, field
 
 from replay.compare.in_force.evidence import FIRST_ONLY, Evidence, Sign
 
@@ -35,8 +36,7 @@ class Story(StrEnum):
     UNCLEAR = "unclear"
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyHistory:
+class PolicyHistory(Struct, frozen=True):
     """One policy: its story, the counts of signs, and the instants (microseconds) between which it changed, 0 for none.
 
     `files` are those in which it was in force, where that differs by file.
@@ -50,8 +50,7 @@ class PolicyHistory:
     files: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Contradiction:
+class Contradiction(Struct, frozen=True, order=True):
     """One request in which the log and the current set differ about a policy, with the likely cause."""
 
     seq: int
@@ -63,8 +62,7 @@ class Contradiction:
     cause: str
 
 
-@dataclass(slots=True)
-class Findings:
+class Findings(Struct):
     """All policies that gave any sign, and all contradictions in the order of the log."""
 
     histories: list[PolicyHistory] = field(default_factory=list)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 
 class Opinion(NamedTuple):
@@ -17,8 +18,7 @@ class Opinion(NamedTuple):
     theirs: str
 
 
-@dataclass(slots=True)
-class Opinions:
+class Opinions(Struct):
     """Counts of evaluations: equal ones, those that cel-python cannot do or does otherwise by a known habit, by its name."""
 
     agreed: int = 0

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.audit.answer.observed import Observed
 from replay.audit.event import RequestRecord
 
 
-@dataclass(slots=True)
-class Stranger:
+class Stranger(Struct):
     """How many requests show it, and the first and the last of them (microseconds)."""
 
     requests: int = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import Cell, CellKey, Example
@@ -21,8 +22,7 @@ class HitKey(NamedTuple):
     workload: str
 
 
-@dataclass(slots=True)
-class Hit:
+class Hit(Struct):
     """What a policy makes of the requests about a workload.
 
     `requests` are root findings, `alone` those of them that no other policy makes, `follows` the requests that only follow an earlier

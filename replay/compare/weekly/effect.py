@@ -9,11 +9,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
 import orjson
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision
 from replay.audit.answer.observed import VALIDATION_FAILURE
@@ -77,8 +77,7 @@ class EffectKey(NamedTuple):
         return not self.denied and not self.follows
 
 
-@dataclass(slots=True)
-class EffectCell:
+class EffectCell(Struct):
     """How many requests, when first and last (microseconds since the epoch), and the first with its message."""
 
     count: int
@@ -106,8 +105,7 @@ class Bucket(NamedTuple):
     start: int
 
 
-@dataclass(slots=True)
-class EffectCounts:
+class EffectCounts(Struct):
     """Effects counted by cell and over time; merging is commutative."""
 
     cells: dict[EffectKey, EffectCell] = field(default_factory=dict)

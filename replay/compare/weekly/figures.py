@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.audit.period import Period
 from replay.compare.fidelity import Fidelity
@@ -47,8 +48,7 @@ class DenialGroup(NamedTuple):
     namespace: str
 
 
-@dataclass(frozen=True, slots=True)
-class ActionFigures:
+class ActionFigures(Struct, frozen=True):
     """What one policy or webhook did; `timeline` maps the start of a step (microseconds) to requests."""
 
     policy: str
@@ -62,8 +62,7 @@ class ActionFigures:
     timeline: Mapping[int, int] = field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class Owner:
+class Owner(Struct, frozen=True):
     """Somebody to talk to before a policy denies: the workload, its namespace's owner label, and who sends the requests."""
 
     owner: str
@@ -74,8 +73,7 @@ class Owner:
     last: int
 
 
-@dataclass(frozen=True, slots=True)
-class Promotion:
+class Promotion(Struct, frozen=True):
     """What enforcing one policy would have done in the period.
 
     `today` says in words what it does now. `asked` counts the requests that its match constraints may select, `requests` those
@@ -122,8 +120,7 @@ class Promotion:
         return PolicyReadiness.READY if self.asked else PolicyReadiness.NOT_ASKED
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFigures:
+class WorkspaceFigures(Struct, frozen=True):
     """What was done to the requests of one workspace of kcp, a consumer of others' policies: how often, as the log tells it.
 
     `newly_denied` counts what policies of the candidate would deny of what is admitted today, `undecided` what they leave open.
@@ -139,8 +136,7 @@ class WorkspaceFigures:
         return self.actions.get(action, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """One period. `steps` are the requests that admission saw by start of step."""
 
     period: Period
@@ -165,8 +161,7 @@ class Figures:
         return sum(each.requests for each in self.actions if each.action is action)
 
 
-@dataclass(frozen=True, slots=True)
-class FileFidelity:
+class FileFidelity(Struct, frozen=True):
     """What one log file tells of the set in force: agreement, and when the set's own decisions were seen first and last."""
 
     file: str
@@ -175,8 +170,7 @@ class FileFidelity:
     last: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class MutationFigures:
+class MutationFigures(Struct, frozen=True):
     """What a candidate's mutating policy would do in the period."""
 
     policy: str
@@ -186,8 +180,7 @@ class MutationFigures:
     last: int
 
 
-@dataclass(slots=True)
-class WeeklyResult:
+class WeeklyResult(Struct):
     """Everything that a weekly report shows.
 
     `previous` is None where nothing is known of an earlier period, `compared_with` says where it comes from. `foreign` are

@@ -6,8 +6,9 @@ from OpenAPI schemas by the rules of kube-openapi (pkg/schemaconv).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Literal
+
+from msgspec import Struct, field
 
 from replay.json import JSON
 from replay.kube.schema import Schema
@@ -25,8 +26,7 @@ _FITTING: dict[ScalarKind | None, frozenset[type]] = {
 _ANYTHING = _FITTING["untyped"] | {list, dict}
 
 
-@dataclass(slots=True)
-class ListAtom:
+class ListAtom(Struct):
     """A list: `associative` by `keys`, or a set if there are none; else atomic, replaced as a whole."""
 
     element: Atom
@@ -34,8 +34,7 @@ class ListAtom:
     keys: tuple[str, ...] = ()
 
 
-@dataclass(slots=True)
-class MapAtom:
+class MapAtom(Struct):
     """A map or struct: its declared fields, the type of all others (None: there are no others), and their defaults."""
 
     fields: dict[str, Atom] = field(default_factory=dict)
@@ -44,8 +43,7 @@ class MapAtom:
     defaults: dict[str, JSON] = field(default_factory=dict)
 
 
-@dataclass(slots=True)
-class Atom:
+class Atom(Struct):
     """What a value may be; several where the schema leaves it open."""
 
     scalar: ScalarKind | None = None

@@ -6,8 +6,9 @@ RoleBindings are found by their subjects, so that it does not matter how many th
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
@@ -27,8 +28,7 @@ NODES_GROUP = "system:nodes"
 NODE_PREFIX = "system:node:"
 
 
-@dataclass(frozen=True, slots=True)
-class Grant:
+class Grant(Struct, frozen=True):
     """The rules that a binding gives to a user, and how a reason names them; or why they could not be found.
 
     `binding` is its kind, namespace and name. `unless` says why it is not known whether the user is a subject of the binding,

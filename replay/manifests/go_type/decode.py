@@ -10,15 +10,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Sequence as AbstractSequence
-from dataclasses import dataclass, field
 from typing import Any
+
+from msgspec import Struct, field
 
 from replay.go.base64 import Base64Error, decode_base64
 from replay.go.duration import DurationError, duration_text, parse_duration
 from replay.go.format import quote
 from replay.go.time import TimeError, time_text
 from replay.json import JSON
-from replay.manifests.go_type.schema import Field, Struct, struct
+from replay.manifests.go_type.schema import Field, GoStruct, struct
 from replay.manifests.read.node import Entry, Mapping, Node, Number, Position, Scalar, Sequence
 
 _BITS = {"int32": 31, "int64": 63}
@@ -27,8 +28,7 @@ _MAX_STRICT_ERRORS = 100
 _INTEGER = re.compile(r"-?[0-9]+")
 
 
-@dataclass(frozen=True, slots=True)
-class Problem:
+class Problem(Struct, frozen=True):
     """Something wrong at one place; `message` is the server's wording for it alone, `path` the field path."""
 
     message: str
@@ -36,8 +36,7 @@ class Problem:
     path: str = ""
 
 
-@dataclass(slots=True)
-class Decoded:
+class Decoded(Struct):
     """A decoded value and what was wrong; `error` is the one problem that makes decoding fail."""
 
     value: JSON = None
@@ -62,15 +61,14 @@ class _AbortError(Exception):
         self.problem = problem
 
 
-@dataclass(frozen=True, slots=True)
-class _Context:
+class _Context(Struct, frozen=True):
     """Where decoding stands: the struct and the fields that a type error names, and the path with indexes."""
 
     struct_name: str = ""
     fields: tuple[str, ...] = ()
     path: str = ""
 
-    def into_field(self, owner: Struct, target: Field) -> _Context:
+    def into_field(self, owner: GoStruct, target: Field) -> _Context:
         name = owner.go_type.partition(".")[2]
         path = f"{self.path}.{target.name}" if self.path else target.name
         return _Context(name, (*self.fields, *target.embedded, target.name), path)
@@ -110,7 +108,7 @@ class _Decoder:
             return self._duration(node, context)
         return self._scalar(node, go_type, context)
 
-    def _struct(self, node: Node, target: Struct, context: _Context) -> dict[str, JSON]:
+    def _struct(self, node: Node, target: GoStruct, context: _Context) -> dict[str, JSON]:
         value: dict[str, JSON] = {}
         if not isinstance(node, Mapping):
             if not _is_null(node):
@@ -283,7 +281,7 @@ def _is_text(go_type: str) -> bool:
     return go_type == "string" or (struct(go_type) is None and go_type.startswith("v1."))
 
 
-def _written(target: Struct, value: dict[str, JSON]) -> dict[str, JSON]:
+def _written(target: GoStruct, value: dict[str, JSON]) -> dict[str, JSON]:
     """The fields that the server writes, in its order: what is set, what is always written, and structs."""
     written: dict[str, JSON] = {}
     for name, field_ in target.fields.items():

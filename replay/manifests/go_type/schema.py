@@ -7,8 +7,9 @@ Source: `k8s.io/api/admissionregistration/v1/types.go`, `k8s.io/apimachinery/pkg
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
+
+from msgspec import Struct
 
 _TYPES = """
 v1.TypeMeta
@@ -317,8 +318,7 @@ _LISTED = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """A field as an object shows it: `embedded` are the Go names of the embedded structs that it stands in."""
 
     name: str
@@ -329,8 +329,7 @@ class Field:
     embedded_numbers: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Struct:
+class GoStruct(Struct, frozen=True):
     """A Go struct with its fields by JSON name, in Go's order; those of embedded structs stand in their place."""
 
     go_type: str
@@ -338,13 +337,13 @@ class Struct:
 
 
 @cache
-def struct(go_type: str) -> Struct | None:
+def struct(go_type: str) -> GoStruct | None:
     """The struct of that name, None for a type that is none (a string, a list, a time)."""
     return _structs().get(go_type)
 
 
 @cache
-def _structs() -> dict[str, Struct]:
+def _structs() -> dict[str, GoStruct]:
     own: dict[str, list[Field]] = {}
     for line in (*_TYPES.strip().splitlines(), *_list_types()):
         if not line.startswith(" "):
@@ -352,7 +351,7 @@ def _structs() -> dict[str, Struct]:
             continue
         name, go_type, number, *always = line.split()
         fields.append(Field(name, go_type, int(number), bool(always)))
-    return {name: Struct(name, {field.name: field for field in _flattened(name, own)}) for name in own}
+    return {name: GoStruct(name, {field.name: field for field in _flattened(name, own)}) for name in own}
 
 
 def _list_types() -> list[str]:

@@ -7,7 +7,8 @@ group has; it then accepts only those of its own plugin. `List` and `Status` are
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 GROUP = "admissionregistration.k8s.io"
 SCHEME_NAME = "pkg/runtime/scheme.go:111"
@@ -25,8 +26,7 @@ _OPTIONS = tuple(f"{verb}Options" for verb in ("Create", "Delete", "Get", "List"
 _UNVERSIONED = ("APIGroup", "APIGroupList", "APIResourceList", "APIVersions", "List", "Status")
 
 
-@dataclass(frozen=True, slots=True)
-class Registered:
+class Registered(Struct, frozen=True):
     """A kind that a scheme knows and its Go type; `package` is the Go package that errors of decoding name.
 
     `converted` is the Go type, with its package, that a scheme with conversion makes of it.
@@ -43,8 +43,7 @@ class Registered:
         return f"*{self.converted or f'{self.package}.{self.kind}'}"
 
 
-@dataclass(frozen=True, slots=True)
-class Scheme:
+class Scheme(Struct, frozen=True):
     """Kinds by group, version and kind, and those known in every version."""
 
     versioned: Mapping[tuple[str, str], Registered]

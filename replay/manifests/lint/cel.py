@@ -6,7 +6,8 @@ A path is a chain of selections from a root, `("object", "metadata", "labels")`;
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import children
@@ -17,8 +18,7 @@ SchemaPath = tuple[str, ...]
 _EQUALITY = frozenset({operator.EQUALS, operator.NOT_EQUALS})
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(Struct, frozen=True):
     """What an expression reads: paths with the offset of each, and the paths that it tests before."""
 
     paths: tuple[tuple[SchemaPath, int], ...]

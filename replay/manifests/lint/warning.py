@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.discovery import Discovery
@@ -14,16 +15,14 @@ from replay.manifests.loader import LoadedObject
 _SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
 
 
-@dataclass(frozen=True, slots=True)
-class Warned:
+class Warned(Struct, frozen=True):
     """A warning, and the names that a comment in its document silences."""
 
     finding: Finding
     silenced: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class LintContext:
+class LintContext(Struct, frozen=True):
     """What lints may look at beside the object; `namespaces` is None without a snapshot of the cluster."""
 
     objects: Sequence[LoadedObject]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.go.format import marshal, quote
 from replay.json import JSON
@@ -24,8 +25,7 @@ _PROTOBUF_PREFIX = b"k8s\x00"
 _ANONYMOUS = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind string "json:\\"kind,omitempty\\"" }'
 
 
-@dataclass(frozen=True, slots=True)
-class DecodedObject:
+class DecodedObject(Struct, frozen=True):
     """A decoded document: its Go type, its JSON as the server would write it, and its nodes for positions."""
 
     registered: Registered

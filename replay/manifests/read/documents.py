@@ -11,8 +11,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.go.format import quote
 from replay.manifests.read.json_reader import text_from_bytes
@@ -28,8 +30,7 @@ _ENDS_WITH_SPACE = re.compile(_SPACES + rb"\Z")
 _SEPARATOR = b"---"
 
 
-@dataclass(frozen=True, slots=True)
-class ManifestDocument:
+class ManifestDocument(Struct, frozen=True):
     """One document of a file, the `number`th, from 1; `line` is the line of the file on which `data` begins, from 1."""
 
     path: str
@@ -49,8 +50,7 @@ class Unreadable(Exception):  # noqa: N818 - a state of a file, reported as a fi
         self.line = line
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryDocuments:
+class DirectoryDocuments(Struct, frozen=True):
     """What a directory holds: the documents in the order of files, the hash, and what could not be read."""
 
     documents: tuple[ManifestDocument, ...]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.go.format import quote
 from replay.manifests.read.node import START, Entry, Mapping, Node, Number, Position, Scalar, Sequence
@@ -46,8 +47,7 @@ def text_from_bytes(data: bytes) -> str:
     return _UNPAIRED.sub("\ufffd", data.decode("utf-8", errors="surrogateescape"))
 
 
-@dataclass(slots=True)
-class _Open:
+class _Open(Struct):
     """An object or array whose end is not read yet."""
 
     start: int

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
+
+from msgspec import Struct
 
 from replay.json import JSON
 
@@ -26,31 +27,27 @@ NOWHERE = Position(0, 0)
 START = Position(1, 1)
 
 
-@dataclass(frozen=True, slots=True)
-class Number:
+class Number(Struct, frozen=True):
     """A number as JSON text: `10`, `1e1`, `-0.5`."""
 
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Scalar:
+class Scalar(Struct, frozen=True):
     """null, a boolean, a number or a string."""
 
     position: Position
     value: bool | str | Number | None
 
 
-@dataclass(frozen=True, slots=True)
-class Sequence:
+class Sequence(Struct, frozen=True):
     """A list."""
 
     position: Position
     items: tuple[Node, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+class Entry(Struct, frozen=True):
     """One key of a mapping with its value."""
 
     key: str
@@ -58,8 +55,7 @@ class Entry:
     value: Node
 
 
-@dataclass(frozen=True, slots=True)
-class Mapping:
+class Mapping(Struct, frozen=True):
     """A mapping in the order in which the server meets the keys: sorted from YAML, as written from JSON.
 
     A JSON document may repeat keys. `raw` is the text of an object in a JSON document

@@ -7,9 +7,10 @@ anchors, merge keys, duplicate keys, the limit on aliases, keys that become stri
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, replace
 
 import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
 from yaml._yaml import CParser
 
 from replay.go.format import float_text, go_syntax
@@ -31,24 +32,21 @@ class YAMLSyntaxError(Exception):
         self.position = position
 
 
-@dataclass(frozen=True, slots=True)
-class DuplicateKey:
+class DuplicateKey(Struct, frozen=True):
     """A key given twice in one mapping: an error in strict decoding alone. `line` counts within the document."""
 
     message: str
     position: Position
 
 
-@dataclass(frozen=True, slots=True)
-class YAMLDocument:
+class YAMLDocument(Struct, frozen=True):
     """The value of a document and its duplicate keys, in the order in which the server meets them."""
 
     node: Node
     duplicates: tuple[DuplicateKey, ...]
 
 
-@dataclass(slots=True, eq=False)
-class _Event:
+class _Event(Struct, eq=False):
     """A node of the event stream: a scalar (children is None), a sequence or a mapping (keys and values in turn)."""
 
     line: int
@@ -177,8 +175,7 @@ def _syntax_error(error: yaml.YAMLError, first_line: int) -> YAMLSyntaxError:
     return YAMLSyntaxError(f"yaml: {where}{error.problem}", position)
 
 
-@dataclass(slots=True)
-class _Table:
+class _Table(Struct):
     """A mapping being filled: the identity of a key is its type and value, as in a Go map."""
 
     entries: dict[object, tuple[YAMLValue, Position, Node]] = field(default_factory=dict)

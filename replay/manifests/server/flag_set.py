@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
 from replay.go.format import quote
@@ -57,8 +58,7 @@ def known_flags(version: KubernetesVersion) -> dict[str, Flag]:
     return {flag.name: flag for flag in flags if flag.minors[0] <= version.minor <= flag.minors[1]}
 
 
-@dataclass
-class _Parser:
+class _Parser(Struct):
     """One command line; `found` are the values by name, those that add joined with commas."""
 
     words: list[str]

@@ -10,11 +10,11 @@ import csv
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -31,8 +31,7 @@ _MANIFEST = re.compile(rb"""["']?kind["']?\s*:\s*["']?(\w+)""")
 _MOST_BYTES = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class ServerFlags:
+class ServerFlags(Struct, frozen=True):
     """Flags by their names without dashes; those that are lists are joined with commas."""
 
     path: str

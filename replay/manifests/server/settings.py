@@ -6,11 +6,12 @@ And objects that are laid over those of the cluster: every manifest of `objects/
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -40,8 +41,7 @@ _OFF: Mapping[PluginName, tuple[str, ...]] = {
 """What of a set is not asked where a plugin is off."""
 
 
-@dataclass(frozen=True, slots=True)
-class ServerSettings:
+class ServerSettings(Struct, frozen=True):
     """Flags, the path of the AdmissionConfiguration, and objects; `file_names` are those of a directory that are no manifests."""
 
     flags: ServerFlags | None = None

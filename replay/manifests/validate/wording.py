@@ -7,8 +7,9 @@ and values of labels.
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from typing import NamedTuple
+
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.kube.names import WORDING, wording_of

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from replay.authorization.chain import WEBHOOK
 from replay.authorization.configuration import AuthorizationConfiguration
@@ -19,8 +19,7 @@ from replay.webhook.authorizer import AuthorizerEndpoint
 _OPTION = "--webhook"
 
 
-@dataclass(frozen=True, slots=True)
-class NamedAnswers:
+class NamedAnswers(Struct, frozen=True):
     """Answers by the name of the webhook."""
 
     by_name: Mapping[str, AuthorizerAnswers]

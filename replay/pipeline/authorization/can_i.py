@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import orjson
+from msgspec import Struct
 
 from replay.authorization.case import AttributesError, answer_line, attributes_from_case
 from replay.authorization.chain import AuthorizerChain
@@ -30,8 +30,7 @@ _ANONYMOUS = "system:anonymous"
 _END = 2**62
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationScenario:
+class AuthorizationScenario(Struct, frozen=True):
     """The set and the cluster that are asked."""
 
     current: Path | None
@@ -41,8 +40,7 @@ class AuthorizationScenario:
     default: AuthorizationConfiguration | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Oracle:
+class Oracle(Struct, frozen=True):
     """The chain of a set, the resources of its cluster, and what is odd about its RBAC."""
 
     chain: AuthorizerChain
@@ -101,8 +99,7 @@ def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes
         raise ReplayError(f"no case: {error}", path=str(path), line=number) from error
 
 
-@dataclass(frozen=True, slots=True)
-class AccessQuestion:
+class AccessQuestion(Struct, frozen=True):
     """One question as on the command line; `target` is a resource, `resource/name` or a URL path."""
 
     verb: str

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
 
 import polars as pl
+from msgspec import Struct, field
 
 from replay.audit.event import RequestRecord
 from replay.authorization.build import DEFAULT_CONFIGURATION, ChainBuilder
@@ -56,8 +56,7 @@ def asks_graph(attributes: AuthorizationAttributes) -> bool:
     return attributes.resource in _READ_BY_NODES and attributes.user.username.startswith(NODE_PREFIX)
 
 
-@dataclass(frozen=True)
-class AuthorizationSide:
+class AuthorizationSide(Struct, frozen=True):
     """One set: its chain, and what it lays over the RBAC of the cluster."""
 
     configuration: AuthorizationConfiguration
@@ -102,8 +101,7 @@ NO_GRAPH = (-1, -1)
 _NO_NODE = NodeGraph()
 
 
-@dataclass
-class Chains:
+class Chains(Struct, dict=True):
     """The chains of some sides over the time of a log; `writes` are those to what belongs to nodes.
 
     `began` is when the first request of the log was received, in microseconds.

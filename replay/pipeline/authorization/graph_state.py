@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.audit.event import RequestRecord
 from replay.authorization.node.graph import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
@@ -96,8 +97,7 @@ class GraphStates:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class GraphAt:
+class GraphAt(Struct, frozen=True):
     """The graph of one time."""
 
     states: GraphStates

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+
+from msgspec import Struct
 
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
@@ -21,8 +22,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 
 
-@dataclass(frozen=True, slots=True)
-class AuthorizationQuestion:
+class AuthorizationQuestion(Struct, frozen=True):
     """What to find; in texts `*` stands for anything, and None for whatever there is."""
 
     decision: str | None = None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.attributes import Missing
@@ -17,8 +18,7 @@ from replay.reconstruct.cluster import ClusterLister
 _DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it differently")
 
 
-@dataclass(frozen=True, slots=True)
-class SetLister:
+class SetLister(Struct, frozen=True):
     """What a set sees of the cluster, with the time and the number of the set, by which its authorizers are found."""
 
     seen: Lister

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from operator import itemgetter
 from typing import NamedTuple
 
 import orjson
 import polars as pl
+from msgspec import Struct, field
 
 from replay.audit import queries
 from replay.audit.part import user_info_from_json
@@ -96,8 +96,7 @@ _ALIKE = ("shape", "rbac", "alone", "decision", "reason")
 """Requests with the same in these columns are decided alike, and the log says the same of them."""
 
 
-@dataclass(slots=True)
-class AuthorizationReplay:
+class AuthorizationReplay(Struct):
     """All questions of a store and their answers by both chains."""
 
     store: Store
@@ -271,8 +270,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
     return summary, Gate(frozenset(refused), frozenset(let_in))
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """The requests with the same answers, in the log and by both chains: what each of them adds to the counts."""
 
     first: str

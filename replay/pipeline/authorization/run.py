@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import groupby
+
+from msgspec import Struct
 
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
@@ -49,8 +50,7 @@ _GRAPH_RESOURCES = (
 _GRAPH_NAMES = frozenset(name.partition(".")[0] for name in _GRAPH_RESOURCES)
 
 
-@dataclass(frozen=True)
-class AuthorizationInputs:
+class AuthorizationInputs(Struct, frozen=True):
     """Both sets as they decide, and who answers for their webhooks."""
 
     sides: tuple[AuthorizationSide, AuthorizationSide]
@@ -64,8 +64,7 @@ class AuthorizationInputs:
         return frozenset(webhook_names(side.configuration for side in self.sides))
 
 
-@dataclass(frozen=True)
-class Authorized:
+class Authorized(Struct, frozen=True):
     """All requests of a store with what both chains say about them."""
 
     replayed: AuthorizationReplay

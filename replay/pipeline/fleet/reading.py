@@ -7,9 +7,11 @@ import shutil
 from collections.abc import Sequence
 from concurrent.futures import Executor, Future
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.engine import INGEST_MEMORY, connect
 from replay.audit.ingest import READING, Batch, LogReader, Progress, ReadFile, SegmentNumbers
@@ -22,8 +24,7 @@ Rows = dict[str, Path]
 """The Parquet files of a batch by their names below the directory of an ingest."""
 
 
-@dataclass(frozen=True)
-class FleetReader:
+class FleetReader(Struct, frozen=True):
     """Reads batches by the workers of an executor. See `BatchReader`; `spool` is a directory of this run."""
 
     executor: Executor
@@ -58,8 +59,7 @@ class NamedBatch(NamedTuple):
         return cls(Batch(files, batch.number), tuple(digests))
 
 
-@dataclass(frozen=True)
-class BatchJob:
+class BatchJob(Struct, frozen=True):
     """What workers do with batches: they split the rows into so many parts, and write below `spool`."""
 
     spool: Path

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
 from typing import Any
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.builtin.pod_security.plugin import PodSecurity
 from replay.admission.decision import Decision, Verdict
@@ -37,8 +38,7 @@ STATIC_SUFFIX = ".static.k8s.io"
 _NO_TRACE = "warnings leave no trace in an audit log"
 
 
-@dataclass(frozen=True, slots=True)
-class LookupFilter:
+class LookupFilter(Struct, frozen=True):
     """What is asked for; None asks for everything. Names may hold `*` and `?`; times are as the operator wrote them."""
 
     policy: str | None = None
@@ -212,8 +212,7 @@ def _resource(group: str, resource: str, subresource: str) -> str:
     return f"{name}/{subresource}" if subresource else name
 
 
-@dataclass(frozen=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """A question on its way to the replay of what the log does not show."""
 
     store: Store

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
 from replay.admission.json_patch import diff
@@ -89,8 +91,7 @@ def mutations(scenario: Scenario, options: Options, progress: Progress) -> Mutat
     return MutationsResult(scenario.name, scenario.current.name if scenario.current else "", attributions)
 
 
-@dataclass(frozen=True)
-class MutationsJob:
+class MutationsJob(Struct, frozen=True, dict=True):
     """The work of one worker."""
 
     job: Job

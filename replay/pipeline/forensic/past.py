@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision
 from replay.audit.store import Store
@@ -17,8 +19,7 @@ from replay.pipeline.replay.webhook import webhook_answers
 from replay.reconstruct.request import Reached, ReplayRequest
 
 
-@dataclass(frozen=True, slots=True)
-class Chosen:
+class Chosen(Struct, frozen=True):
     """An SQL expression over the requests of a store, as parts of it want to be asked."""
 
     sql: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Undetermined, Verdict
@@ -56,8 +57,7 @@ class Deciders(NamedTuple):
         return self.current if isinstance(self.planned, Missing) else self.planned
 
 
-@dataclass(frozen=True)
-class Asked:
+class Asked(Struct, frozen=True):
     """A chain that may have decided a request, with what its policies look up, and the sets that it is made of.
 
     `unknown` tells why nothing is known of the candidate.
@@ -88,8 +88,7 @@ def _undetermined(unknown: Missing) -> Decision:
     return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", unknown.reason, "", unknown.fix),))
 
 
-@dataclass
-class ShardChain:
+class ShardChain(Struct, dict=True):
     """Has the methods of `Chain` that a replay asks, for a shard."""
 
     cluster: ShardCluster

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import orjson
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.webhook.plugin import Backends

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError, ReplayError
@@ -28,8 +29,7 @@ _NOT_WORKSPACES = frozenset(
 _REGISTRATION = "admissionregistration.k8s.io/"
 
 
-@dataclass(frozen=True)
-class Folder:
+class Folder(Struct, frozen=True):
     """What a set or a snapshot holds of one workspace: its policies as the server holds them, and all other objects."""
 
     path: Path
@@ -80,8 +80,7 @@ def load_folder(path: Path, version: KubernetesVersion, *, checked: bool = True)
     )
 
 
-@dataclass(frozen=True)
-class WorkspaceNames:
+class WorkspaceNames(Struct, frozen=True):
     """The paths of logical clusters, and back."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
@@ -125,8 +124,7 @@ def snapshot_of(folders: Mapping[str, Folder], names: WorkspaceNames) -> list[JS
     ]
 
 
-@dataclass(frozen=True)
-class ShardFolders:
+class ShardFolders(Struct, frozen=True):
     """Both sets and the snapshot, by path of the workspace; a set that was not given is None."""
 
     current: Mapping[str, Folder] | None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.audit.store import Store
 from replay.kube.attributes import Missing
@@ -18,8 +19,7 @@ Place = tuple[str, str]
 NOWHERE: Place = ("", "")
 
 
-@dataclass
-class Places:
+class Places(Struct):
     """The places of the requests of a log, by auditID; of a log that is none of kcp there are none."""
 
     known: dict[str, Place] = field(default_factory=dict)

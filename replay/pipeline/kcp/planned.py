@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import cached_property
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kcp.annotation import CLUSTER, annotated
@@ -22,8 +23,7 @@ _WITH_STATUS = ("apis.kcp.io", "APIBinding")
 """The kind whose status decides: what it binds."""
 
 
-@dataclass(frozen=True)
-class WorkspaceChange:
+class WorkspaceChange(Struct, frozen=True, dict=True):
     """The objects that a candidate has otherwise or anew, and those of the current set that they replace, or that would be gone."""
 
     objects: tuple[JSON, ...] = ()

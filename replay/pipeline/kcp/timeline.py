@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from msgspec import Struct
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -51,8 +52,7 @@ class Sides(NamedTuple):
     candidate: ManifestSet
 
 
-@dataclass(frozen=True)
-class Planned:
+class Planned(Struct, frozen=True):
     """What the candidate changes of a workspace: objects that it has otherwise or anew, and the names of those that it lacks."""
 
     objects: Objects

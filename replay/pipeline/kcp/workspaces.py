@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.json import JSON
 from replay.pipeline.kcp.folder import WorkspaceNames
@@ -13,8 +14,7 @@ Policies = Mapping[str, tuple[JSON, ...]]
 """By logical cluster the policies, bindings and webhook configurations, as the server holds them."""
 
 
-@dataclass(frozen=True)
-class Workspaces:
+class Workspaces(Struct, frozen=True):
     """Names and sets by workspace; a workspace that a set does not have is not known to it.
 
     `heard` are the logical clusters of which the log has any event: of another one nobody knows what was written to it. The log

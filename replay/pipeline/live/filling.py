@@ -7,8 +7,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.audit.catalog import IS_LIVE, JOURNAL, LIVE
 from replay.audit.directory.compaction import compact_store, compactable
@@ -32,8 +33,7 @@ _ORDER_SECONDS = 3600.0
 """How often what is old is forgotten, and small segments are put together: the store is closed for it, and read anew."""
 
 
-@dataclass(frozen=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """When what is new becomes a segment of the store: as soon as it has so many bytes, or has waited for so long."""
 
     octets: int
@@ -48,8 +48,7 @@ class Pace:
         raise ReplayError(f"no length of time `{age}`: write 30s, 5m, 1h")
 
 
-@dataclass(frozen=True)
-class Filling:
+class Filling(Struct, frozen=True):
     """The store of a scenario, filled until `is_ended` says so; `told` is called with lines for the operator.
 
     At the end every line of the store that is not used is written to `rejects`.

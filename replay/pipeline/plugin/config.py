@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import yaml
+from msgspec import Struct, field
 
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.pod.image_policy_webhook import Backend, ImagePolicyWebhook
@@ -16,8 +16,7 @@ from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 
 
-@dataclass(frozen=True)
-class PluginConfig:
+class PluginConfig(Struct, frozen=True):
     """The document of `--config`: the plugin's own configuration, the server's flags, and what the cluster would be."""
 
     plugin: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from datetime import UTC, datetime
+
+from msgspec.structs import replace
 
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.resource_quota.plugin import ResourceQuota

@@ -6,9 +6,10 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.reconstruct.snapshot import read_snapshot
@@ -30,8 +31,7 @@ _CANDIDATE = ("candidate", "next", "planned", "new", "proposed", "staging")
 _OWNERS = ("team", "owner", "squad", "group")
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectFindings:
+class ProjectFindings(Struct, frozen=True):
     """What was found, by the keys of `replay.toml`; what is None or empty was not there, or there more than once."""
 
     logs: tuple[Path, ...] = ()

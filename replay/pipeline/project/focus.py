@@ -7,7 +7,8 @@ what is left of them.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.admission.ordered.registry import units_of
 from replay.audit.answer.refusal import decision_views

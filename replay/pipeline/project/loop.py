@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from contextlib import ExitStack
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.compare.result import RunResult

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from replay.admission.decision import Decision, Undetermined, Verdict
 
 _LET_IN = Undetermined("", "", "it was not allowed at the time, so that the log does not hold what it would bring")
 
 
-@dataclass(frozen=True, slots=True)
-class Gate:
+class Gate(Struct, frozen=True):
     """Writes by their place in the log: those that the candidate refuses, and those that it alone lets in."""
 
     refused: frozenset[int] = frozenset()

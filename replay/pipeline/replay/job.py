@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, fields
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
@@ -81,8 +82,7 @@ class PartResult(NamedTuple):
     lines: int
 
 
-@dataclass(frozen=True)
-class Job:
+class Job(Struct, frozen=True, dict=True):
     """The same for every part: the sets, what is known of the cluster, and where results go.
 
     `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock, `classes` what the
@@ -117,10 +117,6 @@ class Job:
     """Who answers the `authorizer` of policies, where a set says it."""
     workspaces: Workspaces | None = None
     """The workspaces of kcp; `sets` are then all policies that any of them ever has."""
-
-    def __getstate__(self) -> dict[str, Any]:
-        """What another process needs: it makes for itself what this one has made."""
-        return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @cached_property
     def cluster(self) -> Cluster:

@@ -15,11 +15,11 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import islice
 from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
+from msgspec import Struct
 
 from replay.admission.ordered.registry import units_of
 from replay.audit.directory.remembered import code_digest
@@ -46,8 +46,7 @@ _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
 """What msgspec raises for text that is not UTF-8, and for numbers of more than 64 bits."""
 
 
-@dataclass(frozen=True)
-class KeptResults:
+class KeptResults(Struct, frozen=True):
     """The results of a store for two sets: for each class of requests of its log a file, there or not.
 
     `classes` are how many requests there are of each, `files` the names of the files; `world` is that of the file of the

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.plugin import Plugin
@@ -62,8 +64,7 @@ class Books(NamedTuple):
     """What was deleted: resource, namespace and name."""
 
 
-@dataclass
-class Ledger:
+class Ledger(Struct):
     """The plugins that remember, of several sets; `places` are namespaces that they are about, None for all."""
 
     chain: Chain

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 DEEPEST = 6
 """How deep owners are followed: a CronJob's pods are at depth two."""
 
 
-@dataclass(frozen=True)
-class Ownership:
+class Ownership(Struct, frozen=True):
     """The objects that controllers made.
 
     `keys` are by the uid of an owner what it owns, `owners` by key and own uid of an object the uids of its owners, `depths` by key

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.ordered.registry import criteria_of, keeps_books, looked_up_resources

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, TypeVar
+
+from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Mutated, Undetermined, WebhookCall
 from replay.audit.store import Store

@@ -6,9 +6,10 @@ A part holds the whole history of its objects, so parts need nothing of each oth
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.audit.answer.observed import observe
@@ -84,8 +85,7 @@ class Line(NamedTuple):
     root: bool
 
 
-@dataclass(slots=True)
-class ClassOutcomes:
+class ClassOutcomes(Struct):
     """What was found about the requests of one class."""
 
     summary: Summary = field(default_factory=Summary)
@@ -95,8 +95,7 @@ class ClassOutcomes:
     """What the authorizers of the candidate do not let anybody write."""
 
 
-@dataclass(slots=True)
-class PartOutcomes:
+class PartOutcomes(Struct):
     """What one part found, in the order of the log within each of its objects; `lines` are those of `--outcomes`."""
 
     classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
@@ -111,8 +110,7 @@ class PartOutcomes:
         return outcomes
 
 
-@dataclass(frozen=True)
-class Replayer:
+class Replayer(Struct, frozen=True, dict=True):
     """Everything that the requests of any part are decided with.
 
     `policies` are the names of the current set's policies, whose decisions the log can be compared with,

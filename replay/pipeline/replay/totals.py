@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
@@ -12,8 +13,7 @@ from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.replayer import Pending
 
 
-@dataclass(slots=True)
-class Totals:
+class Totals(Struct):
     """All that adds up; `barred` are the objects of writes that the candidate's authorizers refuse."""
 
     summary: Summary = field(default_factory=Summary)

@@ -8,8 +8,9 @@ answer is used.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
+
+from msgspec import Struct, field
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookBackend, WebhookReview
 from replay.admission.webhook.plugin import Backends
@@ -76,8 +77,7 @@ class _AskedOnce:
         return None
 
 
-@dataclass(frozen=True)
-class WebhookAnswers:
+class WebhookAnswers(Struct, frozen=True):
     """The webhooks that somebody answers for, by name; picklable, so that every worker opens connections of its own."""
 
     endpoints: Mapping[str, PatientBackend] = field(default_factory=dict)

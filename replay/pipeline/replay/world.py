@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import cache
 
 import orjson
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
@@ -59,8 +60,7 @@ _WRITES = (
 _AMONG = "(select unnest(from_json(?, '[\"VARCHAR\"]')))"
 
 
-@dataclass
-class World:
+class World(Struct):
     """The consequences of a candidate by place, and of whole collections by the number of their request."""
 
     consequences: dict[LogPosition, Consequence] = field(default_factory=dict)
@@ -116,8 +116,7 @@ class World:
                     self.collections[each.place.seq] = each
 
 
-@dataclass(frozen=True)
-class Wave:
+class Wave(Struct, frozen=True):
     """Objects to walk by key, and requests about objects that never got a name by audit id."""
 
     keys: frozenset[str]
@@ -139,8 +138,7 @@ class Wave:
         return Predicate(f"({_WRITES} and ({named} or (object_name = '' and audit_id in {_AMONG})))", parameters)
 
 
-@dataclass(frozen=True)
-class Walk:
+class Walk(Struct, frozen=True):
     """The walk of a wave, part by part."""
 
     wave: Wave
@@ -164,8 +162,7 @@ class Walk:
         return walk_result
 
 
-@dataclass
-class Beginning:
+class Beginning(Struct):
     """Where the candidate's world begins to differ from the log's.
 
     Objects by key, the requests about objects that never got a name by audit id, and of all such requests by number how each ends
@@ -269,8 +266,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
             keys |= ownership.owned_by(walk_result.owners)
 
 
-@dataclass(frozen=True)
-class _Stage:
+class _Stage(Struct, frozen=True):
     """Where waves are walked, and what becomes of them."""
 
     store: Store

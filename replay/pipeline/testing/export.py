@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
@@ -35,8 +37,7 @@ CRD = "CustomResourceDefinition"
 _ENCODED = base64.b64encode(REDACTED.encode()).decode()
 
 
-@dataclass(frozen=True)
-class Exporter:
+class Exporter(Struct, frozen=True, dict=True):
     """Makes cases of the requests of one log, as the set at `index` of a job decides them.
 
     `paths` are where that set is, each on top of the one before.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import orjson
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.case.exported import Exported, UnholdableError
@@ -31,8 +32,7 @@ from replay.pipeline.whole_file import write_files
 from replay.reconstruct.request import ReplayRequest
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExportOptions:
+class ExportOptions(Struct, frozen=True, kw_only=True):
     """Which request is written, how, and what the set on `side` decides; `beside` is where the file will be."""
 
     audit_id: str

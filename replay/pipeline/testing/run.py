@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.case.case import Case, CaseError, CaseFile, Unusable
 from replay.case.coverage import CaseCoverage
@@ -18,8 +19,7 @@ from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CaseOptions:
+class CaseOptions(Struct, frozen=True, kw_only=True):
     """What is tested: cases below `paths`, those of them whose name holds `name`; `policies` decide cases that name none."""
 
     paths: tuple[Path, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from replay.audit.store import Store
 from replay.case.exported import UnholdableError
@@ -24,8 +25,7 @@ _CANDIDATE = 1
 _LONGEST = 100
 
 
-@dataclass(frozen=True, slots=True)
-class _Finding:
+class _Finding(Struct, frozen=True):
     """What makes a finding distinct, and the first request of the log that shows it."""
 
     outcome: OutcomeKind

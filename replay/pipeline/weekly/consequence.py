@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
@@ -22,8 +24,7 @@ PeriodSide = tuple[int, EffectSide]
 """The position of a period, and whose policies are enforced."""
 
 
-@dataclass(frozen=True)
-class Enforcement:
+class Enforcement(Struct, frozen=True):
     """The worlds that are asked about: that of the candidate, and that in which the current set's policies on trial deny.
 
     `trial` are those that the candidate does not enforce, by workspace.

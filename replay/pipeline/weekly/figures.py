@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
+
+from msgspec import Struct, field
 
 from replay.audit.period import Period
 from replay.audit.store import Store
@@ -21,8 +22,7 @@ _UNTRACED = (EffectAction.WARN, EffectAction.MUTATE)
 """What the server leaves no trace of: warnings, and what mutating policies change."""
 
 
-@dataclass(slots=True)
-class _Tally:
+class _Tally(Struct):
     """One policy and action while they are counted."""
 
     requests: int = 0

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from msgspec import Struct, field
 
 from replay.admission.decision import Decision
 from replay.audit.answer.observed import Observed, observe
@@ -51,8 +52,7 @@ def in_workspace(workspace: str, namespace: str) -> str:
     return " ".join(each for each in (workspace, namespace) if each)
 
 
-@dataclass(slots=True)
-class FileAgreement:
+class FileAgreement(Struct):
     """Agreement of the current set with one log file, and when its decisions were reproduced first and last."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -92,8 +92,7 @@ class FileAgreement:
         self.last = max(self.last, last)
 
 
-@dataclass(slots=True)
-class WeeklyPart:
+class WeeklyPart(Struct):
     """What one part of the log has to say; merging is commutative.
 
     `undecided` counts requests by (period, set), `gaps` and `witnesses` are of the last period alone. `begins` are where the worlds begin
@@ -141,8 +140,7 @@ class EffectOf(NamedTuple):
     denied: bool
 
 
-@dataclass(frozen=True)
-class WeeklyTask:
+class WeeklyTask(Struct, frozen=True):
     """What is done with every part. `periods` ends with the one that the report is about; `step` is that of its time series.
 
     `sides` are the sets that were given, parallel to the decisions; `owner_label` is a label of namespaces.

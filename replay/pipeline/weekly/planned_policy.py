@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.compare.summary import placed
 from replay.compare.weekly.effect import EffectAction, EffectSide
@@ -15,8 +16,7 @@ from replay.pipeline.manifests import Manifests
 STATIC_SUFFIX = ".static.k8s.io"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedPolicy:
+class PlannedPolicy(Struct, frozen=True):
     """A policy that could be enforced, and what tells of its denials."""
 
     policy: ValidatingAdmissionPolicy

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
@@ -74,8 +76,7 @@ def candidate_mutations(cells: EffectCells) -> tuple[MutationFigures, ...]:
     return tuple(sorted(mutation_figures, key=lambda each: (-each.requests, each.policy)))
 
 
-@dataclass(slots=True)
-class _Talk:
+class _Talk(Struct):
     """The requests of one workload, while they are counted."""
 
     users: dict[str, int] = field(default_factory=dict)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.admission.builtin.partial import UnknownInputError, guarded
 from replay.admission.builtin.pod.resources import amounts, pod_amounts
@@ -28,8 +29,7 @@ _ENDED = ("Succeeded", "Failed")
 ReadinessByNamespace = dict[str, NamespaceReadiness]
 
 
-@dataclass(frozen=True)
-class ReadinessJob:
+class ReadinessJob(Struct, frozen=True):
     """The same for every part: the pods of a period, at the newest standards or those of an older minor."""
 
     job: Job

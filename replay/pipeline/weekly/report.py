@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from datetime import UTC, datetime, tzinfo
 from pathlib import Path
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.audit.period import Period
@@ -45,8 +47,7 @@ _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15))
 _MOST_STEPS = 120
 
 
-@dataclass(frozen=True, slots=True)
-class WeeklyQuestion:
+class WeeklyQuestion(Struct, frozen=True):
     """The period as the operator wrote it, what to compare it with, and which label of a namespace names its owner.
 
     `previous` is the JSON of an earlier report; without one, `kept` is a directory where earlier ones may lie.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.audit.engine import literal
 from replay.audit.store import Store
@@ -22,8 +24,7 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.shard.cluster import ShardCluster
 
 
-@dataclass(frozen=True)
-class OwnSets:
+class OwnSets(Struct, frozen=True):
     """The sets of one workspace, empty for those of a plain cluster, and which requests its policies decide about."""
 
     manifests: Manifests
@@ -33,8 +34,7 @@ class OwnSets:
     """Which server says what policies are never asked about."""
 
 
-@dataclass(frozen=True)
-class ReportScope:
+class ReportScope(Struct, frozen=True):
     """Which requests of a log a report is about.
 
     `places` are those of its requests by auditID; `workspaces` are the paths that were asked for and that the log knows, None for all.

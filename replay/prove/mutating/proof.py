@@ -6,8 +6,9 @@ What formulas would say of a patch is not said: where trying shows no difference
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.cellib.environment import ExpressionKind

@@ -7,8 +7,9 @@ other's error; `!` goes inwards by De Morgan; `all` and `exists` are each other'
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import BoundNames, shape_of
@@ -39,8 +40,7 @@ _NEGATIONS = {
 _EITHER_WAY = frozenset({"size", "matches"})
 
 
-@dataclass(frozen=True, slots=True)
-class NormalForm:
+class NormalForm(Struct, frozen=True):
     """The normal form of an expression."""
 
     root: Normal

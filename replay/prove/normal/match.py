@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from replay.kube.admissionregistration import MatchResources
 from replay.prove.unit import BoundPolicy
 
@@ -34,8 +36,8 @@ def canonical(value: Any) -> Any:
         return tuple(sorted((key, canonical(item)) for key, item in value.items()))
     if isinstance(value, tuple):
         return tuple(canonical(item) for item in value)
-    if hasattr(value, "__dataclass_fields__"):
-        return (type(value).__name__, *(canonical(getattr(value, name)) for name in value.__dataclass_fields__))
+    if isinstance(value, Struct):
+        return (type(value).__name__, *(canonical(getattr(value, name)) for name in value.__struct_fields__))
     return value
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.prove.claim import EnforcementLevel
 from replay.prove.context import ProofContext
@@ -15,8 +16,7 @@ DecidedRequest = tuple[SymbolicRequest, Sequence[EnforcementLevel | None]]
 """A request, and what each side of a context does with it; None where that is not known."""
 
 
-@dataclass(slots=True)
-class WitnessSearch:
+class WitnessSearch(Struct):
     """The differences that a search has met so far, one in each direction, and how many requests it decided."""
 
     stricter: SymbolicRequest | None = None

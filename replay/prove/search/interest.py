@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import children
@@ -29,8 +30,7 @@ _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 _MOST_SAMPLES = 6
 
 
-@dataclass(slots=True)
-class Interest:
+class Interest(Struct):
     """`paths` are places by binding; the pools hold values by the last name of the place that they are compared with."""
 
     paths: dict[str, set[PathSteps]] = field(default_factory=dict)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
+
+from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.admissionregistration import ParamKind, ParamRef
@@ -16,8 +17,7 @@ NAMESPACE = "default"
 """Where parameters are looked for that stand in the namespace of the request."""
 
 
-@dataclass(frozen=True, slots=True)
-class ParamSlot:
+class ParamSlot(Struct, frozen=True):
     """One parameter object: its kind and identity, and the labels by which a selector finds it."""
 
     kind: GroupVersionKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import combinations
+
+from msgspec import Struct
 
 from replay.kube.admissionregistration import MatchResources, Rule
 from replay.kube.attributes import Attributes, Operation, UserInfo
@@ -25,8 +26,7 @@ _CREATED_ONLY = frozenset({"bindings", "localsubjectaccessreviews", "subjectacce
 _READ_ONLY = frozenset({"componentstatuses"})
 
 
-@dataclass(frozen=True, slots=True)
-class CustomResources:
+class CustomResources(Struct, frozen=True):
     """What custom resources may be where nothing is known of them: the versions that are served, and whether they have namespaces."""
 
     versions: tuple[str, ...]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.kube.schema import Schema
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -26,8 +27,7 @@ _MOST_RUNS = 6
 _MOST_CHECKED = 6
 
 
-@dataclass(frozen=True, slots=True)
-class Formulas:
+class Formulas(Struct, frozen=True):
     """Two policies over one symbolic request."""
 
     model: RequestModel

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr
@@ -34,8 +35,7 @@ from replay.prove.symbolic.value import (
 NamedValues = Mapping[str, SymbolicValue]
 
 
-@dataclass(frozen=True, slots=True)
-class FoldFunctions:
+class FoldFunctions(Struct, frozen=True):
     """The parts of a fold, as functions of the values of its names."""
 
     iter_range: SymbolicValue

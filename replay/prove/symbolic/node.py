@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Final
+
+from msgspec import Struct
 
 from replay.json import FieldPath
 from replay.kube.default.rules import FILLED
@@ -50,8 +51,7 @@ LABEL_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
 """What values of labels and names of namespaces look like (apimachinery `pkg/util/validation`), lengths aside."""
 
 
-@dataclass(slots=True)
-class Bounds:
+class Bounds(Struct):
     """How many items and further keys are looked at where an expression walks through a list or map."""
 
     items: int

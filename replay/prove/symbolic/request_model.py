@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE
 from replay.kube.attributes import Operation
@@ -49,8 +50,7 @@ ParamKey = tuple[ParamSlot, object]
 """A parameter as bindings look for it: what can be made of it, and their reference."""
 
 
-@dataclass(frozen=True, slots=True)
-class ModelTarget:
+class ModelTarget(Struct, frozen=True):
     """A target as formulas know it; of an open one, group, version, resource and kind may be any."""
 
     target: Target

@@ -8,8 +8,9 @@ formulas exclude does not exist.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.tree import (
@@ -61,8 +62,7 @@ _ORDERLESS = frozenset({"sum", "min", "max"})
 """Functions that are not followed, and do not look at the order of a list."""
 
 
-@dataclass(frozen=True, slots=True)
-class Environment:
+class Environment(Struct, frozen=True):
     """What expressions of one kind read: the bindings, and how a variable's value is found."""
 
     bindings: Mapping[str, SymbolicValue]

@@ -7,8 +7,9 @@ holds and which parts it has are constants of the formulas, made when they are f
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from replay.prove.symbolic.term import FALSE, TRUE, Term, choose, conj, disj, negated
 
@@ -16,120 +17,95 @@ if TYPE_CHECKING:
     from replay.prove.symbolic.node import JsonNode
 
 
-@dataclass(frozen=True, slots=True)
-class Err:
+class Err(Struct, frozen=True):
     """An error; its text is not followed."""
 
 
-@dataclass(frozen=True, slots=True)
-class Null:
+class Null(Struct, frozen=True):
     """null."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarValue:
+class ScalarValue(Struct, frozen=True):
     """A value that one term says."""
 
     term: Term
 
 
-class Bool(ScalarValue):
+class Bool(ScalarValue, frozen=True):
     """true where the formula holds, else false."""
 
-    __slots__ = ()
 
-
-class Int(ScalarValue):
+class Int(ScalarValue, frozen=True):
     """An int; within 64 bits."""
 
-    __slots__ = ()
 
-
-class Double(ScalarValue):
+class Double(ScalarValue, frozen=True):
     """A finite double, as a rational number."""
 
-    __slots__ = ()
 
-
-class Str(ScalarValue):
+class Str(ScalarValue, frozen=True):
     """A text by its number: equal texts have equal numbers."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class ListOf:
+class ListOf(Struct, frozen=True):
     """A list made by an expression: the items that are there where their guards hold; of the keys of a map in any order."""
 
     items: tuple[tuple[Term, SymbolicValue], ...]
     is_ordered: bool = True
 
 
-@dataclass(frozen=True, slots=True)
-class MapOf:
+class MapOf(Struct, frozen=True):
     """A map made by an expression, with constant keys."""
 
     entries: tuple[tuple[str, SymbolicValue], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OfNode:
+class OfNode(Struct, frozen=True):
     """A JSON value of the request, or one that an expression computes."""
 
     node: JsonNode
 
 
-class Json(OfNode):
+class Json(OfNode, frozen=True):
     """One of any kind."""
 
-    __slots__ = ()
 
-
-class JsonList(OfNode):
+class JsonList(OfNode, frozen=True):
     """One that is a list here."""
 
-    __slots__ = ()
 
-
-class JsonMap(OfNode):
+class JsonMap(OfNode, frozen=True):
     """One that is a map here."""
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
-class SymbolicOptional:
+class SymbolicOptional(Struct, frozen=True):
     """An optional: the value where the formula holds, else none."""
 
     present: Term
     value: SymbolicValue
 
 
-@dataclass(frozen=True, slots=True)
-class Opaque:
+class Opaque(Struct, frozen=True):
     """A value of a type that is not followed, by how it was made."""
 
     kind: str
     made_of: tuple[object, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Pieces:
+class Pieces(Struct, frozen=True):
     """The list of what stands in a text between separators of one character."""
 
     term: Term
     separator: str
 
 
-@dataclass(frozen=True, slots=True)
-class TypeOf:
+class TypeOf(Struct, frozen=True):
     """A type as a value."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class PolicyVariables:
+class PolicyVariables(Struct, frozen=True):
     """The map of a policy's variables."""
 
 
@@ -153,8 +129,7 @@ ValueCase = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class SymbolicValue:
+class SymbolicValue(Struct, frozen=True):
     """The cases of a value."""
 
     cases: tuple[tuple[Term, ValueCase], ...]

@@ -11,8 +11,9 @@ What counts is what can be shown, in this order:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
+
+from msgspec import Struct
 
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
@@ -41,8 +42,7 @@ def _never(exchange: Exchange) -> bool:
     return False
 
 
-@dataclass(frozen=True, slots=True)
-class OldObjects:
+class OldObjects(Struct, frozen=True):
     """Answers what a request found.
 
     `trusted` tells whether the history can be taken to have no gaps, `mutated` whether a mutator may have changed what an

@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 from urllib.parse import quote
+
+from msgspec import Struct, field
 
 
 class FindingLevel(StrEnum):
@@ -19,8 +20,7 @@ class FindingLevel(StrEnum):
     NOTE = "note"
 
 
-@dataclass(frozen=True, slots=True)
-class FindingRule:
+class FindingRule(Struct, frozen=True):
     """What a class of findings is: a sentence, and what to do about it."""
 
     id: str
@@ -28,8 +28,7 @@ class FindingRule:
     help: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Annotation:
+class Annotation(Struct, frozen=True):
     """A finding. `subject` is what it is about (a policy, an object); `path` is empty where no file holds it.
 
     With the rule and the file, `subject` and `detail` make the fingerprint: counts in `message` may change, and lines move.
@@ -63,8 +62,7 @@ class Annotation:
         return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-@dataclass(frozen=True, slots=True)
-class Annotations:
+class Annotations(Struct, frozen=True):
     """All findings of a command, the rules that they are of, and what was looked at without a finding, with its place."""
 
     title: str

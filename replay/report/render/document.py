@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from enum import StrEnum
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 MICROSECONDS = 1_000_000
 ANCHOR = "policy-"
@@ -39,8 +41,7 @@ class Align(StrEnum):
     ID = "id"
 
 
-@dataclass(frozen=True, slots=True)
-class Fact:
+class Fact(Struct, frozen=True):
     """One headline number with its unit or explanation."""
 
     label: str
@@ -49,8 +50,7 @@ class Fact:
     tone: Tone = Tone.PLAIN
 
 
-@dataclass(frozen=True, slots=True)
-class Column:
+class Column(Struct, frozen=True):
     """A column; `optional` ones stand below the row where it is too narrow for them."""
 
     title: str
@@ -58,8 +58,7 @@ class Column:
     optional: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """Rows of text, parallel to the columns; `total` is how many rows there would be without a limit.
 
     `tones` is parallel to the rows, or empty; it underlines what a cell of the row says in words. So are `anchors`, the ids by which a
@@ -90,16 +89,14 @@ class Table:
         return max(self.total - len(self.rows), 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Listing:
+class Listing(Struct, frozen=True):
     """Preformatted text such as a diff or a policy."""
 
     caption: str
     text: str
 
 
-@dataclass(frozen=True, slots=True)
-class Chart:
+class Chart(Struct, frozen=True):
     """A drawing by `replay.report.render.charts`; `alternative` says in words what it shows.
 
     `kind` is `lines` (series over `labels`), `heat` (`series` are rows, `labels` columns) or `spans` (a row for each of `series`, over
@@ -120,8 +117,7 @@ class Chart:
 Block = Table | Listing | Chart
 
 
-@dataclass(frozen=True, slots=True)
-class Section:
+class Section(Struct, frozen=True):
     """A heading, a sentence that says what follows, and blocks; `quiet` sections may be folded."""
 
     id: str
@@ -132,8 +128,7 @@ class Section:
     quiet: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Document:
+class Document(Struct, frozen=True):
     """A whole report; `verdict` is its one sentence."""
 
     title: str

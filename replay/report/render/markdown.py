@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from html import escape
+
+from msgspec.structs import replace
 
 from replay.report.render.document import Align, Chart, Document, Listing, Section, Table, Tone
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+
+from msgspec import Struct, field
 
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import Cell, CellKey, Example, Summary
@@ -27,8 +28,7 @@ CellItems = list[tuple[CellKey, Cell]]
 MOST_EXAMPLES = 3
 
 
-@dataclass(slots=True)
-class Group:
+class Group(Struct):
     """The root findings that share a label: sets hold what differs inside; `follows` are how many others only follow.
 
     `alone` are those for which one policy is enough, `messages` how often each is given for the policy that the group is about.

@@ -8,10 +8,10 @@ import os
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future, wait
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from replay.audit.store import Store
 from replay.errors import ReplayError

@@ -6,7 +6,6 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 import pytest
+from msgspec.structs import replace
 from rich.console import Console
 
 from replay.audit.answer.observed import VALIDATION_FAILURE, observe

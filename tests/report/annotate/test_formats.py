@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
 from replay.report.annotate.formats import ANNOTATED

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections import OrderedDict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, Protocol
 
 import orjson
+from msgspec import Struct, field
 
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import (
@@ -72,8 +72,7 @@ class ImageReviewer(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Backend:
+class Backend(Struct, frozen=True):
     """A stand-in for the backend: it refuses images that match `deny`, and answers those that match `fail` with 400."""
 
     deny: str = ""

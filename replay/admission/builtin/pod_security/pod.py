@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, NamedTuple
+
+from msgspec import Struct
 
 from replay.json import JSON
 
@@ -17,8 +18,7 @@ class Violation(NamedTuple):
     detail: str
 
 
-@dataclass
-class Pod:
+class Pod(Struct, dict=True):
     """The metadata and the spec of a pod or of a template."""
 
     metadata: JSON

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
+
+from msgspec import Struct
 
 from replay.admission.builtin.plugin import Review
 from replay.admission.builtin.pod.resources import Amounts, amounts
@@ -51,8 +52,7 @@ def _no_constraints(obj: JSON, required: Iterable[str]) -> str:
     return ""
 
 
-@dataclass(frozen=True, slots=True)
-class Evaluator:
+class Evaluator(Struct, frozen=True):
     """How one resource counts: which requests matter, which names of a quota, and how much an object uses.
 
     `is_in` and `constraints` are scopes and what an object must say; `has_scopes` tells resources whose scopes can be limited.

@@ -7,10 +7,11 @@ them: one state before each element, block starts, loop entries and loop ends.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from functools import cache
 from typing import Final
+
+from msgspec import Struct, field
 
 from replay.cel.syntax.recovery.grammar import (
     RULES,
@@ -39,8 +40,7 @@ class StateKind(Enum):
     RULE_STOP = "rule stop"
 
 
-@dataclass(slots=True)
-class Transition:
+class Transition(Struct):
     """A step to another state: by a token of `kinds`, through a whole rule, if precedence allows, or for free.
 
     At the end of a rule the free steps lead to the states after its invocations; `outermost` names the rule if it was invoked
@@ -54,8 +54,7 @@ class Transition:
     outermost: str = ""
 
 
-@dataclass(slots=True)
-class AutomatonState:
+class AutomatonState(Struct):
     """A state of the automaton."""
 
     number: int

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Final, NamedTuple
+
+from msgspec import Struct, field
 
 from replay.cel.syntax.lexer import EOF
 from replay.cel.syntax.recovery.automaton import Automaton, AutomatonState, StateKind, Transition
@@ -52,8 +53,7 @@ class NoViableAlternativeError(Exception):
         self.offset = offset
 
 
-@dataclass(slots=True)
-class _Remembered:
+class _Remembered(Struct):
     """A set of configurations in SLL and what follows from it."""
 
     configs: Configs

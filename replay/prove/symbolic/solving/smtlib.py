@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from fractions import Fraction
+
+from msgspec import Struct
 
 from replay.prove.symbolic.term import Term, constant_text, walk
 
 SolverValue = bool | int | Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class Script:
+class Script(Struct, frozen=True):
     """An SMT-LIB text; `names` are the terms whose values are asked for, by the name under which they stand in the text."""
 
     text: str

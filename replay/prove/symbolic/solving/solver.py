@@ -6,13 +6,14 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from importlib.util import find_spec
 from queue import Empty, Queue
 from threading import Thread
 from typing import IO, Any
+
+from msgspec import Struct, field
 
 from replay.prove.symbolic.solving.smtlib import SolverValue, script_of
 from replay.prove.symbolic.term import Term
@@ -26,8 +27,7 @@ class Satisfiability(StrEnum):
     UNKNOWN = "unknown"
 
 
-@dataclass(frozen=True, slots=True)
-class Solution:
+class Solution(Struct, frozen=True):
     """The answer, and the values of what was asked for where there are some; `reason` where it is not known."""
 
     answer: Satisfiability

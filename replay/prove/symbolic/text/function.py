@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from replay.go.regexp_part import Ranges, complement
 from replay.prove.symbolic.text.pattern import NFA
@@ -12,8 +13,7 @@ _ANY: Ranges = ((0, 0x10FFFF),)
 _CASE = 32
 
 
-@dataclass(frozen=True, slots=True)
-class TextFunction:
+class TextFunction(Struct, frozen=True):
     """A function by its kind.
 
     `lowerAscii`, `upperAscii`; `prepend` and `append` put `text` before or behind; `begin` and `drop` give what stands before or

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.prove.symbolic.text.exact import matches_exactly
 from replay.prove.symbolic.text.function import TextFunction
@@ -22,8 +24,7 @@ _SURROGATES = (0xD800, 0xDFFF)
 _LONGEST = 300
 
 
-@dataclass(frozen=True, slots=True)
-class TextPredicate:
+class TextPredicate(Struct, frozen=True):
     """A question about a text: `kind` with a constant; `number` for lengths, and for the separators that are there at least."""
 
     kind: str
@@ -65,8 +66,7 @@ class TextPredicate:
         return None
 
 
-@dataclass(frozen=True, slots=True)
-class Combinations:
+class Combinations(Struct, frozen=True):
     """All combinations of answers that some text gives, each with a shortest such text."""
 
     samples: tuple[tuple[tuple[bool, ...], str], ...]
