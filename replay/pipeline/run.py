@@ -42,6 +42,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.asked import shared_webhooks
+from replay.pipeline.replay.followed import unlike
 from replay.pipeline.replay.job import Job, PartResult
 from replay.pipeline.replay.kept import KeptResults, kept_results
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
@@ -192,7 +193,9 @@ def _replay(
         classes = {**known, **made}
         world = kept.read_world() if kept is not None else None
         if world is None:
-            world = world_of(store, crew, Beginning.of(classes.values()), progress)
+            differs = unlike(job)
+            begins = Beginning.of(result for requests, result in classes.items() if differs(requests))
+            world = world_of(store, crew, begins, progress)
             if kept is not None:
                 kept.write_world(world)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:

@@ -9,7 +9,9 @@ from typing import Any, NamedTuple
 import orjson
 import pytest
 
+from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
+from replay.compare.world_facts import WorldFacts
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -259,6 +261,8 @@ BY_BINDING = Request(
     "create", code=201, query="?x", reason='RBAC: allowed by RoleBinding "b/default" of Role "r" to User "jane"'
 )
 
+MODIFIED = 'Operation cannot be fulfilled on configmaps "a": the object has been modified'
+
 ROWS = [
     Row(
         "an apply takes away what its manager had applied, in this world too",
@@ -464,13 +468,14 @@ def manifests(directory: Path, mutation: str, message: str = "'no'") -> Path:
     return directory
 
 
-def replayed(row: Row, directory: Path) -> tuple[RunResult, list[tuple[str, Any]]]:
+def replayed(row: Row, directory: Path, *, alike: bool = False) -> tuple[RunResult, list[tuple[str, Any]]]:
+    """What a run says of a row, with the policies in one set or, `alike`, in both."""
     log, outcomes, cluster = directory / "audit.jsonl", directory / "outcomes.jsonl", directory / "cluster.json"
     log.write_bytes(b"\n".join(request.event(number) for number, request in enumerate(row.requests)))
     cluster.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
     rules, nothing = manifests(directory / "rules", row.mutation, row.message), directory / "nothing"
     (nothing / "vap").mkdir(parents=True)
-    sets = (rules, nothing) if row.reverse else (nothing, rules)
+    sets = (rules, rules) if alike else (rules, nothing) if row.reverse else (nothing, rules)
     scenario = Scenario((str(log),), current=sets[0], candidate=sets[1], cluster=cluster)
     result = run(scenario, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
     found = []
@@ -484,6 +489,15 @@ def replayed(row: Row, directory: Path) -> tuple[RunResult, list[tuple[str, Any]
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_consequences(row: Row, tmp_path: Path) -> None:
     assert replayed(row, tmp_path)[1] == row.expected
+
+
+def test_what_is_open_for_both_sets_alike_begins_no_other_world(tmp_path: Path) -> None:
+    """Whether a patch that met a later version came as far as the policies is not known."""
+    outdated = Request("patch", code=409, message=MODIFIED, body={"metadata": {"labels": BAD, "resourceVersion": "1"}})
+    mutation = "[JSONPatch{op: 'add', path: '/metadata/labels/keep', value: 'c'}]"
+    result, _ = replayed(Row("", [CREATE_KEPT, outdated], [], mutation), tmp_path, alike=True)
+    assert result.summary.outcomes[OutcomeKind.UNDETERMINED] == 1
+    assert result.world == WorldFacts()
 
 
 def test_what_a_report_counts(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from functools import cache
 
 import orjson
 
-from replay.admission.ordered.registry import looked_up_resources
+from replay.admission.ordered.registry import looked_up_resources, units_of
 from replay.audit.event import RequestRecord
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
@@ -17,7 +17,9 @@ from replay.kube.object_lister import ObjectKey
 from replay.kube.object_ref import ObjectRef
 from replay.kube.rbac.binding import RoleBindings
 from replay.manifests.diff import diff_sets
-from replay.matching.coarse import CoarseClass
+from replay.matching.coarse import CoarseClass, may_select
+from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.replay.gate import OPEN
 from replay.pipeline.replay.job import Job
 from replay.world.collection import Collections
 from replay.world.looked_up import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookedUpChanges, granting
@@ -33,6 +35,27 @@ AUDIT_ID = f"audit id{BETWEEN}"
 def key_of(about: ObjectRef) -> str:
     """An object as the queries name it; empty where it has no name."""
     return BETWEEN.join(about if about.workspace else about[:4]) if about.name else ""
+
+
+def unlike(job: Job) -> Callable[[CoarseClass], bool]:
+    """Whether the sets may decide requests of a class otherwise than each other, whatever an open verdict of both comes to."""
+    current, candidate = job.asked
+    if (
+        job.workspaces is not None
+        or job.gate != OPEN
+        or job.authorizers is not None
+        or current.objects != candidate.objects
+    ):
+        return lambda _requests: True
+    mapper = EquivalentResourceMapper(job.cluster.discovery)
+    units = [
+        [(unit.digest, may_select(unit.match, mapper, job.version)) for unit in units_of(each)] for each in job.asked
+    ]
+
+    def acting(of_set: list[tuple[str, Callable[[CoarseClass], bool]]], requests: CoarseClass) -> list[str]:
+        return [digest for digest, selects in of_set if selects(requests)]
+
+    return lambda requests: acting(units[0], requests) != acting(units[1], requests)
 
 
 def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
