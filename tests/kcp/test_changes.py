@@ -129,7 +129,7 @@ CHANGES: list[tuple[str, dict[str, list[Any]], dict[tuple[str, str, str], int]]]
     (
         "an export without the resource",
         {PROVIDER: [exporting("plants")]},
-        {(CONSUMER, "undetermined", ""): 63, (PROVIDER, "undetermined", ""): 26},
+        {(CONSUMER, "undetermined", ""): 64, (PROVIDER, "undetermined", ""): 26},
     ),
     ("an export with all that it had", {PROVIDER: [exporting("widgets", "plants")]}, {}),
 ]
