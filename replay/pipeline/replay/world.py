@@ -39,7 +39,7 @@ from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
-from replay.world.made import RefusedPods
+from replay.world.made import RefusedPods, template_key
 from replay.world.namespace import namespace_key
 from replay.world.result import NOT_SENT, Alone, Blame, Cause, Consequence, result_of
 from replay.world.timeline import OwnerChange
@@ -283,9 +283,19 @@ class _Stage(Struct, frozen=True):
         walks = self.crew.run(Walk(wave), parts, self.progress)
         for walked in walks:
             self.world.add(walked.consequences)
-        for username, seconds in _seconds([each for walked in walks for each in walked.refused], self.store):
+        refused = _without_logged([each for walked in walks for each in walked.refused], self.store)
+        for username, seconds in _seconds(refused, self.store):
             self.world.refused.append(attempts(retry_of(username, ""), seconds))
         return walks
+
+
+def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPods]:
+    """Those for whose template the log holds no ReplicaSet of the same Deployment."""
+    if not (uids := sorted({uid for each in refused for uid in each.deployments})):
+        return refused
+    rows = store.query("replicaset_templates", uids=orjson.dumps(uids).decode()).rows()
+    logged = {(uid, template_key(orjson.loads(template))) for uid, template in rows}
+    return [each for each in refused if logged.isdisjoint((uid, each.template) for uid in each.deployments)]
 
 
 def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str, float]]:
