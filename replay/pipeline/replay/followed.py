@@ -22,7 +22,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.gate import OPEN
 from replay.pipeline.replay.job import Job
 from replay.world.collection import Collections
-from replay.world.looked_up import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookedUpChanges, granting
+from replay.world.lookup import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookupChanges, granting
 from replay.world.namespace import namespace_key
 from replay.world.result import Cause, answered, refusers
 
@@ -102,7 +102,7 @@ def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
     return {**params, **rbac, ("", "namespaces"): "Namespace", (group, "customresourcedefinitions"): kind}
 
 
-def dependent(store: Store, job: Job, changes: LookedUpChanges) -> frozenset[str]:
+def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     """The keys of the objects of requests that may end otherwise because something that is looked up differs.
 
     Those whose policies ask authorizers or for parameters, those that a binding allowed which differs, those that were refused and may
@@ -126,7 +126,7 @@ def dependent(store: Store, job: Job, changes: LookedUpChanges) -> frozenset[str
     return frozenset(keys)
 
 
-def _subjects(job: Job, changes: LookedUpChanges) -> Callable[[str], bool]:
+def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
     """Whether a user, as JSON, may be one for whom bindings differ; a role may be anybody's."""
     bindings: list[RoleBindings] = []
     for key, found in changes.items():

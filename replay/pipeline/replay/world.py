@@ -39,8 +39,8 @@ from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
-from replay.world.made import RefusedPods, template_key
 from replay.world.namespace import namespace_key
+from replay.world.pod import RefusedPods, template_key
 from replay.world.result import NOT_SENT, Alone, Blame, Cause, Consequence, result_of
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked, Walker

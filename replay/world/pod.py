@@ -107,14 +107,14 @@ def makes_pods(record: RequestRecord) -> bool:
     return (record.api_group, record.resource) in _MAKERS
 
 
-class Made:
+class ControllerPods:
     """The pods that one object gets in this world alone: a Deployment by its ReplicaSets, a StatefulSet, a Job."""
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
         """`steps` are all requests about the object, for which pods are made (`makes_pods`)."""
         record = steps[0].exchange.record
         self._maker = _MAKERS[record.api_group, record.resource]
-        self._told = steps
+        self._steps = steps
         self._judge = judge
         self._elsewhere = elsewhere
         self._template = b""
@@ -155,7 +155,7 @@ class Made:
         if self._logged is None:
             shown = (
                 (step.exchange.record, step.exchange.response.json)
-                for step in self._told
+                for step in self._steps
                 if step.exchange.concerns_parent
             )
             templates = ((record, get(body, ("spec", "template"))) for record, body in shown)

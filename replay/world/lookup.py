@@ -23,7 +23,7 @@ from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
 from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
-LookedUpChanges = Mapping[ObjectKey, Sequence[WorldChange]]
+LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
 """The objects that differ at some time, with when they do."""
 RBAC_KINDS = {f"{kind.kind.lower()}s": kind for kind in (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)}
 """By resource."""
@@ -34,7 +34,7 @@ _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) 
 _OPEN = Missing("", "it may be another one in this world")
 
 
-class LookedUp(Struct, frozen=True, dict=True):
+class Lookups(Struct, frozen=True, dict=True):
     """The objects that are others at one time, null where they are absent, and who is to blame."""
 
     states: Mapping[ObjectKey, Known | Missing]
@@ -67,19 +67,19 @@ class LookedUp(Struct, frozen=True, dict=True):
         return any(key[0] == RBAC_GROUP for key in self.states)
 
 
-SAME_LOOKED_UP = LookedUp({})
+SAME_LOOKUPS = Lookups({})
 
 
-class LookedUpInTime:
+class LookupsInTime:
     """What requests find of objects that differ at some time: put together once for all that come between two changes."""
 
-    def __init__(self, changes: LookedUpChanges) -> None:
+    def __init__(self, changes: LookupChanges) -> None:
         """Of no change in particular."""
         self._changes = changes
         self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
-        self._after: dict[int, LookedUp] = {}
+        self._after: dict[int, Lookups] = {}
 
-    def at(self, place: LogPosition) -> LookedUp:
+    def at(self, place: LogPosition) -> Lookups:
         """What a request finds."""
         passed = bisect_left(self._places, place)
         lister = self._after.get(passed)
@@ -87,7 +87,7 @@ class LookedUpInTime:
             lister = self._after[passed] = self._put_together(place)
         return lister
 
-    def _put_together(self, place: LogPosition) -> LookedUp:
+    def _put_together(self, place: LogPosition) -> Lookups:
         states: dict[ObjectKey, Known | Missing] = {}
         blame: Blame | None = None
         for key, object_changes in self._changes.items():
@@ -96,7 +96,7 @@ class LookedUpInTime:
                 state = branches[0].state
                 states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
                 blame = blame or next((branch.blame for branch in branches if branch.blame), None)
-        return LookedUp(states, blame) if states else SAME_LOOKED_UP
+        return Lookups(states, blame) if states else SAME_LOOKUPS
 
 
 class WorldLister:
