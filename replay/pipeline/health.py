@@ -31,7 +31,7 @@ def health_notes(store: Store, job: Job) -> tuple[str, ...]:
 
 def _gaps(job: Job) -> Iterator[str]:
     """What the log says of its own gaps (`replay.reconstruct.trust`)."""
-    if not job.trust.whole:
+    if not job.trust.is_whole:
         yield "the log has gaps: updates replace versions of objects that no request in it stored; histories are not trusted"
     elif job.trust.distrusted:
         names = ", ".join(sorted(map(str, job.trust.distrusted)))

@@ -37,7 +37,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import looked_up, revisions
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.history.collected import CollectionDeletions
+from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.skew import widened_samples
 
 _GRAPH_RESOURCES = (

@@ -54,7 +54,7 @@ from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.history.collected import CollectionDeletions, Row
+from replay.reconstruct.history.collection_deletion import CollectionDeletions, Row
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest

@@ -175,4 +175,4 @@ def _trust(store: Store, error: int) -> Trust:
         evidence.links[GroupResource(group, resource)] += links
         evidence.breaks[GroupResource(group, resource)] += breaks
     trust = evidence.trust()
-    return Trust(trust.distrusted, whole=False) if error > MOST_TRUSTED else trust
+    return Trust(trust.distrusted, is_whole=False) if error > MOST_TRUSTED else trust
