@@ -71,7 +71,7 @@ class _Reading(NamedTuple):
     positions: tuple[Position, ...] | None = None
 
 
-def _silent(_what: str, _done: int, _total: int) -> None:
+def _silent(_what: str, _count: int, _total: int) -> None:
     """No progress shown."""
 
 

@@ -43,8 +43,11 @@ def info(directory: Directory, output: Form = DocumentFormat.TERMINAL, as_json: 
 @store.command("prune", cls=Command, epilog=PRUNE_EPILOG)
 def prune(
     directory: Directory,
-    before: Annotated[
-        str, typer.Option(help="Forget ingests whose last request was before this time, such as 2026-11-01 (UTC).")
+    start: Annotated[
+        str,
+        typer.Option(
+            "--before", help="Forget ingests whose last request was before this time, such as 2026-11-01 (UTC)."
+        ),
     ] = "",
     keep: Keep = "",
     keep_size: KeepSize = "",
@@ -56,11 +59,12 @@ def prune(
     from replay.pipeline.store import prune as forget  # noqa: PLC0415
     from replay.report.render.document import plural  # noqa: PLC0415
 
-    if not (before or keep or keep_size):
+    if not (start or keep or keep_size):
         raise ReplayError("what to forget is not clear: give --before, --keep or --keep-size")
-    pruned = forget(directory, Retention(before, keep, keep_size))
+    pruned = forget(directory, Retention(start, keep, keep_size))
     if as_json:
-        sys.stdout.write(json.dumps(pruned._asdict(), indent=2) + "\n")
+        counts = {"removed": pruned.removed, "kept": pruned.left, "requests": pruned.requests}
+        sys.stdout.write(json.dumps(counts, indent=2) + "\n")
     else:
-        rest = f"{plural(pruned.kept, 'ingest')} with {plural(pruned.requests, 'request')} left"
+        rest = f"{plural(pruned.left, 'ingest')} with {plural(pruned.requests, 'request')} left"
         sys.stdout.write(f"{plural(pruned.removed, 'ingest')} forgotten, {rest}\n")

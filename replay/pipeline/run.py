@@ -41,13 +41,13 @@ from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
-from replay.pipeline.replay.asked import shared_webhooks
-from replay.pipeline.replay.followed import unlike
+from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.job import Job, PartResult
-from replay.pipeline.replay.kept import KeptResults, kept_results
+from replay.pipeline.replay.kept_result import KeptResults, kept_results
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
+from replay.pipeline.replay.reach import unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
@@ -81,13 +81,13 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     manifests = narrowed(manifests, named) if named else manifests
     authorizers = authorization_inputs(manifests, options)
     own = authorizers.webhooks if authorizers is not None else frozenset()
-    asked = [each for each in options.webhooks if each.partition("=")[0] not in own]
-    webhooks = webhook_answers(asked, manifests.sets) if manifests.folders is None else NOBODY
+    webhook_options = [each for each in options.webhooks if each.partition("=")[0] not in own]
+    webhooks = webhook_answers(webhook_options, manifests.sets) if manifests.folders is None else NOBODY
     with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
         if manifests.folders is not None:
-            webhooks = webhook_answers(asked, prepare(store, manifests).sets)
+            webhooks = webhook_answers(webhook_options, prepare(store, manifests).sets)
         job = job_without_history(store, manifests, options, spool, webhooks)
         job = replace(job, within=together(chosen(store, options.focus), concerning(job, named)))
         authorized = None
@@ -101,11 +101,15 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
             *options.focus.notes,
             *manifests.hints,
             *health_notes(store, job),
-            *assumptions(job.asked, Cluster(job.snapshot)),
+            *assumptions(job.distinct_sets, Cluster(job.snapshot)),
         )
         kept = _kept(scenario, store, job, options) if authorized is None else None
         summary, fidelity, world = _replay(
-            store, job, options, progress, _Aside(kept, authorized, Sieve(partial(concerns, named), accepted.accepts))
+            store,
+            job,
+            options,
+            progress,
+            _Aside(kept, authorized, Sieve(partial(concerns, named), accepted.accepts)),
         )
         facts.admission = summary.requests
         notes = (*notes, *_saved(store, job, summary, scenario, options))
@@ -160,7 +164,7 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
 class _Aside(NamedTuple):
     """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count."""
 
-    kept: KeptResults | None
+    results: KeptResults | None
     authorized: Authorized | None
     sieve: Sieve
 
@@ -169,35 +173,35 @@ def _replay(
     store: Store, job: Job, options: Options, progress: Progress, aside: _Aside
 ) -> tuple[Summary, Fidelity, WorldFacts]:
     """All requests of a store that are asked about, but for those whose results it keeps."""
-    kept, authorized, sieve = aside
-    known = kept.read() if kept is not None else {}
-    changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
+    store_results, authorized, sieve = aside
+    old = store_results.read() if store_results is not None else {}
+    changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
     results: list[PartResult] = []
-    made: dict[CoarseClass, ClassResult] = {}
+    new: dict[CoarseClass, ClassResult] = {}
     has_history = authorized is not None
     with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
-        if kept is None:
+        if store_results is None:
             unread = unread_counts(store, job.predicate, job.within)
             results = _replay_parts(store, crew, progress)
-            made = class_results(results, unread)
+            new = class_results(results, unread)
         elif changed:
-            is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
+            is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
             unread = unread_counts(store, job.predicate, job.within)
             results = _replay_parts(store, crew, progress, is_few=is_few)
-            found = class_results(results, unread)
-            made = {requests: found.get(requests, NOTHING) for requests in changed}
-            kept.write(made)
-        classes = {**known, **made}
-        world = kept.read_world() if kept is not None else None
+            by_class = class_results(results, unread)
+            new = {requests: by_class.get(requests, NOTHING) for requests in changed}
+            store_results.write(new)
+        classes = {**old, **new}
+        world = store_results.read_world() if store_results is not None else None
         if world is None:
             differs = unlike(job)
             begins = Beginning.of(result for requests, result in classes.items() if differs(requests))
             world = world_of(store, crew, begins, progress)
-            if kept is not None:
-                kept.write_world(world)
+            if store_results is not None:
+                store_results.write_world(world)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world, sieve)
         if file is not None:
@@ -224,10 +228,10 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         or scenario.store is None
         or options.webhooks
         or options.outcomes is not None
-        or keeps_books(job.asked)
+        or keeps_books(job.distinct_sets)
     ):
         return None
-    current, candidate = job.asked
+    current, candidate = job.distinct_sets
     validating = {name for each in job.sets for name in policy_names(each, mutating=False)}
     base: tuple[str | bytes, ...] = (
         *(f"{entry.name} {file.path} {file.digest}" for entry in store.segments for file in entry.data),

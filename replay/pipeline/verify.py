@@ -71,11 +71,11 @@ class VerifyJob(Struct, frozen=True, dict=True):
 
     @cached_property
     def _policies(self) -> frozenset[str]:
-        return policy_names(self.job.asked[0])
+        return policy_names(self.job.distinct_sets[0])
 
     @cached_property
     def _mutating(self) -> frozenset[str]:
-        return policy_names(self.job.asked[0], mutating=True)
+        return policy_names(self.job.distinct_sets[0], mutating=True)
 
     @cached_property
     def _other_engine(self) -> SecondOpinion | None:

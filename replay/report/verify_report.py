@@ -238,7 +238,7 @@ def _strangers(result: VerifyResult, rows: int) -> Section | None:
 def _opinions(opinions: Opinions, rows: int) -> Section:
     lines: list[tuple[str, ...]] = [("the same", number(opinions.agreed))]
     lines += [(f"cel-python lacks: {name}", number(count)) for name, count in sorted(opinions.unsupported.items())]
-    lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.known.items())]
+    lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.habits.items())]
     lines.append(("not explained", number(len(opinions.differing))))
     summary = Table("opinions", "", (Column("answer"), Column("evaluations", Align.NUMBER)), tuple(lines), len(lines))
     columns = (Column("policy", Align.CODE), Column("expression", Align.CODE), Column("here"), Column("cel-python"))
@@ -248,7 +248,7 @@ def _opinions(opinions: Opinions, rows: int) -> Section:
     blocks = [summary]
     if differing:
         blocks.append(Table("differing", "Not explained", columns, differing, len(opinions.differing)))
-    lead = f"{plural(opinions.asked, 'evaluation')} of sampled requests by cel-python, an engine of its own."
+    lead = f"{plural(opinions.count, 'evaluation')} of sampled requests by cel-python, an engine of its own."
     return Section("second-opinion", "Second opinion", lead, tuple(blocks), Tone.WARN if differing else Tone.GOOD)
 
 
@@ -284,7 +284,7 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
         value["secondOpinion"] = {
             "agreed": result.opinions.agreed,
             "unsupported": dict(sorted(result.opinions.unsupported.items())),
-            "known": dict(sorted(result.opinions.known.items())),
+            "known": dict(sorted(result.opinions.habits.items())),
             "differing": [each._asdict() for each in result.opinions.differing],
         }
     return value

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replay.audit.store import Store
-from replay.pipeline.replay.followed import BETWEEN
+from replay.pipeline.replay.reach import BETWEEN
 from replay.pipeline.replay.world import FEW_OBJECTS, Wave
 from replay.world.collection import Collections
 from replay.world.walk import WalkContext

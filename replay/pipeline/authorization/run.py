@@ -149,16 +149,16 @@ def lines_with_authorization(
                 own.setdefault(_audit_id(line), []).append((place, line))
             following = next(admitted, None)
         for request in requests:
-            yield from _told(request, own.get(request.audit_id, []), replayed)
+            yield from _completed(request, own.get(request.audit_id, []), replayed)
 
 
-def _told(
+def _completed(
     request: Request, lines: Sequence[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
 ) -> Iterator[tuple[LogPosition, bytes]]:
     if not lines:
         yield LogPosition(request.seq, 0), replayed.line(request)
     for place, line in lines:
-        yield place, with_authorization(line, replayed.told(request))
+        yield place, with_authorization(line, replayed.authorization_json(request))
 
 
 def _audit_id(line: bytes) -> str:

@@ -21,7 +21,9 @@ from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
 from replay.matching.coarse import Predicate
-from replay.pipeline.replay.followed import (
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.ownership import Ownership
+from replay.pipeline.replay.reach import (
     AUDIT_ID,
     BETWEEN,
     dependent,
@@ -32,8 +34,6 @@ from replay.pipeline.replay.followed import (
     looked_up_kinds,
     object_key,
 )
-from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.replayer import STORING, Line
 from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew

@@ -54,7 +54,7 @@ class Exporter(Struct, frozen=True, dict=True):
         if job.workspaces is not None:
             raise ReplayError("a case has one set of policies: none is written of a request to a workspace of kcp")
         authorizer = recording(job.authorizer)
-        return Chain(job.asked, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
+        return Chain(job.distinct_sets, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
 
     @cached_property
     def _loader(self) -> PolicyLoader:
