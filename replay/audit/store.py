@@ -81,7 +81,7 @@ class Store:
     def __init__(self, storage: Storage, *, is_kept: bool) -> None:
         """Use `Store.open`."""
         self.storage = storage
-        self._kept = is_kept
+        self._is_kept = is_kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._prepared: list[str] = []
@@ -175,7 +175,7 @@ class Store:
         """
         with self._failures(), ExitStack() as stack:
             files = log_files(arguments, self._input_directory(stack), stack)
-            digests = {file: file.digest() for file in files} if self._kept else {}
+            digests = {file: file.digest() for file in files} if self._is_kept else {}
             if digests and self._catalog.digests.issuperset(digests.values()):
                 return IngestReport(known_files=len(files))  # nothing is written: a read-only store will do
             return self._locked_ingest(stack, files, digests, _Reading(progress, formats, elsewhere))
@@ -214,7 +214,7 @@ class Store:
     def _locked_ingest(
         self, stack: ExitStack, files: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
-        if self._kept:
+        if self._is_kept:
             stack.enter_context(self.storage.locked(WRITERS, BUSY))
             self._catalog = read_catalog(self.storage)
             sweep_segments(self.storage)  # nobody else writes now: what does not count was left by a killed process
@@ -252,11 +252,11 @@ class Store:
         """Make positions of a live log those that the store knows, where there is nothing else to write."""
         if positions is not None and (positions != self._catalog.positions or not self.storage.has(CATALOG)):
             self._catalog = replace(self._catalog, positions=positions)
-            write_store(self.storage, self._catalog, durable=self._kept)
+            write_store(self.storage, self._catalog, durable=self._is_kept)
 
     def _parts_for(self, files: Iterable[LogFile]) -> int:
         part_count = sum(file.expected_bytes for file in files) // PART_BYTES + 1
-        return max(min(part_count, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
+        return max(min(part_count, MOST_PARTS), FEWEST_KEPT_PARTS if self._is_kept else 1)
 
     def _commit(
         self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[Position, ...] | None
@@ -265,14 +265,14 @@ class Store:
         numbers = segment.numbers
         name = f"{numbers.batch:06}-{numbers.file:06}"
         data = finished(reader)
-        if self._kept and not self._catalog.segments and not self.storage.has(CATALOG):
+        if self._is_kept and not self._catalog.segments and not self.storage.has(CATALOG):
             write_store(self.storage, self._catalog, durable=True)  # a segment without a catalog is a damaged store
-        self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._kept)
+        self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._is_kept)
         entry = segment_entry(name, segment, digests, data)
         segments = (*self._catalog.segments, entry)
         log_positions = self._catalog.positions if positions is None else positions
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
-        write_store(self.storage, catalog, durable=self._kept)
+        write_store(self.storage, catalog, durable=self._is_kept)
         self._catalog = catalog
         self._disconnect()
 
@@ -371,7 +371,7 @@ class Store:
         checked when they are read; one that is unreadable or damaged counts as absent. A store that is read-only, or for one
         run alone, keeps nothing. Errors of `make` pass. Do not unpickle an answer: whoever can write the store can write it.
         """
-        if not self._kept or not self._catalog.segments:
+        if not self._is_kept or not self._catalog.segments:
             return make()
         return remembered(self.storage, self._catalog, name, make, question)
 

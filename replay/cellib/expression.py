@@ -241,12 +241,12 @@ def compile_expression(
     if isinstance(ast, Issues):
         return None, f"compilation failed: {ast.to_display_string()}", None
     output_type = ast.type_map[ast.expr.id]
-    wanted = _RESULT_TYPES.get(kind)
-    if wanted is not None and output_type not in wanted:
-        names = " ".join(map(type_text, wanted))
-        required = names if len(wanted) == 1 else f"one of [{names}]"
-        found = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
-        return None, f"must evaluate to {required}{found}", None
+    expected = _RESULT_TYPES.get(kind)
+    if expected is not None and output_type not in expected:
+        names = " ".join(map(type_text, expected))
+        required = names if len(expected) == 1 else f"one of [{names}]"
+        got = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
+        return None, f"must evaluate to {required}{got}", None
     if any(type_.kind is Kind.UNKNOWN for type_ in ast.type_map.values()):
         # A field that a message does not have, selected: the server cannot write down its type.
         return None, "unexpected compilation error: missing type conversion to proto: ", None

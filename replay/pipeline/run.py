@@ -103,13 +103,13 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
             *health_notes(store, job),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
         )
-        kept = _kept(scenario, store, job, options) if authorized is None else None
+        store_results = _kept(scenario, store, job, options) if authorized is None else None
         summary, fidelity, world = _replay(
             store,
             job,
             options,
             progress,
-            _Aside(kept, authorized, Sieve(partial(concerns, named), accepted.accepts)),
+            _Aside(store_results, authorized, Sieve(partial(concerns, named), accepted.accepts)),
         )
         facts.admission = summary.requests
         notes = (*notes, *_saved(store, job, summary, scenario, options))

@@ -188,7 +188,7 @@ class _Scanner(Struct, frozen=True, dict=True):
             case_attributes = self._told(obj, served, kind, user)
         except CaseError as error:
             return f"{kind.kind}: {error.message}"
-        _, current, candidate = self._chain.decide(case_attributes.before, case_attributes.validated, self._lister)
+        _, current, candidate = self._chain.decide(case_attributes.original, case_attributes.validated, self._lister)
         attributes = case_attributes.validated
         bodies = (obj,)
         redactor = Redactor(served.resource.resource, bodies, redact=self.options.redact)
@@ -255,9 +255,9 @@ class _Scanner(Struct, frozen=True, dict=True):
             expected=Expectation(),
             strict=False,
         )
-        case_attributes = self._teller.told(case)
+        case_attributes = self._teller.attributes(case)
         original, validated = (
-            replace(each, namespace_object=namespace) for each in (case_attributes.before, case_attributes.validated)
+            replace(each, namespace_object=namespace) for each in (case_attributes.original, case_attributes.validated)
         )
         return CaseAttributes(original, validated, is_stated=False, namespace=None)
 

@@ -165,13 +165,13 @@ def story_text(history: PolicyHistory) -> str:
     text = history.story.value
     if history.files:
         return f"{text}: those of {few(history.files)}"
-    if history.after and history.before and history.story is Story.SERVERS:
-        return f"{text}, silent now and then from {moment(history.after)} to {moment(history.before)}"
-    if history.after and history.before:
-        after, until = moment(history.after), moment(history.before)
+    if history.start and history.end and history.story is Story.SERVERS:
+        return f"{text}, silent now and then from {moment(history.start)} to {moment(history.end)}"
+    if history.start and history.end:
+        after, until = moment(history.start), moment(history.end)
         return f"{text} between {after} and {until}" if after != until else f"{text} at {after}"
-    if history.before or history.after:
-        return f"{text} {'before' if history.before else 'after'} {moment(history.before or history.after)}"
+    if history.end or history.start:
+        return f"{text} {'before' if history.end else 'after'} {moment(history.end or history.start)}"
     return text
 
 
@@ -296,7 +296,7 @@ def _histories_json(histories: Sequence[PolicyHistory]) -> Iterator[JSON]:
             "policy": each.policy,
             "story": each.story.value,
             "signs": {sign.value: each.signs[sign] for sign in Sign},
-            "after": each.after or None,
-            "before": each.before or None,
+            "after": each.start or None,
+            "before": each.end or None,
             "files": list(each.files),
         }

@@ -55,7 +55,7 @@ def exported(operation: Operation, subresource: str) -> Exported:
     kind, resource = GroupVersionKind("", "v1", "Pod"), GroupVersionResource("", "v1", "pods")
     obj = None if operation is Operation.DELETE else POD
     told = Attributes(operation, kind, resource, subresource, "shop", "a", ALICE, object=obj)
-    return Exported(name="x", before=told, validated=told, decision=Decision(Verdict.ADMITTED))
+    return Exported(name="x", original=told, validated=told, decision=Decision(Verdict.ADMITTED))
 
 
 @pytest.mark.parametrize(("operation", "sub", "start"), [row[1:] for row in COMMANDS], ids=[row[0] for row in COMMANDS])

@@ -40,7 +40,7 @@ _KINDS = {
 class MutationInputs:
     """What the expressions for one match and parameter read, but for `object`, which changes."""
 
-    __slots__ = ("_bindings", "_made", "_match_request", "_view", "kinds")
+    __slots__ = ("_bindings", "_inputs", "_match_request", "_view", "kinds")
 
     def __init__(
         self,
@@ -57,12 +57,12 @@ class MutationInputs:
         self._bindings = bindings
         self._match_request = match_request
         self._view = view
-        self._made: IdentityMemo[Inputs] = IdentityMemo()
+        self._inputs: IdentityMemo[Inputs] = IdentityMemo()
         self.kinds = kinds
 
     def with_object(self, value: Object, shown: Shown) -> Inputs:
         """All of it, made once for each state of the object."""
-        earlier = self._made.get((value,), shown)
+        earlier = self._inputs.get((value,), shown)
         if earlier is not None:
             return earlier
         old = self._bindings["oldObject"]
@@ -70,7 +70,7 @@ class MutationInputs:
             "object": self._view(value) if shown.object else value,
             "oldObject": self._view(old) if shown.old_object else old,
         }
-        return self._made.put((value,), Inputs({**self._bindings, **objects}, self._match_request), shown)
+        return self._inputs.put((value,), Inputs({**self._bindings, **objects}, self._match_request), shown)
 
 
 class MutateResult(NamedTuple):

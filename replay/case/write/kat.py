@@ -24,7 +24,7 @@ def kat_files(exported: Exported) -> dict[str, str]:
     """The files by their paths; raises UnholdableError for what kat cannot say or does not evaluate."""
     policy = alone(exported)
     _require(policy, exported)
-    attributes = exported.before if policy.mutates else exported.validated
+    attributes = exported.original if policy.mutates else exported.validated
     decision = exported.decision
     base = f"tests/{policy.name}.{_slug(exported.name)}{'' if policy.mutates else '.deny'}"
     files = {"policy.yaml": yaml_text(policy.policy), f"{base}.request.yaml": yaml_text(_request(exported, attributes))}

@@ -74,7 +74,7 @@ def trace_of(ast: Ast, lazy: LazyMap) -> Reads:
 def _trace_of(ast: Ast, lazy: LazyMap) -> Reads:
     reader = _Reader(ast, lazy)
     places = reader.trace(ast.expr, {})
-    return Reads(frozenset(reader.read), places)
+    return Reads(frozenset(reader.reads), places)
 
 
 def joined(path: str, key: str) -> str:
@@ -86,11 +86,11 @@ class _Reader:
     def __init__(self, ast: Ast, lazy: LazyMap) -> None:
         self._references = ast.reference_map
         self._lazy = lazy
-        self.read: set[str] = set()
+        self.reads: set[str] = set()
 
     def consume(self, paths: Paths) -> None:
         """These places are looked at."""
-        self.read.update(paths)
+        self.reads.update(paths)
 
     def trace(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
         """Where the value of a node comes from; what it takes to compute it is consumed."""
@@ -169,13 +169,13 @@ class _Reader:
     def _fold(self, node: Comprehension, scope: Mapping[str, Paths]) -> Paths:
         ranges = self.trace(node.iter_range, scope)
         elements = frozenset(f"{path}[]" for path in ranges)
-        earlier = set(self.read)
+        earlier = set(self.reads)
         accumulator = self.trace(node.accu_init, scope)
         grown = self._step(node, scope, elements, accumulator)
         if grown != accumulator:  # what the accumulator holds after one step, a second step may read
             accumulator = grown | self._step(node, scope, elements, grown)
         paths = self.trace(node.result, {**scope, node.accu_var: accumulator})
-        paths_of_loop = self.read - earlier
+        paths_of_loop = self.reads - earlier
         # How many elements there are, or which keys, is read in any case.
         self.consume(
             frozenset(f"{path}?" for path in elements if not any(one.startswith(path) for one in paths_of_loop))

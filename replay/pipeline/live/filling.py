@@ -147,7 +147,7 @@ class Filling(Struct, frozen=True):
             if not batch.files:
                 return IngestReport()
             report = store.append(batch.files, batch.positions, self.scenario.formats)
-            batch.done()
+            batch.commit()
         finally:
             shutil.rmtree(spool, ignore_errors=True)
         self.tell(f"{plural(report.events, 'event')} read; the store holds {plural(store.requests, 'request')}")

@@ -167,7 +167,7 @@ def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin
     for plugin in BUILTIN_PLUGINS:
         if not plugin.type.is_stateful or not plugin.type.keeps_books:
             continue
-        plugins = [plugin.made(manifests) for manifests in sets]
+        plugins = [plugin.plugin(manifests) for manifests in sets]
         if not any(plugins):
             continue
         predicate = coarse_predicate(rules_criteria(plugin.type), mapper)
