@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -40,7 +40,7 @@ from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
-from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
+from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import LOOKED_UP, BatchReader, LogReader, Progress, SegmentNumbers, first_parts
@@ -173,7 +173,7 @@ class Store:
         Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store;
         `StoreError` if the store cannot be written. The store is then as it was.
         """
-        with self._failures(), ExitStack() as stack:
+        with ingest_errors(self.storage.location), ExitStack() as stack:
             files = log_files(arguments, self._input_directory(stack), stack)
             digests = {file: file.digest() for file in files} if self._is_kept else {}
             if digests and self._catalog.digests.issuperset(digests.values()):
@@ -188,21 +188,11 @@ class Store:
         Files whose content the store has are not read again. Raises `StoreError`; the store is then as it was.
         """
         positions_known = tuple(self._catalog.positions if positions is None else positions)
-        with self._failures(), ExitStack() as stack:
+        with ingest_errors(self.storage.location), ExitStack() as stack:
             digests = {file: file.digest() for file in files}
             return self._locked_ingest(
                 stack, list(files), digests, _Reading(_silent, formats, positions=positions_known)
             )
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Say what the system and DuckDB refuse as errors of the store."""
-        try:
-            yield
-        except OSError as error:
-            raise store_error(error, self.storage.location) from error
-        except duckdb.Error as error:
-            raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error
 
     def _input_directory(self, stack: ExitStack) -> Path:
         """Where what cannot be read twice is copied to."""

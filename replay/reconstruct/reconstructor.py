@@ -14,12 +14,12 @@ from replay.audit.event import RequestRecord
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
-from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
+from replay.reconstruct.history.object_history import ObjectHistory
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.operation import operations_of
@@ -69,7 +69,7 @@ class RebuildStep(NamedTuple):
     """A record of an object, with all that are told of it."""
 
     exchange: Exchange
-    about: _ObjectHistory
+    about: ObjectHistory
 
     @property
     def olds(self) -> OldObjects:
@@ -110,7 +110,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
 
     def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[RebuildStep]:
         """Every record of an object, in order, with the history of all of them; `checked` looks at all bodies first."""
-        about = _ObjectHistory(records, self.cluster.discovery, self._olds)
+        about = ObjectHistory(records, self.cluster.discovery, self._olds)
         if checked:
             about.check()
         for exchange in about.exchanges:
@@ -133,7 +133,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         Where a body is not what it seemed to be, all bodies of the object are looked at, and those that cannot be used
         count as not recorded.
         """
-        history = _ObjectHistory(records, self.cluster.discovery, self._olds)
+        history = ObjectHistory(records, self.cluster.discovery, self._olds)
         for index, record in enumerate(records):
             if not getattr(record, "selected", True):
                 continue
@@ -320,43 +320,6 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return attribute(state, root)
 
 
-class _ObjectHistory:
-    """The records of an object, and what its requests found.
-
-    Most objects are only seen to be created, which no history has a say in: it is made when the first request needs it.
-    """
-
-    def __init__(
-        self,
-        records: Sequence[RequestRecord],
-        discovery: Discovery,
-        olds: Callable[[Sequence[Exchange]], OldObjects],
-    ) -> None:
-        self._discovery = discovery
-        self._make = olds
-        self._olds: OldObjects | None = None
-        self.exchanges = [Exchange(record, discovery) for record in records]
-
-    def at(self, index: int) -> tuple[Exchange, OldObjects]:
-        """A record, and the history of its object."""
-        exchange = self.exchanges[index]
-        if exchange.record.verb in ("create", "deletecollection"):
-            return exchange, _NO_HISTORY
-        return exchange, self.olds
-
-    @property
-    def olds(self) -> OldObjects:
-        """The history of the object."""
-        if self._olds is None:
-            self._olds = self._make([each for each in self.exchanges if each.record.verb != "deletecollection"])
-        return self._olds
-
-    def check(self) -> None:
-        """Look at all bodies before they are taken for objects."""
-        self._olds = None
-        self.exchanges = [Exchange(each.record, self._discovery, checked=True) for each in self.exchanges]
-
-
 def _unusable(exchange: Exchange) -> str:
     """Why nothing can be made of a request."""
     fault = exchange.request.fault or exchange.response.fault
@@ -364,8 +327,6 @@ def _unusable(exchange: Exchange) -> str:
 
 
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
-_NO_HISTORY = OldObjects(History(()))
-"""What a creation is rebuilt with."""
 
 _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 """Subresources whose object need not carry the name of its parent."""
