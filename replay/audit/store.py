@@ -43,9 +43,10 @@ from replay.audit.directory.remembered import remembered
 from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
-from replay.audit.ingest import LOOKED_UP, BatchReader, LogReader, Progress, SegmentNumbers, first_parts
+from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
 from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
 from replay.audit.part import RowPredicate, StorePart, Tables, numbered_records
+from replay.audit.place import LOOKED_UP, first_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
@@ -85,6 +86,7 @@ class Store:
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._prepared: list[str] = []
+        self._answers: dict[bytes, list[list[Any]]] = {}
         try:
             if is_kept:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
@@ -204,6 +206,7 @@ class Store:
     def _locked_ingest(
         self, stack: ExitStack, files: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
+        self._answers.clear()
         if self._is_kept:
             stack.enter_context(self.storage.locked(WRITERS, BUSY))
             self._catalog = read_catalog(self.storage)
@@ -366,14 +369,12 @@ class Store:
         return remembered(self.storage, self._catalog, name, make, question)
 
     def answer(self, name: str, **parameters: int | list[int]) -> list[list[Any]]:
-        """The rows of a query that asks about the whole log, remembered where the store is kept."""
-        content = self.remembered(
-            name,
-            lambda: orjson.dumps(self.query(name, **parameters).rows()),
-            f"{queries.text(name)} {sorted(parameters.items())}".encode(),
-        )
-        rows: list[list[Any]] = orjson.loads(content)
-        return rows
+        """The rows of a query that asks about the whole log, remembered where the store is kept, and until the next ingest."""
+        question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
+        if question not in self._answers:
+            content = self.remembered(name, lambda: orjson.dumps(self.query(name, **parameters).rows()), question)
+            self._answers[question] = orjson.loads(content)
+        return self._answers[question]
 
     def rejects(self) -> Iterator[Reject]:
         """Every line of every ingest that is not used."""

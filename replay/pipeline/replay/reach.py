@@ -116,14 +116,14 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     others = any(key[0] != RBAC_GROUP for key in changes)
     defined = {key[3] for key in changes if key[:2] == DEFINITION}
     keys: set[str] = set()
-    for key, *columns, user, is_forbidden, reason in store.query("askers", since=since).iter_rows():
+    for *columns, user, is_forbidden, reason, asked_keys in store.query("askers", since=since).iter_rows():
         requests = CoarseClass(*columns)
         if (
             f"{requests.resource}.{requests.api_group}" in defined
             or not granting(reason).isdisjoint(changes)
             or ((is_forbidden or job.consulted(requests)) and (others or is_meant(user)))
         ):
-            keys.add(key)
+            keys.update(asked_keys)
     return frozenset(keys)
 
 
