@@ -17,19 +17,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cel.ast import operator
+from replay.cel.ast.below import children
 from replay.cel.ast.depth import with_room
-from replay.cel.ast.tree import (
-    Ast,
-    Call,
-    Comprehension,
-    Const,
-    Expr,
-    Ident,
-    ListExpr,
-    MapExpr,
-    Select,
-    StructExpr,
-)
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, Select
 
 Paths = frozenset[str]
 """The places whose value a node may have; empty where its value is computed."""
@@ -105,7 +95,7 @@ class _Reader:
                 return self._fold(node, scope)
             case ListExpr():
                 return self._list(node, scope)
-        for child in _parts(node):
+        for child in children(node):
             self.consume(self.trace(child, scope))
         return _NOTHING
 
@@ -191,13 +181,3 @@ class _Reader:
             names[node.iter_var2] = elements
         self.consume(self.trace(node.loop_condition, names))
         return accumulator | self.trace(node.loop_step, names)
-
-
-def _parts(node: Expr) -> list[Expr]:
-    """The expressions inside a literal."""
-    match node:
-        case MapExpr():
-            return [part for entry in node.entries for part in (entry.key, entry.value)]
-        case StructExpr():
-            return [item.value for item in node.fields]
-    return []
