@@ -29,6 +29,7 @@ from replay.world.lookup import SAME_LOOKUPS, Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
 from replay.world.state import GONE, NOISE, Later, State, content, differ_in_managers, known_of, same_object
+from replay.world.timeline import OwnerChange
 from replay.world.validation import (
     breaks_metadata,
     breaks_rules,
@@ -43,6 +44,7 @@ from replay.world.version import WorldVersion
 _OF_THE_NAMESPACE = ("its namespace did not exist", "what it names did not exist")
 _LIFECYCLE = "NamespaceLifecycle"
 _OF_POLICIES = ("a mutating policy refused it",)
+_OWNED = '"ownerReferences"'
 
 
 class WorldStep:
@@ -75,6 +77,10 @@ class WorldStep:
         """The uids of the owners of what it creates, None where nobody has looked."""
         self.lookups: Lookups = SAME_LOOKUPS
         """What policies and authorizers look up and find otherwise than in the log."""
+        self.ending: Lookups | None = None
+        """What is looked up, where the request may end otherwise for it before admission."""
+        self.owner: OwnerChange | None = None
+        """The owner for which the request would not be sent."""
         self.version: WorldVersion | None = None
         """The version of the object in this world, None where nothing is told of it."""
         self._existence = existence
@@ -366,11 +372,13 @@ class WorldStep:
             return True
         return not changes_immutable(self.exchange.resource.group_resource, old, new)
 
-    @property
+    @cached_property
     def uids_of_owners(self) -> Sequence[str]:
         """The uids of the controllers of the object that is created."""
         if self.owners is not None:
             return self.owners
+        if not any(_OWNED in (body or "") for body in (self.record.response_object, self.record.request_object)):
+            return ()
         metadata = self.exchange.response.metadata or {}
         if not metadata.get("ownerReferences"):
             metadata = get(self.exchange.request.json, ("metadata",)) or {}

@@ -160,7 +160,7 @@ class _ObjectWalk:
     def run(self) -> Walked:
         collections = self._around.collections.about(self._steps[0].exchange.record)
         events: list[reconstructor.RebuildStep | Collection] = [*collections, *self._steps]
-        for event in sorted(events, key=_seq):
+        for event in sorted(events, key=_seq) if collections else events:
             if isinstance(event, Collection):
                 self._collect(event)
             else:
@@ -170,7 +170,9 @@ class _ObjectWalk:
     def _take(self, rebuild_step: reconstructor.RebuildStep) -> None:
         """One request."""
         previous, record = self._branches, rebuild_step.exchange.record
-        if self._is_unsent(record):
+        lookups = self._around.lookups(record)
+        ending = lookups if lookups.ends(record) else None
+        if ending is None and self._is_unsent(record):
             self._leave(rebuild_step.exchange)
             return
         step: WorldStep | None = None
@@ -184,7 +186,7 @@ class _ObjectWalk:
             step.is_finding, step.alone = record.seq in self._around.findings, self._around.findings.get(record.seq)
             step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)
-            lookups = self._around.lookups(record)
+            step.owner, step.ending = self._owner_of(step), ending
             if self._walker.judge.consults(record):
                 step.lookups = lookups
             # Who refuses its own request is to blame for that, whatever else differs.
@@ -211,9 +213,7 @@ class _ObjectWalk:
         if not self._branches[0].is_absent or len(self._branches) > 1 or not is_controller(record.user.username):
             return False
         is_creation = record.verb == "create" and not record.subresource
-        if is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred:
-            return False
-        return not self._around.lookups(record).ends(record)
+        return not (is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred)
 
     def _leave(self, exchange: Exchange) -> None:
         """A request that is not sent, because the object is absent."""
@@ -239,10 +239,10 @@ class _ObjectWalk:
         is_creation = step.record.verb == "create" and not step.record.subresource
         if step.record.seq in self._around.barred:
             yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
-        elif (unlike := self._refused(step)) is not None:
+        elif step.ending is not None and (unlike := step.ending.end(step.record, step.lister)) is not None:
             prior = step.unless_written if branch.state is None else branch.state
-            yield ServerAnswer(unlike, prior, blame=self._around.lookups(step.record).blame)
-        elif (owner := self._owner_of(step, is_creation=is_creation)) is not None:
+            yield ServerAnswer(unlike, prior, blame=step.ending.blame)
+        elif (owner := step.owner) is not None:
             yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), blame=owner.blame)
         elif step.namespace.is_absent:
             yield self._without_namespace(step, controls=controls)
@@ -258,15 +258,11 @@ class _ObjectWalk:
                 is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
 
-    def _refused(self, step: WorldStep) -> RequestEnd | None:
-        """How a request ends before admission because of what is looked up, None where it does not."""
-        lookups = self._around.lookups(step.record)
-        return lookups.end(step.record, step.lister) if lookups.ends(step.record) else None
-
-    def _owner_of(self, step: WorldStep, *, is_creation: bool) -> OwnerChange | None:
+    def _owner_of(self, step: WorldStep) -> OwnerChange | None:
         """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
         if not self._around.owners:
             return None
+        is_creation = step.record.verb == "create" and not step.record.subresource
         if not is_creation and step.record.user.username != GARBAGE_COLLECTOR:
             return None
         uids = step.uids_of_owners if is_creation else self._owners_of(step)
@@ -313,10 +309,8 @@ class _ObjectWalk:
 
     def _blame(self, step: WorldStep, answers: Iterable[ServerAnswer]) -> Blame | None:
         """Who is to blame for a difference, None if nobody is before the request itself."""
-        is_creation = step.record.verb == "create" and not step.record.subresource
-        owner = self._owner_of(step, is_creation=is_creation)
-        if owner is not None:
-            return owner.blame
+        if step.owner is not None:
+            return step.owner.blame
         blames = [branch.blame for branch in self._branches if branch.blame is not None]
         blames += [answer.blame for answer in answers if answer.blame is not None]
         return blames[0] if blames else step.namespace.blame or step.lookups.blame
