@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from replay.cellib.version import NEWEST, OLDEST_MINOR
+
 EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
     'replay cel "[1, 2].map(x, x * 2)" --show-code\n\n'
@@ -21,7 +23,9 @@ FAILED, REFUSED = 1, 2
 
 Expression = Annotated[str | None, typer.Argument(help="The expression.", show_default=False)]
 Document = Annotated[Path | None, typer.Option(help="A JSON or YAML file, `-` for standard input.", show_default=False)]
-MinorVersion = Annotated[str, typer.Option(help="The minor version of Kubernetes whose CEL is used, 1.30 to 1.37.")]
+MinorVersion = Annotated[
+    str, typer.Option(help=f"The minor version of Kubernetes whose CEL is used, 1.{OLDEST_MINOR} to {NEWEST}.")
+]
 Kind = Annotated[
     str, typer.Option(help="Where the expression would stand: variable (any type), validation, applyConfiguration, ...")
 ]
@@ -40,7 +44,7 @@ def cel(
     request: Document = None,
     params: Document = None,
     namespace_object: Document = None,
-    kubernetes_version: MinorVersion = "1.37",
+    kubernetes_version: MinorVersion = str(NEWEST),
     kind: Kind = "variable",
     show_code: CodeOutput = False,
     as_json: JsonOutput = False,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
+from replay.cellib.version import NEWEST, OLDEST_MINOR
 from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ MinorVersion = Annotated[
     typer.Option(
         "--kubernetes-version",
         envvar="REPLAY_KUBERNETES_VERSION",
-        help="The API server's minor version, 1.30 to 1.37; 1.37 if not said, of kcp 1.36.",
+        help=f"The API server's minor version, 1.{OLDEST_MINOR} to {NEWEST}; {NEWEST} if not said, of kcp 1.36.",
     ),
 ]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
