@@ -133,12 +133,14 @@ def main() -> None:
     _open_streams()
     os.umask(_PRIVATE)
     interrupts: list[int] = []
+    timers: list[Timer] = []
 
     def interrupt(number: int, frame: FrameType | None) -> None:
         interrupts.append(number)
         if not _may_be_cut_off(frame):
             again = Timer(_IMPORT_SECONDS, signal.raise_signal, [number])
             again.daemon = True
+            timers.append(again)
             again.start()
             return
         _ignore(*_ENDINGS)  # what is being removed is removed to its end
@@ -152,6 +154,9 @@ def main() -> None:
         _run_command()
     except BaseException as error:  # noqa: BLE001 - what is interrupted may end in any error, or in Typer's silent exit
         _ignore(signal.SIGINT, *_ENDINGS)  # one that waited for an import may come while the error is told
+        for again in timers:  # nor may it come when Python ends, which heeds no handler any more
+            again.cancel()
+            again.join()
         sys.exit(_told(TerminatedError(interrupts[0]) if interrupts else _cause(error)))
 
 
