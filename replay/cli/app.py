@@ -9,7 +9,6 @@ import sys
 import traceback
 from concurrent.futures import BrokenExecutor
 from contextlib import suppress
-from functools import partial
 from io import TextIOWrapper
 from pathlib import Path
 from threading import Timer
@@ -18,26 +17,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli import (
-    can_i,
-    cel,
-    check,
-    coverage,
-    diff,
-    export,
-    ingest,
-    plugin,
-    report,
-    run,
-    scan,
-    snapshot,
-    store,
-    test,
-    verify,
-)
-from replay.cli.forensic import explain, lookup, mutations, sql, timeline
-from replay.cli.project import accept, init, manual
-from replay.cli.project.command import Command, Group
+from replay.cli.project.commands import Commands
 from replay.cli.project.defaults import default_map
 from replay.cli.project.file import find_project_file, read_project_file
 from replay.errors import ReplayError
@@ -56,7 +36,7 @@ RARELY = (50_000, 50, 1000)
 
 app = typer.Typer(
     name="replay",
-    cls=Group,
+    cls=Commands,
     no_args_is_help=True,
     rich_markup_mode=None,  # Rich takes as long as all else that help needs
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -64,30 +44,6 @@ app = typer.Typer(
     help="Replay Kubernetes audit logs against admission manifests, before you roll them out.\n\n"
     "Start with replay run sample_audit/shop.",
 )
-command = partial(app.command, cls=Command)
-command("run", epilog=run.EPILOG)(run.run)
-command("init", epilog=init.EPILOG)(init.init)
-command("accept", epilog=accept.EPILOG)(accept.accept)
-command("coverage", epilog=coverage.EPILOG)(coverage.coverage)
-command("snapshot", epilog=snapshot.EPILOG)(snapshot.snapshot)
-command("verify", epilog=verify.EPILOG)(verify.verify)
-command("report", epilog=report.EPILOG)(report.report)
-command("lookup", epilog=lookup.EPILOG)(lookup.lookup)
-command("mutations", epilog=mutations.EPILOG)(mutations.mutations)
-command("explain", epilog=explain.EPILOG)(explain.explain)
-command("export", epilog=export.EPILOG)(export.export)
-command("timeline", epilog=timeline.EPILOG)(timeline.timeline)
-command("sql", epilog=sql.EPILOG)(sql.sql)
-command("ingest", epilog=ingest.EPILOG)(ingest.ingest)
-app.add_typer(store.store, name="store")
-command("scan", epilog=scan.EPILOG)(scan.scan)
-command("check", epilog=check.EPILOG)(check.check)
-command("diff", epilog=diff.EPILOG)(diff.diff)
-command("test", epilog=test.EPILOG)(test.run_cases)
-command("plugin", epilog=plugin.EPILOG)(plugin.plugin)
-command("can-i", epilog=can_i.EPILOG)(can_i.can_i)
-command("cel", epilog=cel.EPILOG)(cel.cel)
-command("manual", epilog=manual.EPILOG)(manual.manual)
 
 
 def _print_version(is_asked: bool) -> None:
