@@ -30,13 +30,13 @@ class Inputs:
     """
 
     __slots__ = (
-        "_activation",
         "_activations",
         "_bindings",
         "_match_request",
         "_missing",
         "_partial",
         "_places",
+        "_whole",
         "is_partial",
     )
 
@@ -51,13 +51,13 @@ class Inputs:
                 self._partial[name] = plain
         self.is_partial = bool(self._partial)
         """Whether any object is known in part."""
-        self._missing = {name: _parts(value) for name, value in self._partial.items()}
+        self._missing = {name: missing_parts(value) for name, value in self._partial.items()}
         self._places = _NOWHERE
         if self._partial:
             missing = self._missing.items()
             self._places = frozenset(place_of(name, part) for name, parts in missing for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
-        self._activation: Activation | None = None
+        self._whole: Activation | None = None
 
     def with_object(self, value: Any) -> Inputs:
         """The same request with another object, as CEL gets it."""
@@ -75,8 +75,8 @@ class Inputs:
         """
         has_own_request = matching and self._match_request is not self._bindings["request"]
         if not self._partial and not has_own_request:
-            self._activation = self._activation or Activation(self._bindings)
-            return self._activation
+            self._whole = self._whole or Activation(self._bindings)
+            return self._whole
         places = read_places(footprint, self._places) if self._places else self._places
         key = (has_own_request, places)
         if key not in self._activations:
@@ -171,7 +171,7 @@ class Evaluations:
         return self._evaluations[activation]
 
 
-def _parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
+def missing_parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
     """The missing parts and where they are: where their paths lead, else wherever they are found."""
     parts = []
     for missing in partial.missing:

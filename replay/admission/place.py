@@ -37,7 +37,7 @@ def place_of(name: str, part: FieldPath) -> Place:
 @lru_cache(maxsize=4096)
 def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozenset[Place]:
     """The places to which, into which or above which a path of a footprint leads; a test for presence only looks there."""
-    paths = [(_segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
+    paths = [(segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
     return frozenset(
         place
         for place in places
@@ -61,7 +61,7 @@ def _overlaps(one: Place, other: Place) -> bool:
     return all(left == right or left is ANY or right is ANY for left, right in zip(one, other, strict=False))
 
 
-def _segments(path: str) -> Place:
+def segments(path: str) -> Place:
     """The names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
     segments = _SEGMENT.findall(path)
     return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in segments)

@@ -104,7 +104,7 @@ class MutationsResult(Struct, frozen=True):
 
     log: str
     current: str
-    attributions: Attributions
+    found: Attributions
 
 
 def attributed(

@@ -28,8 +28,8 @@ class ChangeExample(NamedTuple):
     seq: int
     item: int
     about: str
-    current: JSON
-    candidate: JSON
+    before: JSON
+    after: JSON
 
 
 class ChangeExamples(Struct):

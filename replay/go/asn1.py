@@ -49,7 +49,7 @@ class DERValue(NamedTuple):
 
     header: Header
     data: bytes
-    encoding: bytes
+    whole: bytes
 
 
 def read_header(data: bytes, at: int) -> tuple[Header, int]:

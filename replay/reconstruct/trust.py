@@ -21,11 +21,11 @@ class Trust(Struct, frozen=True):
     """Which histories can be taken to be complete; by default all."""
 
     distrusted: frozenset[GroupResource] = frozenset()
-    is_whole: bool = True
+    whole: bool = True
 
     def holds(self, resource: GroupResource) -> bool:
         """Whether the histories of a resource's objects have no known gaps."""
-        return self.is_whole and resource not in self.distrusted
+        return self.whole and resource not in self.distrusted
 
 
 ALL_TRUSTED = Trust()

@@ -97,8 +97,8 @@ class Server:
             yield ServerAnswer(INVALID._replace(certain=False), step.unless_written)
         elif candidate.denials:
             # The line of a request that was invalid in the log does not have them.
-            decision = candidate if step.is_invalid_by_current else None
-            yield ServerAnswer(denied(candidate), step.unless_written, decision)
+            told = candidate if step.is_invalid_by_current else None
+            yield ServerAnswer(denied(candidate), step.unless_written, told)
         elif candidate.verdict is Verdict.UNDETERMINED:
             yield from self._undetermined(step)
         elif step.is_refused_by_current:
@@ -180,33 +180,35 @@ class Server:
         elif step.logged.cause == Cause.SUCCEEDS:
             yield ServerAnswer(UNKNOWN, None)
             if step.is_stored:
-                yield ServerAnswer(UNKNOWN, step.old)
+                yield ServerAnswer(UNKNOWN, step.before)
         else:
             yield ServerAnswer(UNKNOWN, None)
 
     def _newly_admitted(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """What the current set refused goes on to the storage."""
-        new = known_of(step.new)
+        seen = known_of(step.seen)
         verb, record = step.record.verb, step.record
         if verb == "create" and not record.subresource:
             if step.existed:
                 yield ServerAnswer(EXISTS, None)
             else:
-                yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, new) if not step.is_dry else None)
+                yield ServerAnswer(
+                    _succeeds(201), self._elsewhere.stored(step, GONE, seen) if not step.is_dry else None
+                )
         elif verb == "delete":
-            yield ServerAnswer(_succeeds(200), _removed(step.old) if not step.is_dry else None)
-        elif verb in ("update", "patch") and not isinstance(step.old, Missing) and step.old.value is None:
-            yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, new) if not step.is_dry else None)
+            yield ServerAnswer(_succeeds(200), _removed(step.before) if not step.is_dry else None)
+        elif verb in ("update", "patch") and not isinstance(step.before, Missing) and step.before.value is None:
+            yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, seen) if not step.is_dry else None)
         elif verb in ("update", "patch"):
-            if step.breaks_update(step.old, new):
+            if step.breaks_update(step.before, seen):
                 yield ServerAnswer(INVALID, None)
             else:
-                stored = after_write(step.old, step.exchange, self._elsewhere.stored(step, step.old, new))
+                stored = after_write(step.before, step.exchange, self._elsewhere.stored(step, step.before, seen))
                 yield ServerAnswer(_succeeds(200), stored if not step.is_dry else None)
         elif not step.existed:
             yield ServerAnswer(ABSENT, None)
         elif step.exchange.is_connect:
-            yield ServerAnswer(_connected(step.old), None)
+            yield ServerAnswer(_connected(step.before), None)
         else:
             yield self._subresource_done(step, None)
 
@@ -214,11 +216,11 @@ class Server:
         """What the candidate mutates otherwise is stored otherwise, if it is valid."""
         if step.is_last and not may_break(step.candidate.patch):
             return ServerAnswer(step.logged, None)
-        new = known_of(step.new)
-        if isinstance(new, Known) and step.is_made_invalid:
+        seen = known_of(step.seen)
+        if isinstance(seen, Known) and step.is_made_invalid:
             return ServerAnswer(INVALID, step.unless_written)
         return ServerAnswer(
-            step.logged, None if step.is_dry else step.meeting(after_write(step.old, step.exchange, new))
+            step.logged, None if step.is_dry else step.meeting(after_write(step.before, step.exchange, seen))
         )
 
     def _connect(self, step: WorldStep, state: State) -> ServerAnswer:
@@ -234,41 +236,41 @@ class Server:
 
     def _create(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """A creation: the storage finds last that the object exists."""
-        prior = step.unless_written if state is None else state
+        kept = step.unless_written if state is None else state
         exists = step.existed if state is None else not _is_absent(state)
-        if (answer := self._created_as_found(step, prior, exists=exists)) is not None:
-            yield answer
+        if (found := self._created_as_found(step, kept, exists=exists)) is not None:
+            yield found
             return
-        decision, new = step.decided()
+        decision, seen = step.decided()
         if step.is_made_invalid:
-            yield ServerAnswer(INVALID, prior, decision)
+            yield ServerAnswer(INVALID, kept, decision)
             return
         if decision.denials:
-            yield ServerAnswer(denied(decision), prior, decision)
+            yield ServerAnswer(denied(decision), kept, decision)
             return
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
-            yield ServerAnswer(UNKNOWN, prior, decision)
+            yield ServerAnswer(UNKNOWN, kept, decision)
         if exists:
-            yield ServerAnswer(UNKNOWN if opens else EXISTS, prior, decision)
+            yield ServerAnswer(UNKNOWN if opens else EXISTS, kept, decision)
         else:
-            stored = prior if step.is_dry else step.meeting(self._elsewhere.stored(step, GONE, known_of(new)))
+            stored = kept if step.is_dry else step.meeting(self._elsewhere.stored(step, GONE, known_of(seen)))
             yield ServerAnswer(UNKNOWN if opens else _succeeds(201), stored, decision)
 
     @staticmethod
-    def _created_as_found(step: WorldStep, prior: State, *, exists: bool) -> ServerAnswer | None:
+    def _created_as_found(step: WorldStep, kept: State, *, exists: bool) -> ServerAnswer | None:
         """A creation whose decision is known: its own object is the same in every world. None where it is to be worked out."""
         alone = step.alone
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
         if step.around_differs or (alone is None and not is_admitted_by_both):
             return None
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
-            return ServerAnswer(alone.result, prior)
+            return ServerAnswer(alone.result, kept)
         if exists:
-            return ServerAnswer(EXISTS, prior)
+            return ServerAnswer(EXISTS, kept)
         if alone is None:
-            return ServerAnswer(step.logged, prior if step.is_dry else None)
-        return ServerAnswer(step.logged, prior if step.is_dry else _mutated_later(step))
+            return ServerAnswer(step.logged, kept if step.is_dry else None)
+        return ServerAnswer(step.logged, kept if step.is_dry else _mutated_later(step))
 
     def _subresource(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """An eviction, a binding, a token: the first two ask the validating phase before they look up the pod."""
@@ -276,13 +278,13 @@ class Server:
             yield ServerAnswer(ABSENT, state)
             return
         decision = step.candidate
-        prior = step.unless_written if state is None else state
+        kept = step.unless_written if state is None else state
         if decision.denials:
-            yield ServerAnswer(denied(decision), prior)
+            yield ServerAnswer(denied(decision), kept)
         elif _is_absent(state) or (state is None and not step.existed):
             yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield ServerAnswer(UNKNOWN, prior)
+            yield ServerAnswer(UNKNOWN, kept)
             yield self._subresource_done(step, state)._replace(result=UNKNOWN)
         else:
             yield self._subresource_done(step, state)
@@ -305,15 +307,15 @@ class Server:
         if self._judge.asks(step.record):
             request = self._elsewhere.deleted(step.exchange, here)
             decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
-        prior, gone = here, step.meeting(_removed(here))
+        kept, gone = here, step.meeting(_removed(here))
         if decision.denials:
-            yield ServerAnswer(denied(decision), prior, decision)
+            yield ServerAnswer(denied(decision), kept, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield ServerAnswer(UNKNOWN, prior, decision)
-            yield ServerAnswer(UNKNOWN, prior if step.is_dry else gone, decision)
+            yield ServerAnswer(UNKNOWN, kept, decision)
+            yield ServerAnswer(UNKNOWN, kept if step.is_dry else gone, decision)
         else:
             result = _succeeds(200)._replace(certain=not step.may_conflict)
-            yield ServerAnswer(result, prior if step.is_dry else gone, decision)
+            yield ServerAnswer(result, kept if step.is_dry else gone, decision)
 
     def _update(self, step: WorldStep, here: Known | Missing) -> Iterator[ServerAnswer]:
         """An update, patch or apply of what is there; what is not there some of them create."""
@@ -367,7 +369,7 @@ def _succeeds(code: int) -> RequestEnd:
 
 def _here(step: WorldStep, state: State) -> Known | Missing:
     """The object of a state; where both worlds are the same, the one of the log."""
-    return step.old if state is None else content(state)
+    return step.before if state is None else content(state)
 
 
 def _touched(state: State) -> frozenset[Place] | None:
@@ -381,7 +383,7 @@ def _places(alone: Alone | None) -> frozenset[Place]:
 
 def _mutated_later(step: WorldStep) -> Later:
     """What a write leaves that the candidate mutates otherwise."""
-    return Later(lambda: after_write(step.old, step.exchange, known_of(step.new)), _places(step.alone))
+    return Later(lambda: after_write(step.before, step.exchange, known_of(step.seen)), _places(step.alone))
 
 
 def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from replay.admission.alike.projection import Projection, projection
+from replay.admission.alike.results import AlikeResults
 from replay.admission.conversion import Object
 from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.mutating.input_value import InputValues, is_go_object
+from replay.admission.mutating.inputs import MutationInputs
 from replay.admission.mutating.joined import joins_lists
 from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
@@ -25,52 +28,17 @@ from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
-from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
 from replay.kube.attributes import Missing
-from replay.kube.gvk import GroupVersionKind
+
+MOST_RESULTS = 1024
+"""How many results of the conditions, and of the mutations, of a policy are remembered."""
 
 _KINDS = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
     "JSONPatch": ExpressionKind.JSON_PATCH,
 }
-
-
-class MutationInputs:
-    """What the expressions for one match and parameter read, but for `object`, which changes."""
-
-    __slots__ = ("_bindings", "_inputs", "_match_request", "_view", "kinds")
-
-    def __init__(
-        self,
-        bindings: Mapping[str, Any],
-        match_request: Any,
-        view: Callable[[Object], Any],
-        kinds: Mapping[str, GroupVersionKind],
-    ) -> None:
-        """`view` makes a Go object of one of the kind that was matched, as expressions see it.
-
-        Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched. `kinds`
-        are the kinds of the bindings that may be Go objects.
-        """
-        self._bindings = bindings
-        self._match_request = match_request
-        self._view = view
-        self._inputs: IdentityMemo[Inputs] = IdentityMemo()
-        self.kinds = kinds
-
-    def with_object(self, value: Object, shown: Shown) -> Inputs:
-        """All of it, made once for each state of the object."""
-        earlier = self._inputs.get((value,), shown)
-        if earlier is not None:
-            return earlier
-        old = self._bindings["oldObject"]
-        objects = {
-            "object": self._view(value) if shown.object else value,
-            "oldObject": self._view(old) if shown.old_object else old,
-        }
-        return self._inputs.put((value,), Inputs({**self._bindings, **objects}, self._match_request), shown)
 
 
 class MutateResult(NamedTuple):
@@ -99,6 +67,8 @@ class Mutator:
         self._policy = policy
         self._version = version
         self.has_match_conditions = bool(policy.match_conditions)
+        self._matches: AlikeResults[MatchConditionsResult] = AlikeResults(MOST_RESULTS)
+        self._changes: AlikeResults[Callable[[JSON], JSON]] = AlikeResults(MOST_RESULTS)
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
@@ -119,6 +89,11 @@ class Mutator:
             (mutation, self._compiler.compile(_KINDS[mutation.patch_type], mutation.expression))
             for mutation in self._policy.mutations
         )
+
+    @cached_property
+    def _conditions_projection(self) -> Projection | None:
+        """The projection for all match conditions."""
+        return projection(frozenset[str]().union(*(each.footprint for each in self._match_conditions)))
 
     @cached_property
     def _joins_lists(self) -> bool:
@@ -160,11 +135,19 @@ class Mutator:
         """Whether the match conditions hold for `value`; arguments as for `mutate`."""
         if not self.has_match_conditions:
             return MATCHES
-        inputs_seen = inputs.with_object(value, shown.read(matching=True))
+        shown = shown.read(matching=True)
+        projected = None if observer is not None else inputs.projected(self._conditions_projection, value)
+        key = (inputs.match, shown, projected)
+        earlier = None if projected is None else self._matches.get(key)
+        if earlier is not None:
+            return earlier
+        inputs_seen = inputs.with_object(value, shown)
         evaluation = evaluations(self._compiler, inputs_seen, MATCH_CONDITIONS_BUDGET, matching=True)
         matched = match_conditions(self._match_conditions, evaluation, self._policy.failure_policy)
         if observer is not None:
             observer.conditions(self._compiler, self._match_conditions, inputs_seen, matched)
+        if projected is not None and not matched.unknown:
+            self._matches.remember(key, matched)
         return matched
 
     def _mutate(
@@ -182,10 +165,9 @@ class Mutator:
             try:
                 # One that does not compile ends before it reads the objects.
                 shown = shown if compiled.error else shown.read()
-                object_inputs = inputs.with_object(value, shown)
                 if observer is not None:
-                    observer.mutation(self._compiler, compiled, object_inputs)
-                change = self._change(mutation, compiled, inputs, object_inputs, patcher)
+                    observer.mutation(self._compiler, compiled, inputs.with_object(value, shown))
+                change = self._change(mutation, compiled, inputs, value, shown, patcher)
                 mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))
@@ -199,7 +181,27 @@ class Mutator:
             value, dirty, shown = mutated, True, shown.updated()
         return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown)
 
-    def _change(
+    def _change(  # noqa: PLR0913, PLR0917 - what a mutation is made of
+        self,
+        mutation: Mutation,
+        compiled: CompiledExpression,
+        inputs: MutationInputs,
+        value: Object,
+        shown: Shown,
+        patcher: ObjectPatcher | None,
+    ) -> Callable[[JSON], JSON] | Unknown:
+        """What one mutation does to objects that are like this one; it may raise `MutationError` and `StatusError`, as this may."""
+        projected = inputs.projected(projection(compiled.footprint), value)
+        key = (compiled, inputs.match, shown, projected)
+        earlier = None if projected is None else self._changes.get(key)
+        if earlier is not None:
+            return earlier
+        change = self._evaluated_change(mutation, compiled, inputs, inputs.with_object(value, shown), patcher)
+        if projected is not None and not isinstance(change, Unknown):
+            self._changes.remember(key, change)
+        return change
+
+    def _evaluated_change(
         self,
         mutation: Mutation,
         compiled: CompiledExpression,
@@ -207,7 +209,7 @@ class Mutator:
         object_inputs: Inputs,
         patcher: ObjectPatcher | None,
     ) -> Callable[[JSON], JSON] | Unknown:
-        """What one mutation does to an object; it may raise `MutationError` and `StatusError`, as this may."""
+        """The same, evaluated."""
         if compiled.error:
             raise MutationError(compiled.error)
         evaluated = evaluations(self._compiler, object_inputs, RUNTIME_BUDGET, exact=self._joins_lists).evaluate(

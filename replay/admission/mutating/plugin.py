@@ -18,15 +18,13 @@ from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
 from replay.admission.hooks import HookIndex, policy_hooks
+from replay.admission.mutating.inputs import MutationInputs
 from replay.admission.mutating.invocation import Bound, Hook, Invocation, MutationOutcome, Planned, Reinvocation
-from replay.admission.mutating.mutator import MutateResult, MutationInputs, Mutator
+from replay.admission.mutating.mutator import MutateResult, Mutator
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError
 from replay.admission.mutating.shown import AS_IT_CAME, Shown
-from replay.admission.namespace import NAMESPACE_KIND, namespace_object
 from replay.admission.observer import HookObserver, MutationObserver
-from replay.admission.params import ParamsError, go_param
-from replay.admission.request import admission_request
-from replay.cellib.library.authorizer import authorizer_bindings
+from replay.admission.params import ParamsError
 from replay.cellib.version import KubernetesVersion
 from replay.identity import IdentityMemo
 from replay.json import JSON
@@ -114,22 +112,7 @@ class MutatingAdmission:
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
     ) -> MutationInputs:
         """What the expressions read but for `object`."""
-        objects = self.converter.versioned(attributes.with_object(None), match.kind, lister)
-        request = admission_request(attributes, match.resource, match.kind)
-        kinds = {"object": match.kind, "oldObject": match.kind, "namespaceObject": NAMESPACE_KIND}
-        shown = go_param(param)
-        if shown is not None:
-            kinds["params"] = shown.kind
-        bindings = {
-            "oldObject": objects.old_object,
-            "request": request,
-            "namespaceObject": namespace_object(attributes),
-            "params": param if shown is None else shown.value,
-            **authorizer_bindings(self._authorizer(lister), attributes),
-        }
-        if match.resource != attributes.resource:
-            request = admission_request(attributes, attributes.resource, match.kind)
-        return MutationInputs(bindings, request, lambda value: self.converter.cel_value(value, match.kind), kinds)
+        return MutationInputs(match, attributes, param, self.converter, lister, self._authorizer)
 
 
 class MutatingRequest:
@@ -355,7 +338,7 @@ class _Pass:
         for error in errors:
             if invocation.unknown is None:
                 where = (invocation.hook.policy.name, invocation.binding.name, None)
-                self._denials.append(Denial(*where, error, "Invalid", 403, is_error=True))
+                self._denials.append(Denial(*where, error, "Invalid", 403))
             else:
                 self._unknown(invocation.hook, invocation.binding, invocation.unknown)
 
@@ -363,7 +346,7 @@ class _Pass:
         if hook.policy.failure_policy is FailurePolicy.FAIL:
             text = f"failed to configure {'binding' if binding else 'policy'}: {message}"
             name = binding.name if binding else ""
-            self._denials.append(Denial(hook.policy.name, name, None, text, "Forbidden", 403, is_error=True))
+            self._denials.append(Denial(hook.policy.name, name, None, text, "Forbidden", 403))
 
     def _unknown(self, hook: Hook, binding: MutatingAdmissionPolicyBinding | None, missing: Missing) -> None:
         name = binding.name if binding else ""
@@ -383,7 +366,7 @@ class _RefusedError(Exception):
 
 def _status_denial(invocation: Invocation, status: StatusError) -> Denial:
     names = (invocation.hook.policy.name, invocation.binding.name, None)
-    return Denial(*names, status.message, status.reason, status.code, is_error=True)
+    return Denial(*names, status.message, status.reason, status.code)
 
 
 def _depending_on(missing: Missing) -> MutateResult:

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
+from replay.admission.alike.projection import Projection, projection
+from replay.admission.alike.results import AlikeResults
+from replay.admission.decision import Decision
 from replay.admission.hooks import PlannedHook
+from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.cellib.expression import CompiledExpression
@@ -16,6 +20,17 @@ from replay.kube.admissionregistration import ValidatingAdmissionPolicy, Validat
 from replay.matching.matcher import Match
 
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
+
+GroupResults = tuple[tuple[int, ValidateResult], ...]
+"""The results of policies by their place in a group, those of which nothing comes left out."""
+
+_BY_MESSAGES: GroupResults = ((-1, NO_DECISION),)
+"""Stands for results that depend on what messages read."""
+
+MOST_RESULTS = 32768
+"""How many projections are remembered in all, each of `projection.LONGEST` bytes at most."""
+MOST_DECISIONS = 1024
+"""How many decisions of a plan are remembered."""
 
 
 class _Premise(NamedTuple):
@@ -42,68 +57,147 @@ class _Premise(NamedTuple):
         return min(each.affordable for each in validators) // longest - 1
 
 
-class ValidationPlan:
-    """The hooks of a set for a class of requests, in their order."""
+class AlikePolicies:
+    """Policies that match requests in the same way and read the same: for one projection of the input they come to the same."""
 
-    def __init__(self, hooks: Sequence[Planned]) -> None:
-        """`hooks` are those that may match."""
-        self._hooks = hooks
-        certain = [planned for planned in hooks if planned.match is not None]
-        uses = Counter(each for planned in certain for operands in _operands(planned) for each in operands)
+    def __init__(self, match: Match, validators: tuple[Validator, ...]) -> None:
+        """All of them have the same `footprint_without_messages`."""
+        self.match = match
+        self.validators = validators
+        self.projection = projection(validators[0].footprint_without_messages)
+        """None where what they read has no projection."""
+        self.has_messages = any(each.has_messages for each in validators)
+        uses = Counter(each for validator in validators for operands in _operands(validator) for each in operands)
         members: dict[_Premise, list[int]] = {}
-        for index, planned in enumerate(hooks):
-            premise = _premise(planned, uses)
+        for index, validator in enumerate(validators):
+            premise = _premise(match, validator, uses)
             if premise is not None:
                 members.setdefault(premise, []).append(index)
         self._premises: list[tuple[_Premise, int]] = []
-        self._numbers = [-1] * len(hooks)
-        """By hook which premise is its own, -1 for none."""
+        self._numbers = [-1] * len(validators)
+        """By validator which premise is its own, -1 for none."""
         for premise, indices in members.items():
             if len(indices) > 1:
                 for index in indices:
                     self._numbers[index] = len(self._premises)
-                affordable = premise.affordable([hooks[index].hook.evaluator for index in indices])
+                affordable = premise.affordable([validators[index] for index in indices])
                 self._premises.append((premise, affordable))
+
+    @cached_property
+    def projection_with_messages(self) -> Projection | None:
+        """The projection where a message may be evaluated."""
+        return projection(frozenset[str]().union(*(each.footprint for each in self.validators)))
+
+    def may_read_messages(self, results: GroupResults, shared: SharedEvaluation) -> bool:
+        """Whether messages may have had a part in results: as texts of denials, or by what they cost."""
+        return self.has_messages and (bool(results) or shared.most > min(each.affordable for each in self.validators))
+
+    def policies(self, shared: SharedEvaluation) -> Iterator[tuple[int, Validator, bool]]:
+        """The policies of which something may come, and whether their validations are known to be true."""
+        if not self._premises:
+            return ((index, validator, False) for index, validator in enumerate(self.validators))
+        holding = [premise.holds(shared) and shared.most <= affordable for premise, affordable in self._premises]
+        holding.append(False)  # those without a premise
+        return (
+            (index, validator, holding[number])
+            for index, (validator, number) in enumerate(zip(self.validators, self._numbers, strict=True))
+            if not holding[number] or validator.has_annotations
+        )
+
+
+class ValidationPlan:
+    """The hooks of a set for a class of requests, those that certainly match put together with what is like them."""
+
+    def __init__(self, hooks: Sequence[Planned], groups: AlikeGroups) -> None:
+        """`hooks` are those that may match; `groups` are those of all plans."""
+        self.hooks = hooks
+        self.is_certain = all(planned.match is not None for planned in hooks)
+        members: dict[tuple[Match, frozenset[str]], list[int]] = {}
+        for index, planned in enumerate(hooks):
+            if planned.match is not None:
+                key = (planned.match, planned.hook.evaluator.footprint_without_messages)
+                members.setdefault(key, []).append(index)
+        self.groups = tuple(
+            (groups.of(match, tuple(hooks[index].hook.evaluator for index in indices)), tuple(indices))
+            for (match, _), indices in members.items()
+        )
+        """Each with the numbers of its hooks."""
+        self.decisions: AlikeResults[Decision] = AlikeResults(MOST_DECISIONS)
+        """What was decided by the results of hooks, by number, where all hooks certainly match."""
 
     @cached_property
     def kinds(self) -> frozenset[object]:
         """As which kinds the hooks certainly match; None among them for a hook of which that is not known."""
-        return frozenset(planned.match and planned.match.kind for planned in self._hooks)
+        return frozenset(planned.match and planned.match.kind for planned in self.hooks)
 
     @cached_property
     def footprint(self) -> frozenset[str]:
         """All that the expressions of these policies may read."""
-        return frozenset[str]().union(*(planned.hook.evaluator.footprint for planned in self._hooks))
+        return frozenset[str]().union(*(planned.hook.evaluator.footprint for planned in self.hooks))
 
-    def hooks(self, shared: Callable[[Match], SharedEvaluation]) -> Iterator[tuple[Planned, bool]]:
-        """The hooks of which something may come, and whether their validations are known to be true.
 
-        `shared` has the expressions for a match.
+class PolicyRequest(Protocol):
+    """What groups of policies are asked about."""
+
+    def projected(self, match: Match, project: Projection | None, /) -> bytes | None:
+        """The projection of what policies read that match so; None where there is none."""
+        ...
+
+    def shared(self, match: Match, /) -> SharedEvaluation:
+        """The expressions of such policies, evaluated once."""
+        ...
+
+    def result(self, validator: Validator, match: Match, /, *, holds: bool) -> ValidateResult:
+        """What a policy comes to; `holds`: its validations are known to be true."""
+        ...
+
+
+class AlikeGroups:
+    """The groups of all plans, equal ones as one, and what they came to: of requests that are alike only the first is evaluated."""
+
+    def __init__(self) -> None:
+        """No group yet."""
+        self._groups: dict[tuple[Match, tuple[Validator, ...]], AlikePolicies] = {}
+        self._results: AlikeResults[GroupResults] = AlikeResults(MOST_RESULTS)
+
+    def of(self, match: Match, validators: tuple[Validator, ...]) -> AlikePolicies:
+        """The group of some policies."""
+        key = (match, validators)
+        if key not in self._groups:
+            self._groups[key] = AlikePolicies(match, validators)
+        return self._groups[key]
+
+    def results(self, group: AlikePolicies, request: PolicyRequest) -> GroupResults:
+        """What the policies of a group come to.
+
+        INVARIANT: without messages, a result depends on them neither by their texts nor by what they cost.
         """
-        if not self._premises:
-            return ((planned, False) for planned in self._hooks)
-        holding = []
-        for premise, affordable in self._premises:
-            evaluation = shared(premise.match)
-            holding.append(premise.holds(evaluation) and evaluation.most <= affordable)
-        holding.append(False)  # those without a premise
-        return (
-            (planned, holding[number])
-            for planned, number in zip(self._hooks, self._numbers, strict=True)
-            if not holding[number] or planned.hook.policy.audit_annotations
-        )
+        match, by_messages = group.match, False
+        projected = request.projected(match, group.projection)
+        earlier = None if projected is None else self._results.get((group, by_messages, projected))
+        if earlier is _BY_MESSAGES:
+            by_messages, projected = True, request.projected(match, group.projection_with_messages)
+            earlier = None if projected is None else self._results.get((group, by_messages, projected))
+        if earlier is not None:
+            return earlier
+        shared = request.shared(match)
+        policies = ((place, request.result(each, match, holds=holds)) for place, each, holds in group.policies(shared))
+        results = tuple((place, result) for place, result in policies if result is not NO_DECISION)
+        if projected is not None and not by_messages and group.may_read_messages(results, shared):
+            self._results.remember((group, by_messages, projected), _BY_MESSAGES)
+            by_messages, projected = True, request.projected(match, group.projection_with_messages)
+        if projected is not None and all(result.is_certain for _, result in results):
+            self._results.remember((group, by_messages, projected), results)
+        return results
 
 
-def _operands(planned: Planned) -> Iterator[tuple[CompiledExpression, ...]]:
+def _operands(validator: Validator) -> Iterator[tuple[CompiledExpression, ...]]:
     """The operands of each validation, or the validation itself."""
-    for validation in planned.hook.evaluator.validations:
+    for validation in validator.validations:
         yield validation.disjuncts or (validation,)
 
 
-def _premise(planned: Planned, uses: Counter[CompiledExpression]) -> _Premise | None:
+def _premise(match: Match, validator: Validator, uses: Counter[CompiledExpression]) -> _Premise | None:
     """The operands that stand in other validations too; None where they do not tell what comes of a policy."""
-    validator = planned.hook.evaluator
-    if planned.match is None:
-        return None
-    operands = tuple(tuple(takewhile(lambda each: uses[each] > 1, those)) for those in _operands(planned))
-    return _Premise(planned.match, validator.match_conditions, operands) if all(operands) else None
+    operands = tuple(tuple(takewhile(lambda each: uses[each] > 1, those)) for those in _operands(validator))
+    return _Premise(match, validator.match_conditions, operands) if all(operands) else None

@@ -6,9 +6,11 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.projection import Projection
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision
@@ -23,7 +25,7 @@ from replay.admission.place import Place, changed_places, read_places
 from replay.admission.request import admission_request
 from replay.admission.validating.mutation_effect import with_mutation_effects
 from replay.admission.validating.outcome import OutcomeCollector
-from replay.admission.validating.plan import Planned, ValidationPlan
+from replay.admission.validating.plan import AlikeGroups, Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
@@ -75,6 +77,7 @@ class ValidatingAdmission:
         """For each set all its policies that are asked at all, in order."""
         self._index = HookIndex(self.hooks, self._matcher)
         self._plans: IdentityMap[Sequence[Planned], ValidationPlan] = IdentityMap()
+        self.groups = AlikeGroups()
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         """The hooks of one set."""
@@ -106,7 +109,7 @@ class ValidatingAdmission:
         if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans = IdentityMap()
-            plan = self._plans[hooks] = ValidationPlan(hooks)
+            plan = self._plans[hooks] = ValidationPlan(hooks, self.groups)
         return plan
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
@@ -202,23 +205,53 @@ class _Request:
             self._changed = _difference(beside.attributes.object, walk.attributes.object, changes)
         self.attributes: Attributes = walk.attributes
         self._walk = walk
-        self.shared: dict[Any, SharedEvaluation] = {}
+        self.evaluations: dict[Any, SharedEvaluation] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
+        self._plain = PlainBindings(self.attributes)
+        self._projections: dict[Projection, bytes | None] = {}
 
     def dispatch(self, hooks: Sequence[Planned]) -> Decision:
         """Ask every hook."""
-        outcome: OutcomeCollector | None = None
-        for planned, holds in self._admission.plan(hooks).hooks(self._for_match):
+        plan = self._admission.plan(hooks)
+        groups = self._admission.groups
+        results = [
+            (indices[place], result) for group, indices in plan.groups for place, result in groups.results(group, self)
+        ]
+        if not plan.is_certain:
+            return self._dispatched(hooks, dict(results))
+        if not results:
+            return ADMITTED
+        key = tuple(sorted(results))
+        decision = plan.decisions.get(key)
+        return decision or plan.decisions.remember(key, self._dispatched(hooks, dict(results)))
+
+    def _dispatched(self, hooks: Sequence[Planned], results: Mapping[int, ValidateResult]) -> Decision:
+        """The decision, where the results are known of the hooks that certainly match."""
+        outcome = OutcomeCollector(self._admission.version)
+        for index, planned in enumerate(hooks):
             if planned.match is None:
-                outcome = outcome or OutcomeCollector(self._admission.version)
                 self._dispatch_hook(planned.hook, outcome)
-                continue
-            result = self._result(planned.hook.evaluator, planned.match, None, holds=holds)
-            if result is not NO_DECISION:
-                outcome = outcome or OutcomeCollector(self._admission.version)
-                outcome.add_for_all(planned.hook.policy, planned.bindings, result)
-        return ADMITTED if outcome is None or outcome.is_empty else outcome.decision()
+            elif index in results:
+                outcome.add_for_all(planned.hook.policy, planned.bindings, results[index])
+        return ADMITTED if outcome.is_empty else outcome.decision()
+
+    def projected(self, match: Match, project: Projection | None) -> bytes | None:
+        """The projection of what policies read that match so; None where that is not known, or there is none."""
+        attributes = self.attributes
+        if project is None or match.resource != attributes.resource or match.kind != attributes.kind:
+            return None
+        if project not in self._projections:
+            self._projections[project] = project(self._plain)
+        return self._projections[project]
+
+    def shared(self, match: Match) -> SharedEvaluation:
+        """The expressions of policies without parameters."""
+        return self._shared(match, None)
+
+    def result(self, validator: Validator, match: Match, *, holds: bool) -> ValidateResult:
+        """What a policy without parameters comes to."""
+        return self._result(validator, match, None, holds=holds)
 
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
         """One policy with all its bindings.
@@ -278,13 +311,13 @@ class _Request:
     ) -> None:
         """One evaluation for each parameter."""
         policy, binding = hook.policy, bound.binding
-        collection = self._walk.collect(hook, bound, params)
-        if isinstance(collection, ParamsError):
-            outcome.configuration_error(policy, binding, collection.message)
-        elif isinstance(collection, Missing):
-            outcome.undetermined(policy, binding, (collection,))
+        found = self._walk.collect(hook, bound, params)
+        if isinstance(found, ParamsError):
+            outcome.configuration_error(policy, binding, found.message)
+        elif isinstance(found, Missing):
+            outcome.undetermined(policy, binding, (found,))
         else:
-            for result in self._validate(hook, bound, match, collection):
+            for result in self._validate(hook, bound, match, found):
                 if result is not NO_DECISION:
                     outcome.add(policy, binding, result)
 
@@ -332,26 +365,23 @@ class _Request:
         """
         if self._beside is None or self._changed is None or match.kind != self.attributes.kind:
             return None
-        result = self._beside.results.get(key)
-        return None if result is None or read_places(validator.footprint, self._changed) else result
+        known = self._beside.results.get(key)
+        return None if known is None or read_places(validator.footprint, self._changed) else known
 
     def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
         """The expressions for a parameter, made once for each version of the objects."""
         key = (match.resource, id(param))
-        shared = self.shared.get(key)
+        shared = self.evaluations.get(key)
         if shared is None:
             inputs = self._input_beside(key, match) or self._admission.inputs(
                 match, self.attributes, self._walk.lister, param
             )
-            shared = self.shared[key] = SharedEvaluation(inputs)
+            shared = self.evaluations[key] = SharedEvaluation(inputs)
         return shared
-
-    def _for_match(self, match: Match) -> SharedEvaluation:
-        return self._shared(match, None)
 
     def _input_beside(self, key: Any, match: Match) -> Inputs | None:
         """What the same request with another object has in common with this one, if it was wanted there."""
-        beside = None if self._beside is None else self._beside.shared.get(key)
+        beside = None if self._beside is None else self._beside.evaluations.get(key)
         if beside is None or match.kind != self.attributes.kind:
             return None
         return beside.inputs.with_object(self._admission.cel_value(self.attributes.object, match.kind))

@@ -46,6 +46,8 @@ class Validator:
         self._version = version
         self._results: dict[tuple[Any, ...], ValidateResult] = {}
         self.failure_policy = policy.failure_policy
+        self.has_annotations = bool(policy.audit_annotations)
+        self.has_messages = any(each.message_expression for each in policy.validations)
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
@@ -92,9 +94,19 @@ class Validator:
     @cached_property
     def footprint(self) -> frozenset[str]:
         """All that the expressions may read: inputs that agree on it give the same result."""
-        annotations = tuple(compiled for _, compiled in self._audit_annotations)
-        expressions = (*self.match_conditions, *self.validations, *self._messages, *annotations)
-        return frozenset().union(*(each.footprint for each in expressions if each is not None))
+        return self.footprint_of_messages | self.footprint_without_messages
+
+    @cached_property
+    def footprint_without_messages(self) -> frozenset[str]:
+        """The same where no message is evaluated: where nothing is denied, and `affordable` is not exceeded."""
+        annotations = (compiled for _, compiled in self._audit_annotations)
+        expressions = (*self.match_conditions, *self.validations, *annotations)
+        return frozenset[str]().union(*(each.footprint for each in expressions))
+
+    @cached_property
+    def footprint_of_messages(self) -> frozenset[str]:
+        """All that the message expressions may read."""
+        return frozenset[str]().union(*(each.footprint for each in self._messages if each is not None))
 
     @cached_property
     def affordable(self) -> int:

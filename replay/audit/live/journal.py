@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 
-from replay.audit.live.source import LogBatch
+from replay.audit.live.source import Taken
 from replay.audit.source import LogFile, plain_file
 from replay.storage.directory import sync
 
@@ -58,23 +58,23 @@ class Journal:
         """See `LiveLog.waiting`: what is on the disk and not in the store."""
         return self._octets
 
-    def take(self, spool: Path, limit: int) -> LogBatch:
+    def take(self, spool: Path, limit: int) -> Taken:
         """See `LiveLog.take`: whole files, at least one."""
         del spool
         with self._lock:
             self._end_file()
             paths = list(self._closed)
-        files: list[LogFile] = []
+        taken: list[LogFile] = []
         for path in paths:
-            if files and limit <= 0:
+            if taken and limit <= 0:
                 break
-            files.append(plain_file(path.name, path))
-            limit -= files[-1].size
+            taken.append(plain_file(path.name, path))
+            limit -= taken[-1].size
 
-        def commit() -> None:
-            self._remove(files)
+        def done() -> None:
+            self._remove(taken)
 
-        return LogBatch(tuple(files), None, commit)
+        return Taken(tuple(taken), None, done)
 
     def _remove(self, files: Iterable[LogFile]) -> None:
         for file in files:

@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
+    AsJson,
     ClusterName,
-    JsonOutput,
+    Form,
     LogFormat,
     Logs,
-    OutputFormat,
-    PeriodEnd,
-    PeriodStart,
-    Redaction,
+    Redact,
+    Since,
     Store,
     TimeZone,
+    Until,
     Users,
     scenario_of,
 )
@@ -38,12 +38,12 @@ def timeline(
         str, typer.Option("--namespace", "-n", help="The namespace of the object, where NAME does not say it.")
     ] = "",
     user: Users = None,
-    since: PeriodStart = None,
-    until: PeriodEnd = None,
-    output: OutputFormat = DocumentFormat.TERMINAL,
-    as_json: JsonOutput = False,
+    since: Since = None,
+    until: Until = None,
+    output: Form = DocumentFormat.TERMINAL,
+    as_json: AsJson = False,
     tz: TimeZone = None,
-    redact: Redaction = True,
+    redact: Redact = True,
 ) -> None:
     """What happened to an object, who did it, and what did admission say?
 

@@ -46,13 +46,18 @@ ATTRIBUTES = Attributes(
 )
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
-def test_mutation(row: dict[str, Any]) -> None:
+def set_of(expression: str) -> ManifestSet:
+    """A set with one policy for everything, of one mutation."""
     everything = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*",)),))
-    mutation = Mutation("JSONPatch" if row["expression"].startswith("[") else "ApplyConfiguration", row["expression"])
+    mutation = Mutation("JSONPatch" if expression.startswith("[") else "ApplyConfiguration", expression)
     policy = MutatingAdmissionPolicy("p", True, match_constraints=everything, mutations=(mutation,))
     binding = MutatingAdmissionPolicyBinding("p-binding", True, "p")
-    sets = [ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))]
+    return ManifestSet(mutating_policies=(policy,), mutating_bindings=(binding,))
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row["name"] for row in ROWS])
+def test_mutation(row: dict[str, Any]) -> None:
+    sets = [set_of(row["expression"])]
     (decision,) = Chain(sets, NEWEST, builtin_discovery(), Schemas()).decide(ATTRIBUTES, ATTRIBUTES, ObjectTracker())
     if "patch" in row:
         assert (decision.denials, apply(POD, decision.patch)) == ((), apply(POD, row["patch"]))

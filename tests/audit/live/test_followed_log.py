@@ -52,7 +52,7 @@ class Reader:
                 if not taken.files:
                     break
                 new += store.append(taken.files, taken.positions).lines
-                taken.commit()
+                taken.done()
         return new
 
     def ids(self) -> list[str]:

@@ -209,13 +209,13 @@ class PodSecurity(Plugin):
         refusal = None
         if enforce:
             annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
-            if breaches := violations(policy.enforce, NEWEST, pod):
-                text = f'violates PodSecurity "{policy.enforce}": {detail(breaches)}'
+            if found_ := violations(policy.enforce, NEWEST, pod):
+                text = f'violates PodSecurity "{policy.enforce}": {detail(found_)}'
                 refusal = review.forbidden(text, review.attributes.name)
-        if breaches := violations(policy.audit, NEWEST, pod):
-            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, breaches)
-        if refusal is None and (breaches := violations(policy.warn, NEWEST, pod)):
-            review.warnings.append(_would(policy.warn, breaches))
+        if found_ := violations(policy.audit, NEWEST, pod):
+            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, found_)
+        if refusal is None and (found_ := violations(policy.warn, NEWEST, pod)):
+            review.warnings.append(_would(policy.warn, found_))
         return refusal
 
 

@@ -1,0 +1,1 @@
+"""Requests that are alike in what policies read of them."""

@@ -1,0 +1,125 @@
+"""What of an input expressions read, as bytes: inputs of which these are equal give the same result, the same error and the same cost.
+
+A footprint becomes a function that takes out of the input what stands at its paths; msgpack keeps apart what Python holds for equal
+(`1`, `1.0` and `True`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import Any
+
+import msgspec
+from msgspec import Struct, field
+
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.place import ANY, read_places, segments
+
+ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
+"""The bindings that are nothing but JSON."""
+LONGEST = 1024
+"""How many bytes a projection may have that is worth remembering."""
+
+_ABSENT = msgspec.msgpack.Ext(1, b"")
+"""There is nothing; no JSON is written so, and as the next two neither."""
+_OTHER = msgspec.msgpack.Ext(2, b"")
+"""What follows is not of the form that the path expects."""
+_ENTRIES = msgspec.msgpack.Ext(3, b"")
+"""What follows are the entries of a map, of which the path expects any."""
+_encode = msgspec.msgpack.Encoder().encode
+
+Projection = Callable[[PlainBindings], bytes | None]
+"""The projection of bindings, None for what is no JSON, not known, or too long."""
+
+
+class _Node(Struct):
+    """What a footprint says of a place: whether it is read with all below it, and what leads on, by name or to any part."""
+
+    is_read: bool = False
+    names: dict[str, _Node] = field(default_factory=dict)
+    any: _Node | None = None
+
+    def at(self, name: str | None) -> _Node:
+        """The node of a part."""
+        if name is ANY:
+            self.any = self.any or _Node()
+            return self.any
+        return self.names.setdefault(name, _Node())
+
+    @property
+    def is_test(self) -> bool:
+        """Whether only presence is asked for."""
+        return not (self.is_read or self.names or self.any)
+
+
+@lru_cache(maxsize=16384)
+def projection(footprint: frozenset[str]) -> Projection | None:
+    """What makes the projection for a footprint, None where that leads to other bindings than `ROOTS`.
+
+    What is not known has no projection either.
+    """
+    tree = _tree(footprint)
+    if not tree.names.keys() <= ROOTS:
+        return None
+    extract = _extract(tree)
+
+    def projected(bindings: PlainBindings) -> bytes | None:
+        try:
+            content = _encode(extract(bindings))
+        except (TypeError, ValueError, OverflowError, RecursionError):
+            return None
+        if len(content) > LONGEST or (bindings.unknown and read_places(footprint, bindings.unknown)):
+            return None
+        return content
+
+    return projected
+
+
+def _tree(footprint: Iterable[str]) -> _Node:
+    root = _Node()
+    for path in sorted(footprint):
+        node = root
+        for segment in segments(path.removesuffix("?")):
+            node = node.at(segment)
+        node.is_read = node.is_read or not path.endswith("?")
+    return root
+
+
+def _extract(tree: _Node) -> Callable[[Mapping[str, Any]], Any]:
+    """The function for a tree, as Python code: the names of fields stand in it as literals alone."""
+    functions: list[str] = []
+    roots = [_value(f"v[{name!r}]", child, functions) for name, child in tree.names.items()]
+    functions.append(f"def extract(v): return [{', '.join(roots)}]")
+    names: dict[str, Any] = {"absent": _ABSENT, "other": _OTHER, "entries": _ENTRIES, "__builtins__": {}}
+    names |= {each.__name__: each for each in (type, dict, list, len)}
+    exec(compile("\n".join(functions), "<projection>", "exec"), names)  # noqa: S102 - made here, of a footprint
+    extract: Callable[[Mapping[str, Any]], Any] = names["extract"]
+    return extract
+
+
+def _write(node: _Node, functions: list[str]) -> str:
+    """Write the function of a node, and of those below it; its name."""
+    fields = [_field(name, child, functions) for name, child in node.names.items()]
+    body = []
+    if node.any is None:
+        body.append(f"if type(v) is dict: return [{', '.join(fields)}]")
+    else:
+        item = "" if node.any.is_test else _value("p", node.any, functions)
+        body.append(f"if type(v) is list: return {f'[{item} for p in v]' if item else 'len(v)'}")
+        pairs = f"[[k, {item}] for k, p in v.items()]" if item else "[k for k in v]"
+        body.append(f"if type(v) is dict: return [{', '.join(['entries', pairs, *fields])}]")
+    body.append("return v if v is absent else [other, v]")
+    name = f"node_{len(functions)}"
+    functions.append("\n    ".join([f"def {name}(v):", *body]))
+    return name
+
+
+def _field(name: str, child: _Node, functions: list[str]) -> str:
+    if child.is_test:
+        return f"{name!r} in v"
+    return _value(f"v.get({name!r}, absent)", child, functions)
+
+
+def _value(text: str, child: _Node, functions: list[str]) -> str:
+    return text if child.is_read or child.is_test else f"{_write(child, functions)}({text})"

@@ -1,0 +1,105 @@
+"""What the expressions of mutating policies read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cached_property
+from typing import Any, NamedTuple
+
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.projection import Projection
+from replay.admission.conversion import Object, ObjectConverter
+from replay.admission.inputs import Inputs
+from replay.admission.mutating.shown import Shown
+from replay.admission.namespace import NAMESPACE_KIND, namespace_object
+from replay.admission.params import go_param
+from replay.admission.request import admission_request
+from replay.cellib.library.authorizer import authorizer_bindings
+from replay.identity import IdentityMemo
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.authorizer import Authorizer
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.matching.matcher import Match
+
+
+class _Bindings(NamedTuple):
+    """The bindings but for `object`, and the kinds of those that may be Go objects.
+
+    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+    """
+
+    bindings: Mapping[str, Any]
+    match_request: Any
+    kinds: Mapping[str, GroupVersionKind]
+
+
+class MutationInputs:
+    """What the expressions for one match and parameter read, but for `object`, which changes; made when something is evaluated."""
+
+    def __init__(  # noqa: PLR0913, PLR0917 - all that expressions read comes from these
+        self,
+        match: Match,
+        attributes: Attributes,
+        param: JSON | PartialObject | None,
+        converter: ObjectConverter,
+        lister: Lister,
+        authorizer: Callable[[Lister], Authorizer | Missing],
+    ) -> None:
+        """`attributes` are those before mutation; `authorizer` answers for the instant of a lister."""
+        self.match = match
+        self._attributes = attributes
+        self._param = param
+        self._converter = converter
+        self._lister = lister
+        self._authorizer = authorizer
+        self._earlier: IdentityMemo[Inputs] = IdentityMemo()
+        is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind
+        self._plain = PlainBindings(attributes) if is_as_sent and param is None else None
+        """What projections are made of, None where that would not tell all."""
+
+    @property
+    def kinds(self) -> Mapping[str, GroupVersionKind]:
+        """The kinds of the bindings that may be Go objects."""
+        return self._bindings.kinds
+
+    def with_object(self, value: Object, shown: Shown) -> Inputs:
+        """All of it, made once for each state of the object."""
+        earlier = self._earlier.get((value,), shown)
+        if earlier is not None:
+            return earlier
+        bindings, kind = self._bindings.bindings, self.match.kind
+        old = bindings["oldObject"]
+        objects = {
+            "object": self._converter.cel_value(value, kind) if shown.object else value,
+            "oldObject": self._converter.cel_value(old, kind) if shown.old_object else old,
+        }
+        return self._earlier.put((value,), Inputs({**bindings, **objects}, self._bindings.match_request), shown)
+
+    def projected(self, project: Projection | None, value: Object) -> bytes | None:
+        """The projection of it with an object; None where that is not known, or there is none."""
+        if project is None or self._plain is None or (type(value) is not dict and value is not None):
+            return None
+        self._plain["object"] = value
+        return project(self._plain)
+
+    @cached_property
+    def _bindings(self) -> _Bindings:
+        match, attributes = self.match, self._attributes
+        objects = self._converter.versioned(attributes.with_object(None), match.kind, self._lister)
+        request = admission_request(attributes, match.resource, match.kind)
+        kinds = {"object": match.kind, "oldObject": match.kind, "namespaceObject": NAMESPACE_KIND}
+        shown = go_param(self._param)
+        if shown is not None:
+            kinds["params"] = shown.kind
+        bindings = {
+            "oldObject": objects.old_object,
+            "request": request,
+            "namespaceObject": namespace_object(attributes),
+            "params": self._param if shown is None else shown.value,
+            **authorizer_bindings(self._authorizer(self._lister), attributes),
+        }
+        if match.resource != attributes.resource:
+            request = admission_request(attributes, attributes.resource, match.kind)
+        return _Bindings(bindings, request, kinds)
