@@ -1,17 +1,20 @@
--- What:       writes and connections, with the object by what keeps it apart from others, who asked, and what the authorizers said:
---             of requests about objects that never got a name the key is `audit id` and the id of the request
+-- What:       writes and connections by what they are, who asked, and what the authorizers said, with the objects by what keeps them
+--             apart from others: of requests about objects that never got a name the key is `audit id` and the id of the request
 -- Parameters: $since  the place in the log from which on they are wanted
 -- Example:    execute askers(since := 0)
 select
-  if(
+  verb, api_group, resource, subresource, "user"::varchar as "user",
+  coalesce(said[1], '') = 'forbid' as is_forbidden,
+  coalesce(said[2], '') as reason,
+  list(distinct if(
     object_name = '',
     concat_ws(chr(31), 'audit id', audit_id),
     concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"), object_name, nullif(workspace, ''))
-  ) as key,
-  verb, api_group, resource, subresource, "user"::varchar as "user",
-  coalesce(annotations ->> '$."authorization.k8s.io/decision"', '') = 'forbid' as is_forbidden,
-  coalesce(annotations ->> '$."authorization.k8s.io/reason"', '') as reason
-from request
+  )) as keys
+from (
+  select *, json_extract_string(annotations, ['$."authorization.k8s.io/decision"', '$."authorization.k8s.io/reason"']) as said
+  from request
+)
 where
   seq >= $since and workspace = ''
   and (verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))

@@ -15,7 +15,9 @@ from (
     if(resource in ('ingressclasses', 'storageclasses'), object_name, null) as object_name_of_class
   from request
   where
-    subresource = '' and code between 200 and 299 and request_uri not like '%dryRun%'
+    -- As a value, which is asked for before bodies are read; as a list it would be asked for afterwards.
+    coalesce(resource in ('ingresses', 'persistentvolumeclaims', 'ingressclasses', 'storageclasses'), false)
+    and subresource = '' and code between 200 and 299 and request_uri not like '%dryRun%'
     and (
       (
         verb = 'create' and request_object is not null and response_object is not null

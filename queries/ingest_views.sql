@@ -11,11 +11,8 @@ select * from read_parquet(getvariable('store_rejects'), hive_partitioning = fal
 
 create or replace temp view counted_row as
 select * from read_parquet(getvariable('store_rows'), hive_partitioning = false) as stored
-where
-  reject is null
-  and not exists (
-    select 1 from read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped where dropped.row_id = stored.row_id
-  );
+anti join read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped using (row_id)
+where reject is null;
 
 create or replace temp view request as
 select

@@ -15,11 +15,8 @@ with told as materialized (
       and (code between 200 and 299 or code >= 500 or code = 0)
       and subresource not in ('attach', 'exec', 'portforward', 'proxy', 'token', 'log') as is_write
   from read_parquet(getvariable('store_rows'), hive_partitioning = false) as stored
-  where
-    reject is null
-    and not exists (
-      select 1 from read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped where dropped.row_id = stored.row_id
-    )
+  anti join read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped using (row_id)
+  where reject is null
 ), chosen as (
   select identity, min(seq) as since, max(seq) filter (verb <> 'create') + 5000000::bigint * 1024 as until
   from told where selected group by identity

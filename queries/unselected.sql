@@ -6,11 +6,9 @@
 -- Example:    replace $predicate by: resource = 'pods', $within by: true, and $only_failed by: false
 select row_id, true as selected
 from read_parquet(getvariable('store_rows'), hive_partitioning = false) as stored
+anti join read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped using (row_id)
 where
   reject is null
-  and not exists (
-    select 1 from read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped where dropped.row_id = stored.row_id
-  )
   and not coalesce($predicate, false)
   and $within
   and (

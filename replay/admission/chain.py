@@ -103,7 +103,7 @@ class Chain:
         self.context = context = Context(version, discovery, schemas, authorizer)
         self.plugins: tuple[CompiledPlugin, ...] = tuple(plugin.compiled(sets, context) for plugin in plugins)
         """In the server's order."""
-        self._asked = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
+        self._busy_plugins = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets) if overlays is None else overlays
         self._asked_by = asked_by
@@ -186,7 +186,7 @@ class Chain:
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """By plugin, for each set what may change the request."""
-        admitters = (plugin.admitters(asking) for plugin in self._asked)
+        admitters = (plugin.admitters(asking) for plugin in self._busy_plugins)
         return [each for each in admitters if each is not None]
 
     def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
@@ -195,7 +195,7 @@ class Chain:
 
     def _decide(self, asking: Asking) -> list[Decision]:
         admitting = self._admitting(asking)
-        validating = [each for plugin in self._asked if (each := plugin.validator(asking)) is not None]
+        validating = [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
         if not admitting and not validating:
             return [ADMITTED] * self._sets
         if not admitting and len(validating) == 1:
@@ -215,7 +215,7 @@ def _admitters(index: int, admitting: Sequence[Sequence[Admitter | None]]) -> Se
 
 def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
     """The mutating phase of one set: all plugins, and once more if one of them asks for it."""
-    value = side.before.object
+    value = side.original.object
     refused = False
     for reinvoke in (False, True):
         again = False
@@ -245,7 +245,7 @@ def _validate(
 
 def _combined(mutation: _Mutation, validating: Sequence[Decision], side: Side, asking: Asking) -> Decision:
     """The decision of both phases; one that is that of a single plugin stays the same object."""
-    object_before = side.before.object
+    object_before = side.original.object
     if (
         not mutation.is_refused
         and mutation.object is object_before
@@ -262,7 +262,7 @@ def _combined(mutation: _Mutation, validating: Sequence[Decision], side: Side, a
 def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
     """The object that each set validates; the first set is the one of the time."""
     first, changes = asking.sides[0], asking.changes
-    reference = reference_object(first.before.object, mutations[0].object, first.attributes.object, changes)
+    reference = reference_object(first.original.object, mutations[0].object, first.attributes.object, changes)
     return [
         validated_object(reference, mutation.object, side.attributes.object, changes)
         for mutation, side in zip(mutations, asking.sides, strict=True)

@@ -25,22 +25,22 @@ def changes(old: Object, new: Object) -> Patch:
 class Changes:
     """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones."""
 
-    __slots__ = ("_known",)
+    __slots__ = ("_patches",)
 
     def __init__(self) -> None:
         """Nothing is compared yet."""
-        self._known: IdentityMemo[Patch] = IdentityMemo()
+        self._patches: IdentityMemo[Patch] = IdentityMemo()
 
     def __call__(self, old: Object, new: Object) -> Patch:
         """The patch between two states."""
         if old is new:
             return ()
-        patch = self._known.get((old, new))
-        return self._known.put((old, new), changes(old, new)) if patch is None else patch
+        patch = self._patches.get((old, new))
+        return self._patches.put((old, new), changes(old, new)) if patch is None else patch
 
     def note(self, old: Object, new: Object, patch: Patch) -> None:
         """Remember that a patch turns one into the other: it may also touch what it leaves as it was."""
-        self._known.put((old, new), patch)
+        self._patches.put((old, new), patch)
 
     def is_same(self, old: Object, new: Object) -> bool:
         """Whether two states are equal in all that is known."""

@@ -23,7 +23,7 @@ class Denial(Struct, frozen=True):
     """One denying decision; `message` is the policy's alone, without the server's wrapping; `code` is the HTTP status.
 
     `expression_index` is the index of the validation, None where the policy as a whole decided (a compile error, a
-    match condition, parameters, an audit annotation).
+    match condition, parameters, an audit annotation). `is_error` tells an evaluation that failed from one that denies.
     """
 
     policy: str
@@ -32,6 +32,7 @@ class Denial(Struct, frozen=True):
     message: str
     reason: str
     code: int
+    is_error: bool = False
 
 
 class Undetermined(Struct, frozen=True):

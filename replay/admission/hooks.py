@@ -117,7 +117,7 @@ class HookIndex(Generic[P, B, E]):
         """`sets` are the hooks of each set."""
         self._sets = sets
         self._matcher = matcher
-        self._known: dict[Any, Plan[P, B, E]] = {}
+        self._plans: dict[Any, Plan[P, B, E]] = {}
 
     def candidates(self, attributes: Attributes, lister: Lister) -> Plan[P, B, E]:
         """For each set the hooks that may match, in order; None if no set has any."""
@@ -125,18 +125,18 @@ class HookIndex(Generic[P, B, E]):
         labels = steady_labels(attributes)
         try:
             key = (request, None if labels is None else tuple(labels.items()))
-            return self._known[key]
+            return self._plans[key]
         except KeyError:
             pass
         except TypeError:  # a label that is no text
             labels, key = None, (request, None)
-        if len(self._known) >= MOST_PLANS:
-            self._known.clear()
+        if len(self._plans) >= MOST_PLANS:
+            self._plans.clear()
         matcher = None if labels is None else self._matcher.request(attributes, lister)
         excluded = is_excluded_from_policies(request.key.resource, attributes.workspace)
         sets = () if excluded else self._sets
         plan = tuple(tuple(self._planned(hooks, request, matcher)) for hooks in sets)
-        self._known[key] = candidates = plan if any(plan) else None
+        self._plans[key] = candidates = plan if any(plan) else None
         return candidates
 
     def _planned(

@@ -30,13 +30,13 @@ class Inputs:
     """
 
     __slots__ = (
+        "_activation",
         "_activations",
         "_bindings",
         "_match_request",
         "_missing",
         "_partial",
         "_places",
-        "_whole",
         "is_partial",
     )
 
@@ -57,7 +57,7 @@ class Inputs:
             missing = self._missing.items()
             self._places = frozenset(place_of(name, part) for name, parts in missing for part, _ in parts)
         self._activations: dict[tuple[bool, frozenset[Place]], Activation] = {}
-        self._whole: Activation | None = None
+        self._activation: Activation | None = None
 
     def with_object(self, value: Any) -> Inputs:
         """The same request with another object, as CEL gets it."""
@@ -75,8 +75,8 @@ class Inputs:
         """
         has_own_request = matching and self._match_request is not self._bindings["request"]
         if not self._partial and not has_own_request:
-            self._whole = self._whole or Activation(self._bindings)
-            return self._whole
+            self._activation = self._activation or Activation(self._bindings)
+            return self._activation
         places = read_places(footprint, self._places) if self._places else self._places
         key = (has_own_request, places)
         if key not in self._activations:

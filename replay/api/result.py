@@ -53,7 +53,7 @@ class Result:
 
     def __init__(self, result: RunResult, scenario: Scenario, options: Options, progress: Progress) -> None:
         """Use `replay.run`; `scenario` is about a filled store."""
-        self._found, self._scenario, self._options, self._progress = result, scenario, options, progress
+        self._result, self._scenario, self._options, self._progress = result, scenario, options, progress
 
     @classmethod
     def of(cls, scenario: Scenario, options: Options, progress: Progress) -> Result:
@@ -67,31 +67,31 @@ class Result:
 
     def __repr__(self) -> str:
         """The one sentence of the report."""
-        return f"<replay.Result: {run_document(self._found).verdict}>"
+        return f"<replay.Result: {run_document(self._result).verdict}>"
 
     def _repr_html_(self) -> str:
         """The report in a notebook, in a frame of its own: its styles and scripts touch nothing else."""
         from html import escape  # noqa: PLC0415 - only notebooks need it
 
-        page = escape(html(run_document(self._found)), quote=True)
+        page = escape(html(run_document(self._result)), quote=True)
         frame = "width:100%;border:1px solid #8884;border-radius:4px"
         return f'<iframe srcdoc="{page}" style="{frame}" height="{PAGE_HEIGHT}" title="replay"></iframe>'
 
     @cached_property
     def summary(self) -> Numbers:
         """The numbers that the headline is made of."""
-        summary = self._found.summary
+        summary = self._result.summary
         determined, total = decided(summary, "candidate")
         roots: dict[str, int] = {}
         for key, cell in summary.cells.items():
             if not key.follows:
                 roots[key.outcome.value] = roots.get(key.outcome.value, 0) + cell.count
         outcomes = {kind.value: count for kind, count in sorted(summary.outcomes.items()) if count}
-        return Numbers(summary.requests, determined, total, outcomes, roots, self._found.accepted.requests)
+        return Numbers(summary.requests, determined, total, outcomes, roots, self._result.accepted.requests)
 
     def json(self) -> dict[str, JSON]:
         """What `replay run --json` prints."""
-        document: dict[str, JSON] = orjson.loads(summary_json(self._found))
+        document: dict[str, JSON] = orjson.loads(summary_json(self._result))
         return document
 
     def findings(self) -> pa.Table:
@@ -102,7 +102,7 @@ class Result:
         """
         from replay.api.tables import findings_table  # noqa: PLC0415 - pyarrow is slow to load
 
-        return findings_table(self._found)
+        return findings_table(self._result)
 
     @cached_property
     def _outcomes(self) -> pa.Table:
@@ -124,4 +124,4 @@ class Result:
 
     def write(self, directory: str | Path) -> None:
         """Write what `replay run --report` writes; raises ReplayError."""
-        write_report(self._found, Path(directory))
+        write_report(self._result, Path(directory))

@@ -57,7 +57,7 @@ def place_of(path: StrPath) -> Path | str:
     return fspath(path) if "://" in fspath(path) else Path(path)
 
 
-def silent(_what: str, _done: int, _total: int) -> None:
+def silent(_what: str, _count: int, _total: int) -> None:
     """No progress shown."""
 
 

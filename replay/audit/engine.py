@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import duckdb
+
+from replay.errors import StoreError
+from replay.storage.directory import store_error
 
 INGEST_MEMORY = "768MB"
 """What DuckDB may use while it reads a log, before it writes to disk. Near the limit it gives memory back and asks for it anew."""
@@ -28,3 +34,14 @@ def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.D
 def literal(text: object) -> str:
     """A string literal of SQL, where a parameter is not possible."""
     return "'" + str(text).replace("'", "''") + "'"
+
+
+@contextmanager
+def ingest_errors(location: str) -> Iterator[None]:
+    """Say what the system and DuckDB refuse while a store is written as `StoreError`."""
+    try:
+        yield
+    except OSError as error:
+        raise store_error(error, location) from error
+    except duckdb.Error as error:
+        raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error

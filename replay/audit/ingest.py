@@ -31,6 +31,7 @@ from replay.audit.format.head import head_of
 from replay.audit.format.recognise import form_of
 from replay.audit.format.table import LogFormat
 from replay.audit.moment import EARLIEST, LATEST, YEAR
+from replay.audit.place import LOOKED_UP, first_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import LogFile, batches
 from replay.errors import StoreError
@@ -44,18 +45,6 @@ ROW_BITS = 40
 ROWS_HELD = 1024
 ROWS_HELD_FOR_PART = 128
 """How many rows wait to be written, at least, and for each part: memory that is used again need not be cleared again."""
-LOOKED_UP = (
-    "configmaps",
-    "limitranges",
-    "namespaces",
-    "nodes",
-    "serviceaccounts",
-    "customresourcedefinitions.apiextensions.k8s.io",
-    "priorityclasses.scheduling.k8s.io",
-    *(f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
-)
-"""Kinds that decisions about other objects look up, as `resource.group`: they stand in parts of their own."""
-_PARTS_FOR_EACH_FIRST = 16
 BATCH_BYTES = 1 << 28
 """How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
 PARQUET = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
@@ -77,11 +66,6 @@ class SegmentNumbers(Struct, frozen=True):
     parts: int
     batch: int = 0
     file: int = 0
-
-
-def first_parts(parts: int) -> int:
-    """How many of so many parts are for `LOOKED_UP`, which takes little room."""
-    return -(-parts // _PARTS_FOR_EACH_FIRST)
 
 
 class ReadFile(Struct):

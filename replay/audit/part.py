@@ -93,18 +93,6 @@ class StorePart(Struct, frozen=True):
         for _, group in groupby(pairs, key=itemgetter(0)):
             yield [record for _, record in group]
 
-    def values(self, expression: str, predicate: RowPredicate) -> list[str]:
-        """The texts that an SQL expression over the columns of `request` has in the rows that a predicate selects, each once.
-
-        Rows that do not count may be among them.
-        """
-        if not self.tables.rows:
-            return []
-        query = queries.filled("part_values", expression=expression, predicate=predicate.sql)
-        with engine(self.temporary).cursor() as connection:
-            connection.execute(self.tables.variables())
-            return [text for (text,) in connection.execute(query, list(predicate.parameters)).fetchall()]
-
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
         """The records of rows (`row_id`, `selected`), in their order, without bodies and under the names of their objects."""
         if rows.is_empty():

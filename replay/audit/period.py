@@ -23,7 +23,7 @@ class Period(NamedTuple):
         return self.end - self.start
 
     @property
-    def before(self) -> Period:
+    def previous(self) -> Period:
         """The span of the same length that ends where this one starts."""
         return Period(self.start - self.length, self.start)
 

@@ -1,8 +1,23 @@
-"""A position in the log."""
+"""Where something stands: a request in the log, an object in a store."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from hashlib import md5
 from typing import NamedTuple
+
+LOOKED_UP = (
+    "configmaps",
+    "limitranges",
+    "namespaces",
+    "nodes",
+    "serviceaccounts",
+    "customresourcedefinitions.apiextensions.k8s.io",
+    "priorityclasses.scheduling.k8s.io",
+    *(f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+)
+"""Kinds that decisions about other objects look up, as `resource.group`: they stand in parts of their own."""
+_PARTS_FOR_EACH_FIRST = 16
 
 
 class LogPosition(NamedTuple):
@@ -10,3 +25,30 @@ class LogPosition(NamedTuple):
 
     seq: int
     item: int
+
+
+class ObjectPlace(NamedTuple):
+    """The part of a store that an object is in, and the hash that keeps it apart from others there."""
+
+    part: int
+    identity: int
+
+
+def first_parts(parts: int) -> int:
+    """How many of so many parts are for `LOOKED_UP`, which takes little room."""
+    return -(-parts // _PARTS_FOR_EACH_FIRST)
+
+
+def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
+    """Where a store of so many parts has an object: by group, resource, namespace, name and, if it has one, the workspace of kcp.
+
+    INVARIANT: what `ingest_request.sql` says; the namespace of a namespace is empty.
+    """
+    group, resource = key[:2]
+    digest = md5("\0".join(key).encode(), usedforsecurity=False).digest()
+    identity = int.from_bytes(digest[8:], "little")
+    first = first_parts(parts)
+    if f"{resource}.{group}".removesuffix(".") in LOOKED_UP:
+        return ObjectPlace(identity % first, identity)
+    rest = min(first, parts - 1)  # of a single part there is none to spare
+    return ObjectPlace(rest + identity % (parts - rest), identity)

@@ -91,21 +91,21 @@ def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> 
     """
     finder = _Finder(spool, held)
     for listing in range(_LISTINGS):
-        count_before = len(finder.found)
+        count_before = len(finder.files)
         for argument in arguments:
             finder.find(str(argument), is_first=listing == 0)
-        if len(finder.found) == count_before:
+        if len(finder.files) == count_before:
             break
-    if not finder.found:
+    if not finder.files:
         raise AuditLogError("no audit log given: name files, directories, globs, or `-` for standard input")
-    return sorted(finder.found.values(), key=lambda file: file.name)
+    return sorted(finder.files.values(), key=lambda file: file.name)
 
 
 class _Finder:
     """The files found so far, by what they are rather than by their names."""
 
     def __init__(self, spool: Path, held: ExitStack) -> None:
-        self.found: dict[object, LogFile] = {}
+        self.files: dict[object, LogFile] = {}
         self._spool = spool
         self._held = held
         self._read_once: set[str] = set()
@@ -135,7 +135,7 @@ class _Finder:
             return
         self._read_once.add(url)
         for file in remote_files(url):
-            if file.url not in self.found:
+            if file.url not in self.files:
                 self._add_copy(file.name, file.pieces(), file.url)
 
     def _add(self, path: str) -> None:
@@ -147,7 +147,7 @@ class _Finder:
             return
         status = os.stat(path)  # noqa: PTH116 - /dev/fd/63 is a name, not a path to normalise
         if stat.S_ISREG(status.st_mode):
-            if (status.st_dev, status.st_ino) not in self.found:
+            if (status.st_dev, status.st_ino) not in self.files:
                 self._add_file(path)
             return
         self._read_once.add(path)
@@ -165,21 +165,21 @@ class _Finder:
             with os.fdopen(os.dup(descriptor), "rb") as file:
                 self._add_copy(path, _pieces(file), key)
         else:
-            self.found.setdefault(key, opened_file(path, descriptor, self._reachable(path, descriptor)))
+            self.files.setdefault(key, opened_file(path, descriptor, self._reachable(path, descriptor)))
 
     def _add_copy(self, name: str, pieces: Iterable[bytes], key: object = None) -> None:
-        target = self._spool / f"input-{len(self.found)}"
+        target = self._spool / f"input-{len(self.files)}"
         with target.open("wb") as file:
             file.writelines(_without_mark(pieces))
         descriptor = os.open(target, os.O_RDONLY | os.O_CLOEXEC)
         self._held.callback(os.close, descriptor)
-        self.found[key or name] = opened_file(name, descriptor, str(target))
+        self.files[key or name] = opened_file(name, descriptor, str(target))
 
     def _reachable(self, path: str, descriptor: int) -> str:
         """A name that leads to an open file, and that DuckDB takes neither for a pattern nor for an address."""
         if (place := place_of(descriptor)) is not None:
             return place
-        link = self._spool / f"link-{len(self.found)}"
+        link = self._spool / f"link-{len(self.files)}"
         link.symlink_to(os.path.abspath(path))  # noqa: PTH100 - any text; whether it leads elsewhere now, the stamp tells
         return str(link)
 

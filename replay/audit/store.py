@@ -11,7 +11,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NamedTuple, Self
@@ -40,12 +40,13 @@ from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
-from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect
+from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
-from replay.audit.ingest import LOOKED_UP, BatchReader, LogReader, Progress, SegmentNumbers, first_parts
+from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
 from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
 from replay.audit.part import RowPredicate, StorePart, Tables, numbered_records
+from replay.audit.place import LOOKED_UP, first_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
@@ -71,7 +72,7 @@ class _Reading(NamedTuple):
     positions: tuple[Position, ...] | None = None
 
 
-def _silent(_what: str, _done: int, _total: int) -> None:
+def _silent(_what: str, _count: int, _total: int) -> None:
     """No progress shown."""
 
 
@@ -81,10 +82,11 @@ class Store:
     def __init__(self, storage: Storage, *, is_kept: bool) -> None:
         """Use `Store.open`."""
         self.storage = storage
-        self._kept = is_kept
+        self._is_kept = is_kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
         self._prepared: list[str] = []
+        self._answers: dict[bytes, list[list[Any]]] = {}
         try:
             if is_kept:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
@@ -173,9 +175,9 @@ class Store:
         Raises `AuditLogError` if an argument names nothing, or if there is no event at all in the files and the store;
         `StoreError` if the store cannot be written. The store is then as it was.
         """
-        with self._failures(), ExitStack() as stack:
+        with ingest_errors(self.storage.location), ExitStack() as stack:
             files = log_files(arguments, self._input_directory(stack), stack)
-            digests = {file: file.digest() for file in files} if self._kept else {}
+            digests = {file: file.digest() for file in files} if self._is_kept else {}
             if digests and self._catalog.digests.issuperset(digests.values()):
                 return IngestReport(known_files=len(files))  # nothing is written: a read-only store will do
             return self._locked_ingest(stack, files, digests, _Reading(progress, formats, elsewhere))
@@ -188,21 +190,11 @@ class Store:
         Files whose content the store has are not read again. Raises `StoreError`; the store is then as it was.
         """
         positions_known = tuple(self._catalog.positions if positions is None else positions)
-        with self._failures(), ExitStack() as stack:
+        with ingest_errors(self.storage.location), ExitStack() as stack:
             digests = {file: file.digest() for file in files}
             return self._locked_ingest(
                 stack, list(files), digests, _Reading(_silent, formats, positions=positions_known)
             )
-
-    @contextmanager
-    def _failures(self) -> Iterator[None]:
-        """Say what the system and DuckDB refuse as errors of the store."""
-        try:
-            yield
-        except OSError as error:
-            raise store_error(error, self.storage.location) from error
-        except duckdb.Error as error:
-            raise StoreError(f"the log cannot be ingested: {' '.join(str(error).split())}") from error
 
     def _input_directory(self, stack: ExitStack) -> Path:
         """Where what cannot be read twice is copied to."""
@@ -214,7 +206,8 @@ class Store:
     def _locked_ingest(
         self, stack: ExitStack, files: list[LogFile], digests: dict[LogFile, str], reading: _Reading
     ) -> IngestReport:
-        if self._kept:
+        self._answers.clear()
+        if self._is_kept:
             stack.enter_context(self.storage.locked(WRITERS, BUSY))
             self._catalog = read_catalog(self.storage)
             sweep_segments(self.storage)  # nobody else writes now: what does not count was left by a killed process
@@ -252,11 +245,11 @@ class Store:
         """Make positions of a live log those that the store knows, where there is nothing else to write."""
         if positions is not None and (positions != self._catalog.positions or not self.storage.has(CATALOG)):
             self._catalog = replace(self._catalog, positions=positions)
-            write_store(self.storage, self._catalog, durable=self._kept)
+            write_store(self.storage, self._catalog, durable=self._is_kept)
 
     def _parts_for(self, files: Iterable[LogFile]) -> int:
         part_count = sum(file.expected_bytes for file in files) // PART_BYTES + 1
-        return max(min(part_count, MOST_PARTS), FEWEST_KEPT_PARTS if self._kept else 1)
+        return max(min(part_count, MOST_PARTS), FEWEST_KEPT_PARTS if self._is_kept else 1)
 
     def _commit(
         self, reader: LogReader, segment: Segment, digests: dict[int, str], positions: tuple[Position, ...] | None
@@ -265,14 +258,14 @@ class Store:
         numbers = segment.numbers
         name = f"{numbers.batch:06}-{numbers.file:06}"
         data = finished(reader)
-        if self._kept and not self._catalog.segments and not self.storage.has(CATALOG):
+        if self._is_kept and not self._catalog.segments and not self.storage.has(CATALOG):
             write_store(self.storage, self._catalog, durable=True)  # a segment without a catalog is a damaged store
-        self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._kept)
+        self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._is_kept)
         entry = segment_entry(name, segment, digests, data)
         segments = (*self._catalog.segments, entry)
         log_positions = self._catalog.positions if positions is None else positions
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
-        write_store(self.storage, catalog, durable=self._kept)
+        write_store(self.storage, catalog, durable=self._is_kept)
         self._catalog = catalog
         self._disconnect()
 
@@ -371,19 +364,17 @@ class Store:
         checked when they are read; one that is unreadable or damaged counts as absent. A store that is read-only, or for one
         run alone, keeps nothing. Errors of `make` pass. Do not unpickle an answer: whoever can write the store can write it.
         """
-        if not self._kept or not self._catalog.segments:
+        if not self._is_kept or not self._catalog.segments:
             return make()
         return remembered(self.storage, self._catalog, name, make, question)
 
     def answer(self, name: str, **parameters: int | list[int]) -> list[list[Any]]:
-        """The rows of a query that asks about the whole log, remembered where the store is kept."""
-        content = self.remembered(
-            name,
-            lambda: orjson.dumps(self.query(name, **parameters).rows()),
-            f"{queries.text(name)} {sorted(parameters.items())}".encode(),
-        )
-        rows: list[list[Any]] = orjson.loads(content)
-        return rows
+        """The rows of a query that asks about the whole log, remembered where the store is kept, and until the next ingest."""
+        question = f"{queries.text(name)} {sorted(parameters.items())}".encode()
+        if question not in self._answers:
+            content = self.remembered(name, lambda: orjson.dumps(self.query(name, **parameters).rows()), question)
+            self._answers[question] = orjson.loads(content)
+        return self._answers[question]
 
     def rejects(self) -> Iterator[Reject]:
         """Every line of every ingest that is not used."""

@@ -62,9 +62,9 @@ def _authorizer_fields(
         yield FieldDiff(field, verb, one, other)
     old_conditions, new_conditions = _conditions(current), _conditions(candidate)
     if removed := old_conditions - new_conditions:
-        yield FieldDiff("matchConditions", Verb.REMOVED, before="\n".join(sorted(removed)))
+        yield FieldDiff("matchConditions", Verb.REMOVED, old="\n".join(sorted(removed)))
     if added := new_conditions - old_conditions:
-        yield FieldDiff("matchConditions", Verb.ADDED, after="\n".join(sorted(added)))
+        yield FieldDiff("matchConditions", Verb.ADDED, new="\n".join(sorted(added)))
 
 
 def _conditions(authorizer: AuthorizerConfiguration | None) -> set[str]:
@@ -118,9 +118,9 @@ def _object_fields(current: JSON, candidate: JSON) -> Iterator[FieldDiff]:
 
 def _set_difference(field: str, current: set[str], candidate: set[str]) -> Iterator[FieldDiff]:
     if current - candidate:
-        yield FieldDiff(field, Verb.NARROWED, before="\n".join(sorted(current - candidate)))
+        yield FieldDiff(field, Verb.NARROWED, old="\n".join(sorted(current - candidate)))
     if candidate - current:
-        yield FieldDiff(field, Verb.WIDENED, after="\n".join(sorted(candidate - current)))
+        yield FieldDiff(field, Verb.WIDENED, new="\n".join(sorted(candidate - current)))
 
 
 def _subjects(binding: JSON) -> set[str]:

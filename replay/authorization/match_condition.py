@@ -47,14 +47,14 @@ class WebhookConditions:
         self.reads = frozenset[str]().union(*(each.reads for each in conditions))
         """The fields of `request` on which a result can depend."""
         self._view = view_of(self.reads)
-        self._known: dict[Hashable, ConditionResults] = {}
+        self._verdicts: dict[Hashable, ConditionResults] = {}
 
     def match(self, question: Question) -> ConditionResults:
         """The results of the conditions for a question: one object for all questions that look alike to them."""
         view = self._view(question.attributes)
-        match = self._known.get(view)
+        match = self._verdicts.get(view)
         if match is None:
-            match = self._known[view] = self._matched(question.request(self.selectors))
+            match = self._verdicts[view] = self._matched(question.request(self.selectors))
         return match
 
     def _matched(self, request: JSON) -> ConditionResults:

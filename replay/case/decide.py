@@ -27,7 +27,7 @@ class DecidedCase(Struct, frozen=True):
     """What was decided about a case, and on what; `teller` can say what objects mean."""
 
     case: Case
-    told: CaseAttributes
+    attributes: CaseAttributes
     decision: Decision
     teller: Teller
     _chain: Chain
@@ -35,8 +35,8 @@ class DecidedCase(Struct, frozen=True):
 
     def explained(self) -> tuple[PolicyExplanation, ...]:
         """Each policy with its expressions: those that mutate as they ran, then those that validate."""
-        index, manifests = 0 if self.told.is_stated else 1, self.case.manifests
-        asking = self._chain.asking(self.told.before, self.told.validated, self._lister, {})
+        index, manifests = 0 if self.attributes.is_stated else 1, self.case.manifests
+        asking = self._chain.asking(self.attributes.original, self.attributes.validated, self._lister, {})
         explained = explained_request(self._chain, asking, index, manifests)
         return (*(policy for each in explained.passes for policy in each.policies), *explained.policies)
 
@@ -53,12 +53,12 @@ class CaseDecider(Struct):
         crds = [obj for obj in case.objects if obj.get("kind") == _CRD]
         key = orjson.dumps(crds)
         teller = self._teller(key, crds)
-        attributes = teller.told(case)
+        attributes = teller.attributes(case)
         chain = self._chain(case.manifests, attributes, teller, key, crds)
         named = () if attributes.namespace is None else (attributes.namespace,)
         lister = CaseLister((*map(teller.stored, case.objects), *named), case.answers)
         # A stated object is what the server made of what this set left. Else nothing mutated it, as with an empty set.
-        decision = chain.decide(attributes.before, attributes.validated, lister)[0 if attributes.is_stated else 1]
+        decision = chain.decide(attributes.original, attributes.validated, lister)[0 if attributes.is_stated else 1]
         return DecidedCase(case, attributes, decision, teller, chain, lister)
 
     def _teller(self, key: bytes, crds: list[JSON]) -> Teller:

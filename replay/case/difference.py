@@ -137,7 +137,7 @@ def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
 
 def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
     """The mutated object, by what it means: defaulted, and with quantities and times in their canonical form."""
-    original = plain(decided.told.before.object)
+    original = plain(decided.attributes.original.object)
     patch = expected.patch
     if patch is None and expected.object is UNSTATED:
         return
@@ -155,12 +155,12 @@ def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
 
 def mutated(decided: DecidedCase) -> JSON:
     """The object that the mutating phase leaves; a denied one is that which came."""
-    original = plain(decided.told.before.object)
+    original = plain(decided.attributes.original.object)
     return apply(original, list(decided.decision.patch)) if decided.decision.patch else original
 
 
 def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) -> Iterator[str]:
-    kind = decided.told.before.kind
+    kind = decided.attributes.original.kind
     try:
         expectation, result = (
             _comparable(decided.teller.settled(kind, value), decided) for value in (expectation, result)
@@ -178,7 +178,7 @@ def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) ->
 
 def _comparable(value: JSON, decided: DecidedCase) -> JSON:
     """An object that need not name what is said elsewhere: its namespace."""
-    namespace = decided.told.before.namespace
+    namespace = decided.attributes.original.namespace
     metadata = get(value, ("metadata",))
     if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
         return value

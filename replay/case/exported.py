@@ -22,13 +22,13 @@ class UnholdableError(CaseError):
 class Exported(Struct, frozen=True, kw_only=True):
     """A request with its decision; all that must not be shown is hidden already.
 
-    `before` and `validated` are what both phases were told. `objects` and `answers` are what the decision looked up.
+    `original` and `validated` are what both phases were told. `objects` and `answers` are what the decision looked up.
     `policies` are the objects of the set that the decision is about, `policy_paths` where it is, `api_policies` those of them
     that stand in the snapshot of the cluster.
     """
 
     name: str
-    before: Attributes
+    original: Attributes
     validated: Attributes
     decision: Decision
     objects: tuple[JSON, ...] = ()
@@ -50,7 +50,7 @@ class Exported(Struct, frozen=True, kw_only=True):
                 "resource": attributes.resource.resource,
             },
             **({"subresource": attributes.subresource} if attributes.subresource else {}),
-            **({"objectName": self.before.name} if self.before.name != _name(self.before.object) else {}),
+            **({"objectName": self.original.name} if self.original.name != _name(self.original.object) else {}),
             "user": user_json(attributes.user_info),
             **({"namespace": _namespace(attributes)} if attributes.namespace else {}),
             **({"dryRun": True} if attributes.dry_run else {}),
@@ -68,14 +68,14 @@ class Exported(Struct, frozen=True, kw_only=True):
         return {"apiVersion": API_VERSION, "kind": KIND, **policies, "cases": [case]}
 
     def _objects(self) -> Iterator[tuple[str, JSON]]:
-        yield "object", plain(self.before.object)
+        yield "object", plain(self.original.object)
         yield "oldObject", plain(self.validated.old_object)
         yield VALIDATED, plain(self.validated.object)
 
     def _missing(self) -> Iterator[dict[str, str]]:
         """What is not known, by the names that a case has for it."""
         parts = (
-            ("object", "object", self.before.object),
+            ("object", "object", self.original.object),
             (VALIDATED, "object", self.validated.object),
             ("oldObject", "oldObject", self.validated.old_object),
             ("namespaceObject", "namespaceObject", self.validated.namespace_object),

@@ -21,7 +21,7 @@ class RecordingLister(Struct):
     """
 
     lister: Lister
-    found: dict[tuple[str, str, str, str], JSON] = field(default_factory=dict)
+    objects: dict[tuple[str, str, str, str], JSON] = field(default_factory=dict)
     answers: dict[AuthorizerReply, None] = field(default_factory=dict)
     missing: list[Missing] = field(default_factory=list)
 
@@ -47,9 +47,9 @@ class RecordingLister(Struct):
         if isinstance(result, Missing):
             self.missing.append(result)
         elif result is not None:
-            self.found[kind.group, kind.kind, namespace, name] = result
+            self.objects[kind.group, kind.kind, namespace, name] = result
 
-    def told(self) -> tuple[AuthorizerReply, ...]:
+    def replies(self) -> tuple[AuthorizerReply, ...]:
         """The answers as a case gives them: to exactly the questions that were asked."""
         return tuple(self.answers)
 

@@ -51,23 +51,18 @@ class CompiledCondition(Struct, frozen=True):
     label_selector: bool = False
     reads: frozenset[str] = frozenset()
     """The fields of `request` on which the result can depend, as `resourceAttributes.name`."""
-
-    @property
-    def is_internal_error(self) -> bool:
-        """Whether the server calls the error one of its own."""
-        return self.error is not None and self.error.startswith(
-            ("unexpected compilation error", "program instantiation failed")
-        )
+    is_internal_error: bool = False
+    """Whether the server calls the error one of its own."""
 
 
 @lru_cache(maxsize=4096)
 def compile_condition(version: KubernetesVersion, expression: str) -> CompiledCondition:
     """Compile a match condition of a server of that version."""
-    program, error, _ = compile_expression(
+    program, _, error, is_internal = compile_expression(
         authorization_env(version), version, ExpressionKind.MATCH_CONDITION, expression
     )
     if program is None:
-        return CompiledCondition(expression, None, error)
+        return CompiledCondition(expression, None, error, is_internal_error=is_internal)
     names = set(_selected_fields(program))
     paths = footprint_of(program.ast)
     reads = frozenset(field for field in _READABLE if any(_touches(path, f"request.{field}") for path in paths))

@@ -229,20 +229,20 @@ class _StrictVariables:
     objects of every request until the garbage collector finds them, and make it run all the time.
     """
 
-    __slots__ = ("_activation", "_compiler", "_made")
+    __slots__ = ("_activation", "_compiler", "_values")
 
     def __init__(self, compiler: ExpressionCompiler, activation: Activation) -> None:
         self._compiler = compiler
         self._activation = activation
-        self._made: VariableValues | None = None
+        self._values: VariableValues | None = None
 
     def values(self) -> VariableValues:
-        if self._made is None:
+        if self._values is None:
             variables = {
                 name: CompiledVariable(each.program, each.error) for name, each in self._compiler.variables.items()
             }
-            self._made = VariableValues(variables, self._activation.scope(self._compiler.views))
-        return self._made
+            self._values = VariableValues(variables, self._activation.scope(self._compiler.views))
+        return self._values
 
     def value(self, kind: ExpressionKind, name: str) -> Value:
         """A variable that compiled code does not answer."""
@@ -251,4 +251,4 @@ class _StrictVariables:
 
     def take_cost(self) -> int:
         """What variables cost since the last time this was asked."""
-        return self._made.take_cost() if self._made is not None else 0
+        return self._values.take_cost() if self._values is not None else 0

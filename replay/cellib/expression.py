@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
+from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -75,6 +76,8 @@ class CompiledExpression(Struct, frozen=True, eq=False, dict=True):
     error: str | None
     output_type: Type | None
     footprint: frozenset[str] = frozenset()
+    is_internal_error: bool = False
+    """Whether the server calls the error one of its own."""
 
     @cached_property
     def disjuncts(self) -> tuple[CompiledExpression, ...]:
@@ -150,10 +153,9 @@ class ExpressionCompiler:
 
     def compiled_here(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """An expression that sees all variables declared so far, by itself."""
-        program, error, output_type = compile_expression(self._env(kind), self._version, kind, expression)
-        if program is None:
-            return CompiledExpression(kind, expression, self, None, error, None)
-        return CompiledExpression(kind, expression, self, program, None, output_type, self._footprint(program))
+        program, output_type, error, is_internal = compile_expression(self._env(kind), self._version, kind, expression)
+        footprint = frozenset[str]() if program is None else self._footprint(program)
+        return CompiledExpression(kind, expression, self, program, error, output_type, footprint, is_internal)
 
     def _env(self, kind: ExpressionKind) -> Env:
         return admission_env(
@@ -232,28 +234,36 @@ def _compiler(
     return compiler
 
 
+class Compilation(NamedTuple):
+    """A program and its type, or the server's text of why there is none (apiserver `cel.Error`): its own fault, or the author's."""
+
+    program: Program | None
+    output_type: Type | None
+    error: str | None = None
+    is_internal_error: bool = False
+
+
 @lru_cache(maxsize=65536)
-def compile_expression(
-    env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str
-) -> tuple[Program | None, str, Type | None]:
-    """`(program, error, type)`; equal texts in equal environments are compiled once."""
+def compile_expression(env: Env, server: KubernetesVersion, kind: ExpressionKind, expression: str) -> Compilation:
+    """Compile an expression of a kind; equal texts in equal environments are compiled once."""
     ast = env.compile(expression)
     if isinstance(ast, Issues):
-        return None, f"compilation failed: {ast.to_display_string()}", None
+        return Compilation(None, None, f"compilation failed: {ast.to_display_string()}")
     output_type = ast.type_map[ast.expr.id]
-    wanted = _RESULT_TYPES.get(kind)
-    if wanted is not None and output_type not in wanted:
-        names = " ".join(map(type_text, wanted))
-        required = names if len(wanted) == 1 else f"one of [{names}]"
-        found = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
-        return None, f"must evaluate to {required}{found}", None
+    expected = _RESULT_TYPES.get(kind)
+    if expected is not None and output_type not in expected:
+        names = " ".join(map(type_text, expected))
+        required = names if len(expected) == 1 else f"one of [{names}]"
+        got = f" but got {type_text(output_type)}" if server.minor >= 32 else ""
+        return Compilation(None, None, f"must evaluate to {required}{got}")
     if any(type_.kind is Kind.UNKNOWN for type_ in ast.type_map.values()):
         # A field that a message does not have, selected: the server cannot write down its type.
-        return None, "unexpected compilation error: missing type conversion to proto: ", None
+        text = "unexpected compilation error: missing type conversion to proto: "
+        return Compilation(None, None, text, is_internal_error=True)
     try:
-        return env.program(ast), "", output_type
+        return Compilation(env.program(ast), output_type)
     except PlanError as error:
-        return None, f"program instantiation failed: {error.message}", None
+        return Compilation(None, None, f"program instantiation failed: {error.message}", is_internal_error=True)
 
 
 def declared_type(output: Type | None) -> Type:

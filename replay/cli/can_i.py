@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import AsJson, AuthorizationMode, Cluster, Version
+from replay.cli.options import AuthorizationMode, ClusterSnapshot, JsonOutput, MinorVersion
 from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def can_i(
     current: Annotated[
         Path | None, typer.Option(help="The set: authorization.yaml and rbac/, or one of them alone.")
     ] = None,
-    cluster: Cluster = None,
+    cluster: ClusterSnapshot = None,
     webhook: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME=FILE|NAME=URL", help="Recorded SubjectAccessReviews, or whom to ask. Repeatable."),
@@ -49,8 +49,8 @@ def can_i(
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where the answers go, in the same order.")] = None,
     authorization_mode: AuthorizationMode = None,
-    as_json: AsJson = False,
-    kubernetes_version: Version = None,
+    as_json: JsonOutput = False,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """May this user do that, and which authorizer says so? `kubectl auth can-i`, offline and with its trace.
 

@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from replay.cellib.version import NEWEST, OLDEST_MINOR
+
 EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
     'replay cel "[1, 2].map(x, x * 2)" --show-code\n\n'
@@ -21,16 +23,18 @@ FAILED, REFUSED = 1, 2
 
 Expression = Annotated[str | None, typer.Argument(help="The expression.", show_default=False)]
 Document = Annotated[Path | None, typer.Option(help="A JSON or YAML file, `-` for standard input.", show_default=False)]
-Version = Annotated[str, typer.Option(help="The minor version of Kubernetes whose CEL is used, 1.30 to 1.37.")]
+MinorVersion = Annotated[
+    str, typer.Option(help=f"The minor version of Kubernetes whose CEL is used, 1.{OLDEST_MINOR} to {NEWEST}.")
+]
 Kind = Annotated[
     str, typer.Option(help="Where the expression would stand: variable (any type), validation, applyConfiguration, ...")
 ]
-ShowCode = Annotated[bool, typer.Option("--show-code", help="Print the Python code that the expression becomes.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+CodeOutput = Annotated[bool, typer.Option("--show-code", help="Print the Python code that the expression becomes.")]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Cases = Annotated[
     Path | None, typer.Option(help="Evaluate a file of cases, one JSON object a line.", show_default=False)
 ]
-Out = Annotated[Path | None, typer.Option(help="Write the results of --cases here.", show_default=False)]
+OutputFile = Annotated[Path | None, typer.Option(help="Write the results of --cases here.", show_default=False)]
 
 
 def cel(
@@ -40,12 +44,12 @@ def cel(
     request: Document = None,
     params: Document = None,
     namespace_object: Document = None,
-    kubernetes_version: Version = "1.37",
+    kubernetes_version: MinorVersion = str(NEWEST),
     kind: Kind = "variable",
-    show_code: ShowCode = False,
-    as_json: AsJson = False,
+    show_code: CodeOutput = False,
+    as_json: JsonOutput = False,
     cases: Cases = None,
-    out: Out = None,
+    out: OutputFile = None,
 ) -> None:
     """Evaluate a CEL expression as the API server does: value, type and cost, or the error with its place."""
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - keeps the start of other commands short

@@ -12,7 +12,7 @@ import typer
 from msgspec.structs import replace
 
 from replay.cli.check_authorization import check_authorization
-from replay.cli.options import Out, Version
+from replay.cli.options import MinorVersion, OutputFile
 from replay.errors import ManifestError, ReplayError
 from replay.pipeline.version import version_of
 
@@ -64,21 +64,21 @@ Sets = Annotated[
 Authorization = Annotated[
     Path | None, typer.Option(help="Check this AuthorizationConfiguration alone, as a server that starts with it.")
 ]
-ReloadFrom = Annotated[
+RunningConfiguration = Annotated[
     Path | None, typer.Option(help="What a server says that was started with this file and reloads --authorization.")
 ]
 KubeconfigRoot = Annotated[
     Path | None,
     typer.Option(help="Where the server's files are: below this directory by their paths, or in it by their names."),
 ]
-OnePlugin = Annotated[
+PluginChoice = Annotated[
     StaticPlugin | None,
     typer.Option("--plugin", help="Each set is the directory of this plugin alone."),
 ]
-Silenced = Annotated[
+SilencedWarnings = Annotated[
     list[str] | None, typer.Option("--silence", help="Do not tell this warning, by name (repeatable).")
 ]
-Cluster = Annotated[
+ClusterSnapshot = Annotated[
     Path | None,
     typer.Option(help="A snapshot of cluster objects, for the warnings that depend on namespaces and CRDs."),
 ]
@@ -89,9 +89,9 @@ Metrics = Annotated[
 
 def check(
     sets: Sets = None,
-    plugin: OnePlugin = None,
+    plugin: PluginChoice = None,
     output: Annotated[CheckFormat, typer.Option("--format", help="How to print what is found.")] = CheckFormat.TERMINAL,
-    out: Out = None,
+    out: OutputFile = None,
     hash_only: Annotated[
         bool, typer.Option("--hash", help="Print the hashes that the server exports, no more.")
     ] = False,
@@ -99,10 +99,10 @@ def check(
         bool, typer.Option("--drift", help="The sets are those of several servers: compare them.")
     ] = False,
     drift_metrics: Metrics = None,
-    silence: Silenced = None,
-    cluster: Cluster = None,
+    silence: SilencedWarnings = None,
+    cluster: ClusterSnapshot = None,
     authorization: Authorization = None,
-    reload_from: ReloadFrom = None,
+    reload_from: RunningConfiguration = None,
     kubeconfig_root: KubeconfigRoot = None,
     prove: Annotated[
         bool, typer.Option("--prove", help="Say what policies can never do: err, deny, deny anything else, be needed.")
@@ -110,7 +110,7 @@ def check(
     never_errors: Annotated[
         bool, typer.Option("--never-errors", help="Say of each policy whether any request makes it err, and no more.")
     ] = False,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """What would a real API server refuse in these manifests, before it refuses to start?
 

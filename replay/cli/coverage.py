@@ -12,19 +12,19 @@ from msgspec.structs import replace
 
 from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
-    Candidate,
-    Cluster,
+    CandidateSet,
     ClusterName,
-    Current,
-    Form,
+    ClusterSnapshot,
+    CurrentSet,
     LogFormat,
     Logs,
+    MinorVersion,
     Namespaces,
-    Since,
+    OutputFormat,
+    PeriodEnd,
+    PeriodStart,
     Store,
-    Until,
     Users,
-    Version,
     Workers,
     Workspaces,
     scenario_of,
@@ -44,28 +44,28 @@ EPILOG = (
 def coverage(
     logs: Logs = None,
     log_format: LogFormat = None,
-    current: Current = None,
-    candidate: Candidate = None,
-    cluster: Cluster = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
+    cluster: ClusterSnapshot = None,
     store: Store = None,
     cluster_name: ClusterName = None,
     namespace: Namespaces = None,
     user: Users = None,
-    since: Since = None,
-    until: Until = None,
+    since: PeriodStart = None,
+    until: PeriodEnd = None,
     policy: Annotated[
         Path | None, typer.Option(help="Write the audit policy to this file, - for nothing else.")
     ] = None,
     secrets: Annotated[
         bool, typer.Option("--secrets", help="Let the policy record Secrets too, if some policy reads them.")
     ] = False,
-    output: Form = DocumentFormat.TERMINAL,
+    output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     workspace: Workspaces = None,
     workers: Workers = 0,
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """How much of this log can be decided, and which audit policy would record what is missing?
 

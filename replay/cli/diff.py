@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import Version, Workspaces
+from replay.cli.options import MinorVersion, Workspaces
 from replay.errors import ReplayError
 from replay.pipeline.version import version_of
 
@@ -46,7 +46,7 @@ def diff(
         Path | None, typer.Option(help="With --prove: write each request that is shown into this directory, as a case.")
     ] = None,
     workspace: Workspaces = None,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """What does a change of manifests mean, before any log is read?
 

@@ -9,16 +9,16 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
-    Add,
-    Candidate,
-    Cluster,
+    AddedPolicies,
+    CandidateSet,
     ClusterName,
-    Current,
+    ClusterSnapshot,
+    CurrentSet,
     LogFormat,
     Logs,
-    Redact,
+    MinorVersion,
+    Redaction,
     Store,
-    Version,
     scenario_of,
 )
 from replay.errors import ReplayError
@@ -36,10 +36,10 @@ def export(
     log_format: LogFormat = None,
     store: Store = None,
     cluster_name: ClusterName = None,
-    current: Current = None,
-    candidate: Candidate = None,
-    add: Add = None,
-    cluster: Cluster = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
+    add: AddedPolicies = None,
+    cluster: ClusterSnapshot = None,
     item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
     form: Annotated[CaseForm, typer.Option("--form", help="How the request is written.")] = CaseForm.CASE,
     side: Annotated[
@@ -51,8 +51,8 @@ def export(
     out: Annotated[
         Path | None, typer.Option(help="Write to this file, or to this directory (--form kat and kyverno).")
     ] = None,
-    redact: Redact = True,
-    kubernetes_version: Version = None,
+    redact: Redaction = True,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Write a request of a log as a case, an AdmissionReview, a test of kat or kyverno, or a kubectl command.
 

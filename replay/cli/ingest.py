@@ -11,7 +11,7 @@ import typer
 from msgspec.structs import replace
 
 from replay.cli.fleet import Engine, FleetEngine, Scheduler, fleet_of
-from replay.cli.options import AsJson, Keep, KeepSize, LogFormat
+from replay.cli.options import JsonOutput, LogFormat, RetentionLength, RetentionSize
 
 if TYPE_CHECKING:
     from replay.audit.ingest_report import IngestReport
@@ -58,7 +58,7 @@ def ingest(
     ] = None,
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
-    as_json: AsJson = False,
+    as_json: JsonOutput = False,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with what is written to the logs, also when they rotate.")
     ] = False,
@@ -75,8 +75,8 @@ def ingest(
     ] = None,
     flush_size: Annotated[str, typer.Option(help="Write to the store when so much is new.")] = "256MB",
     flush_age: Annotated[str, typer.Option(help="Write to the store when what is new is so old: 30s, 5m, 1h.")] = "5m",
-    keep: Keep = "",
-    keep_size: KeepSize = "",
+    keep: RetentionLength = "",
+    keep_size: RetentionSize = "",
 ) -> None:
     """Keep audit logs, so that the next question need not read them again.
 

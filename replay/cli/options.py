@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
+from replay.cellib.version import NEWEST, OLDEST_MINOR
 from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
@@ -42,58 +43,62 @@ ClusterName = Annotated[
         help="Of a store of several clusters: this one; several by a pattern for lookup, report and sql.",
     ),
 ]
-Current = Annotated[
+CurrentSet = Annotated[
     Path | None,
     typer.Option(
         envvar="REPLAY_CURRENT", help="The manifests in force: a directory or an AdmissionConfiguration file."
     ),
 ]
-Candidate = Annotated[Path | None, typer.Option(envvar="REPLAY_CANDIDATE", help="The manifests that are planned.")]
-Add = Annotated[
+CandidateSet = Annotated[Path | None, typer.Option(envvar="REPLAY_CANDIDATE", help="The manifests that are planned.")]
+AddedPolicies = Annotated[
     list[Path] | None,
     typer.Option("--add", help="Policies that are planned on top of the current set: a file or a set. Repeatable."),
 ]
-Cluster = Annotated[
+ClusterSnapshot = Annotated[
     Path | None, typer.Option(envvar="REPLAY_CLUSTER", help="A snapshot of cluster objects (`replay snapshot`).")
 ]
-Version = Annotated[
+MinorVersion = Annotated[
     str | None,
     typer.Option(
         "--kubernetes-version",
         envvar="REPLAY_KUBERNETES_VERSION",
-        help="The API server's minor version, 1.30 to 1.37; 1.37 if not said, of kcp 1.36.",
+        help=f"The API server's minor version, 1.{OLDEST_MINOR} to {NEWEST}; {NEWEST} if not said, of kcp 1.36.",
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Form = Annotated[DocumentFormat, typer.Option("--format", help="How to print it.")]
+JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+OutputFormat = Annotated[DocumentFormat, typer.Option("--format", help="How to print it.")]
 TimeZone = Annotated[
     str | None, typer.Option("--tz", envvar="REPLAY_TZ", help="The time zone of printed times, such as Europe/Berlin.")
 ]
-Since = Annotated[
+PeriodStart = Annotated[
     str | None, typer.Option(help="7d, 12h, 30m before the last event, or a time such as 2026-11-21T03:00Z.")
 ]
-Until = Annotated[str | None, typer.Option("--until", "--to", help="The end, likewise; the last event without it.")]
+PeriodEnd = Annotated[str | None, typer.Option("--until", "--to", help="The end, likewise; the last event without it.")]
 Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="* stands for anything.")]
 Policies = Annotated[
     list[str] | None,
     typer.Option("--policy", "-P", help="This policy alone: its name, a part of it, or with *. Repeatable."),
 ]
-Accepted = Annotated[
+AcceptanceFile = Annotated[
     Path | None,
     typer.Option(envvar="REPLAY_ACCEPTED", help="The file of what is meant to be denied (`replay accept`)."),
 ]
-Out = Annotated[Path | None, typer.Option(help="Print to this file instead, - for standard output.")]
+OutputFile = Annotated[Path | None, typer.Option(help="Print to this file instead, - for standard output.")]
 Namespaces = Annotated[
     list[str] | None,
     typer.Option("--namespace", "-n", help="Only requests there; * stands for anything. Repeatable."),
 ]
 Users = Annotated[list[str] | None, typer.Option(help="Only requests of this user; * stands for anything. Repeatable.")]
-Keep = Annotated[str, typer.Option(help="Keep this long before the last request of the store: 30d, 12h, 4w.")]
-KeepSize = Annotated[str, typer.Option(help="Keep the newest ingests that take this much on the disk: 500MB, 50GB.")]
+RetentionLength = Annotated[
+    str, typer.Option(help="Keep this long before the last request of the store: 30d, 12h, 4w.")
+]
+RetentionSize = Annotated[
+    str, typer.Option(help="Keep the newest ingests that take this much on the disk: 500MB, 50GB.")
+]
 OwnerLabel = Annotated[
     str, typer.Option(envvar="REPLAY_OWNER_LABEL", help="The label of a namespace that names its owner.")
 ]
-Redact = Annotated[bool, typer.Option(help="Hide Secret data and tokens.")]
+Redaction = Annotated[bool, typer.Option(help="Hide Secret data and tokens.")]
 Workspaces = Annotated[
     list[str] | None,
     typer.Option(

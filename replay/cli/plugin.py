@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Cluster, ClusterName, LogFormat, Store
+from replay.cli.options import ClusterName, ClusterSnapshot, LogFormat, Store
 
 EPILOG = (
     "Example: replay plugin PodSecurity --config restricted.yaml --cases requests.jsonl --cluster cluster.jsonl --out results.jsonl\n\n"
@@ -36,7 +36,7 @@ def plugin(
     cases: Annotated[
         Path | None, typer.Option(help="AdmissionRequests, one {id, request} a line (.zst and .gz too).")
     ] = None,
-    cluster: Cluster = None,
+    cluster: ClusterSnapshot = None,
     out: Annotated[Path | None, typer.Option(help="Write the results here, one JSON object a line.")] = None,
 ) -> None:
     """What does one built-in admission plugin say about these requests?

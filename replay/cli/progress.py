@@ -39,7 +39,7 @@ class ProgressText(ProgressColumn):
 def progress_on(console: Console) -> Iterator[Report]:
     """A function that stages call; the bar appears with the first call and is gone at the end."""
     if not console.is_terminal:
-        yield lambda _what, _done, _total: None
+        yield lambda _what, _count, _total: None
         return
     bar = Progress(
         TextColumn("{task.description}"),

@@ -11,25 +11,25 @@ from msgspec.structs import replace
 
 from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
-    Accepted,
-    Add,
-    AsJson,
+    AcceptanceFile,
+    AddedPolicies,
     AuthorizationMode,
-    Candidate,
-    Cluster,
+    CandidateSet,
     ClusterName,
-    Current,
+    ClusterSnapshot,
+    CurrentSet,
+    JsonOutput,
     LogFormat,
     Logs,
+    MinorVersion,
     Namespaces,
-    Out,
+    OutputFile,
     OwnerLabel,
+    PeriodEnd,
+    PeriodStart,
     Policies,
-    Since,
     Store,
-    Until,
     Users,
-    Version,
     Workers,
     Workspaces,
     scenario_of,
@@ -52,18 +52,18 @@ EPILOG = (
 def run(
     logs: Logs = None,
     log_format: LogFormat = None,
-    current: Current = None,
-    candidate: Candidate = None,
-    add: Add = None,
-    cluster: Cluster = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
+    add: AddedPolicies = None,
+    cluster: ClusterSnapshot = None,
     store: Store = None,
     cluster_name: ClusterName = None,
     policy: Policies = None,
     namespace: Namespaces = None,
     user: Users = None,
     workspace: Workspaces = None,
-    since: Since = None,
-    until: Until = None,
+    since: PeriodStart = None,
+    until: PeriodEnd = None,
     outcomes: Annotated[
         Path | None,
         typer.Option(
@@ -82,13 +82,13 @@ def run(
     output: Annotated[
         Format, typer.Option("--format", help="How to print what is found; findings are told at the policy's line.")
     ] = Format.TERMINAL,
-    out: Out = None,
-    as_json: AsJson = False,
+    out: OutputFile = None,
+    as_json: JsonOutput = False,
     brief: Annotated[bool, typer.Option("--brief", help="Ten lines at most.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Run again on save, and print what it changes; Ctrl-C ends it.")
     ] = False,
-    accepted: Accepted = None,
+    accepted: AcceptanceFile = None,
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(help="What makes the exit code 1; denied and mutated without it. Repeatable.", show_default=False),
@@ -112,7 +112,7 @@ def run(
     workers: Workers = 0,
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Which real requests would a change of admission policy newly deny or mutate?
 

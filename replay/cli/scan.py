@@ -9,18 +9,18 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
-    Add,
-    AsJson,
-    Candidate,
+    AddedPolicies,
+    CandidateSet,
     ClusterName,
-    Current,
-    Form,
+    CurrentSet,
+    JsonOutput,
     LogFormat,
     Logs,
+    MinorVersion,
     Namespaces,
-    Redact,
+    OutputFormat,
+    Redaction,
     Store,
-    Version,
     scenario_of,
 )
 from replay.pipeline.project.format import DocumentFormat
@@ -41,19 +41,19 @@ def scan(
     log_format: LogFormat = None,
     store: Store = None,
     cluster_name: ClusterName = None,
-    current: Current = None,
-    candidate: Candidate = None,
-    add: Add = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
+    add: AddedPolicies = None,
     namespace: Namespaces = None,
     operation: Annotated[
         As, typer.Option("--as", help="Ask for the next unchanged update, or for the creation of the object anew.")
     ] = As.UPDATE,
     user: Annotated[str | None, typer.Option(help="Who writes the objects that the log shows nobody to write.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="A group of that user. Repeatable.")] = None,
-    output: Form = DocumentFormat.TERMINAL,
-    as_json: AsJson = False,
-    redact: Redact = True,
-    kubernetes_version: Version = None,
+    output: OutputFormat = DocumentFormat.TERMINAL,
+    as_json: JsonOutput = False,
+    redact: Redaction = True,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Which objects that are already there would the candidate deny?
 

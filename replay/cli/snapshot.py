@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import Candidate, Current, Version
+from replay.cli.options import CandidateSet, CurrentSet, MinorVersion
 from replay.errors import ReplayError
 from replay.pipeline.version import version_of
 
@@ -22,8 +22,8 @@ EPILOG = (
 
 
 def snapshot(
-    current: Current = None,
-    candidate: Candidate = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
     out: Annotated[Path, typer.Option(help="The file to write, for --cluster.")] = Path("cluster.jsonl"),
     print_only: Annotated[bool, typer.Option("--print", help="Print the commands instead of running them.")] = False,
     objects: Annotated[
@@ -39,7 +39,7 @@ def snapshot(
         list[str] | None, typer.Option(help="The context of your kubeconfig. Repeatable with --by-workspace.")
     ] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Another kubeconfig.")] = None,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Write down what of a cluster the decisions look up, with your own kubectl.
 

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import AsJson, Form, Keep, KeepSize
+from replay.cli.options import JsonOutput, OutputFormat, RetentionLength, RetentionSize
 from replay.cli.project.command import Command
 from replay.pipeline.project.format import DocumentFormat
 
@@ -27,7 +27,7 @@ store = typer.Typer(no_args_is_help=True, help="Look at a store of audit logs, o
 
 
 @store.command("info", cls=Command, epilog=INFO_EPILOG)
-def info(directory: Directory, output: Form = DocumentFormat.TERMINAL, as_json: AsJson = False) -> None:
+def info(directory: Directory, output: OutputFormat = DocumentFormat.TERMINAL, as_json: JsonOutput = False) -> None:
     """What is in this store: which files, how many requests, from when to when, how large?"""
     from replay.audit.info import store_info  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
@@ -43,12 +43,15 @@ def info(directory: Directory, output: Form = DocumentFormat.TERMINAL, as_json: 
 @store.command("prune", cls=Command, epilog=PRUNE_EPILOG)
 def prune(
     directory: Directory,
-    before: Annotated[
-        str, typer.Option(help="Forget ingests whose last request was before this time, such as 2026-11-01 (UTC).")
+    start: Annotated[
+        str,
+        typer.Option(
+            "--before", help="Forget ingests whose last request was before this time, such as 2026-11-01 (UTC)."
+        ),
     ] = "",
-    keep: Keep = "",
-    keep_size: KeepSize = "",
-    as_json: AsJson = False,
+    keep: RetentionLength = "",
+    keep_size: RetentionSize = "",
+    as_json: JsonOutput = False,
 ) -> None:
     """Forget the oldest ingests of a store; an ingest is forgotten whole, or not at all."""
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
@@ -56,11 +59,12 @@ def prune(
     from replay.pipeline.store import prune as forget  # noqa: PLC0415
     from replay.report.render.document import plural  # noqa: PLC0415
 
-    if not (before or keep or keep_size):
+    if not (start or keep or keep_size):
         raise ReplayError("what to forget is not clear: give --before, --keep or --keep-size")
-    pruned = forget(directory, Retention(before, keep, keep_size))
+    pruned = forget(directory, Retention(start, keep, keep_size))
     if as_json:
-        sys.stdout.write(json.dumps(pruned._asdict(), indent=2) + "\n")
+        counts = {"removed": pruned.removed, "kept": pruned.left, "requests": pruned.requests}
+        sys.stdout.write(json.dumps(counts, indent=2) + "\n")
     else:
-        rest = f"{plural(pruned.kept, 'ingest')} with {plural(pruned.requests, 'request')} left"
+        rest = f"{plural(pruned.left, 'ingest')} with {plural(pruned.requests, 'request')} left"
         sys.stdout.write(f"{plural(pruned.removed, 'ingest')} forgotten, {rest}\n")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import Version
+from replay.cli.options import MinorVersion
 from replay.errors import ReplayError
 from replay.pipeline.version import version_of
 
@@ -53,7 +53,7 @@ def run_cases(
         CaseResultFormat, typer.Option("--format", help="How to print results.")
     ] = CaseResultFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Print to this file instead.")] = None,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Do these policies decide these cases as expected?
 

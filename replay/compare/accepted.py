@@ -68,15 +68,15 @@ class AcceptanceLedger(Struct):
     today: date
     requests: int = 0
     _counts: Counter[int] = field(default_factory=Counter)
-    _known: dict[CellKey, tuple[bool, tuple[int, ...]]] = field(default_factory=dict)
+    _answers: dict[CellKey, tuple[bool, tuple[int, ...]]] = field(default_factory=dict)
 
     def accepts(self, key: CellKey) -> bool:
         """Whether a request is newly denied by nothing but what is meant to deny it; counts it where it matters."""
         if key.outcome is not OutcomeKind.NEWLY_DENIED:
             return False
-        accepts = self._known.get(key)
+        accepts = self._answers.get(key)
         if accepts is None:
-            accepts = self._known[key] = self._asked(key)
+            accepts = self._answers[key] = self._asked(key)
         accepted, used = accepts
         self._counts.update(used)
         self.requests += accepted

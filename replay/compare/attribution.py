@@ -104,7 +104,7 @@ class MutationsResult(Struct, frozen=True):
 
     log: str
     current: str
-    found: Attributions
+    attributions: Attributions
 
 
 def attributed(

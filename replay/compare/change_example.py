@@ -28,8 +28,8 @@ class ChangeExample(NamedTuple):
     seq: int
     item: int
     about: str
-    before: JSON
-    after: JSON
+    current: JSON
+    candidate: JSON
 
 
 class ChangeExamples(Struct):

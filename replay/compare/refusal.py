@@ -17,13 +17,13 @@ class Refused(NamedTuple):
 
 
 class Refusals(Struct):
-    """How often; `before` is None where nothing is known of an earlier period. `unused` are bindings that allowed nothing."""
+    """How often; `earlier` is None where nothing is known of an earlier period. `unused` are bindings that allowed nothing."""
 
     now: Counter[Refused] = field(default_factory=Counter)
-    before: Counter[Refused] | None = None
+    earlier: Counter[Refused] | None = None
     unused: tuple[str, ...] = ()
 
     @property
     def no_longer(self) -> dict[Refused, int]:
         """What was refused before, and is no more."""
-        return {each: count for each, count in (self.before or {}).items() if each not in self.now}
+        return {each: count for each, count in (self.earlier or {}).items() if each not in self.now}

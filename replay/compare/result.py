@@ -91,7 +91,7 @@ class CoverageResult(Struct, frozen=True):
     coverage: Coverage
     policy: AuditPolicy
     growth: Growth
-    asked: str = ""
+    focus: str = ""
     """What was asked for, where that is not everything."""
 
 

@@ -49,7 +49,7 @@ class DERValue(NamedTuple):
 
     header: Header
     data: bytes
-    whole: bytes
+    encoding: bytes
 
 
 def read_header(data: bytes, at: int) -> tuple[Header, int]:

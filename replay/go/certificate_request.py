@@ -60,7 +60,7 @@ def parse_certificate_request(data: bytes) -> Subject:
     if reader.rest:
         raise syntax_error("trailing data")
     check_public_key(algorithm, parameters, bits)
-    subject_name = _subject(subject.whole)
+    subject_name = _subject(subject.encoding)
     _check_extensions(attributes)
     return subject_name
 
@@ -69,7 +69,7 @@ def _algorithm(reader: DERReader) -> tuple[tuple[int, ...], bytes]:
     """The identifier of an algorithm, and its parameters as they stand there."""
     inner = DERReader(reader.read(SEQUENCE, "AlgorithmIdentifier").data)
     identifier = object_identifier(inner.read(OID, "ObjectIdentifier").data)
-    return identifier, inner.any().whole if inner.rest else b""
+    return identifier, inner.any().encoding if inner.rest else b""
 
 
 def _subject(data: bytes) -> Subject:
@@ -107,7 +107,7 @@ def _check_extensions(attributes: Sequence[DERValue]) -> None:
     """Raise ASN1Error for extensions that Go does not read (`parseCSRExtensions`)."""
     identifiers: set[tuple[int, ...]] = set()
     for values in filter(None, map(_asked_extensions, attributes)):
-        reader = DERReader(values[0].whole)
+        reader = DERReader(values[0].encoding)
         extensions = [_extension(each.data) for each in elements(reader.read(SEQUENCE, "").data, SEQUENCE)]
         for identifier, value in extensions:
             if identifier in identifiers:
@@ -120,7 +120,7 @@ def _check_extensions(attributes: Sequence[DERValue]) -> None:
 def _asked_extensions(attribute: DERValue) -> list[DERValue]:
     """The values of an attribute that asks for extensions; what is none is passed over."""
     try:
-        outer = DERReader(attribute.whole)
+        outer = DERReader(attribute.encoding)
         reader = DERReader(outer.read(SEQUENCE, "").data)
         identifier = object_identifier(reader.read(OID, "ObjectIdentifier").data)
         values = elements(reader.read(SET, "").data, -1)

@@ -67,7 +67,7 @@ def _check_rsa(parameters: bytes, bits: bytes) -> None:
     modulus = _value(sequence.data, INTEGER)
     if modulus is None or not is_minimal(modulus.data):
         raise ASN1Error("x509: invalid RSA modulus")
-    exponent = _value(sequence.data[len(modulus.whole) :], INTEGER)
+    exponent = _value(sequence.data[len(modulus.encoding) :], INTEGER)
     if exponent is None or not is_minimal(exponent.data) or len(exponent.data) > 8:
         raise ASN1Error("x509: invalid RSA public exponent")
     if int.from_bytes(modulus.data, signed=True) <= 0:

@@ -44,7 +44,7 @@ class Stack:
         """An empty stack; `text` is what errors show."""
         self._text = text
         self.parts: list[RegexpNode] = []
-        self._made = 0
+        self._nodes = 0
         self._free = 0
         self._product = 1
         self._measured = False
@@ -54,7 +54,7 @@ class Stack:
         if self._free:
             self._free -= 1
         else:
-            self._made += 1
+            self._nodes += 1
         return RegexpNode(kind, folded=folded)
 
     def add(self, kind: str, *, folded: bool = False) -> None:
@@ -82,7 +82,7 @@ class Stack:
         if not self._measured:
             # Go multiplies whatever comes by here, the same repetition more than once.
             self._product = MAX_SIZE if node.times > MAX_SIZE // self._product else self._product * node.times
-            self._measured = self._made >= MAX_SIZE // self._product
+            self._measured = self._nodes >= MAX_SIZE // self._product
         if self._measured and node.size > MAX_SIZE:
             raise RegexpError("expression too large", self._text)
         if node.height > MAX_HEIGHT:

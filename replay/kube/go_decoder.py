@@ -76,7 +76,7 @@ class _Types:
     """The types of kinds; those that several kinds share are made once."""
 
     def __init__(self) -> None:
-        self._known: dict[str, Any] = {}
+        self._structs: dict[str, Any] = {}
 
     def of(self, schema: Schema) -> Any:
         """The type that decodes a place of an object; what refers to itself is not looked into twice."""
@@ -92,11 +92,11 @@ class _Types:
 
     def _struct(self, schema: Schema) -> Any:
         assert schema.name, "built-in types with fields have names"
-        if schema.name in self._known:
-            return self._known[schema.name]
-        self._known[schema.name] = Any
+        if schema.name in self._structs:
+            return self._structs[schema.name]
+        self._structs[schema.name] = Any
         names = {f"field_{number}": name for number, name in enumerate(schema.fields)}
         fields = [(own, self.of(schema.fields[name]), None) for own, name in names.items()]
         struct = msgspec.defstruct(schema.name.rpartition(".")[2], fields, rename=names, gc=False) | None
-        self._known[schema.name] = struct
+        self._structs[schema.name] = struct
         return struct

@@ -235,9 +235,9 @@ def _canonical(quantity: Quantity) -> str:
         return "0"
     if quantity.format is QuantityFormat.BINARY_SI:
         small = quantity.compare(Quantity(1024)) < 0 and quantity.compare(Quantity(-1024)) > 0
-        whole = _rounded_away(quantity.value, quantity.scale, 0)
-        if not small and quantity.compare(Quantity(whole)) == 0:
-            amount, times = _without_factors(whole, 1024)
+        rounded = _rounded_away(quantity.value, quantity.scale, 0)
+        if not small and quantity.compare(Quantity(rounded)) == 0:
+            amount, times = _without_factors(rounded, 1024)
             return f"{amount}{_BINARY_NAMES.get(times * 10, '')}"
     amount, times = _without_factors(quantity.value, 10)
     exponent = quantity.scale + times

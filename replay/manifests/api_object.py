@@ -112,13 +112,13 @@ def load_api_documents(
 
 
 class _Loading(Struct):
-    """A directory being loaded; `seen` are the names of each kind with their files."""
+    """A directory being loaded; `files` are the names of each kind with their files."""
 
     version: KubernetesVersion
     mixed: bool = False
     objects: list[LoadedObject] = field(default_factory=list)
     refusals: list[ManifestRefusal] = field(default_factory=list)
-    seen: dict[tuple[str, str], str] = field(default_factory=dict)
+    files: dict[tuple[str, str], str] = field(default_factory=dict)
     text: str = ""
     document: int = 1
 
@@ -181,11 +181,11 @@ class _Loading(Struct):
         self.objects.append(loaded)
         if errors:
             self._refuse_invalid(loaded, errors)
-        elif (kind, name) in self.seen:
-            message = f"{_resource(kind)} {quote(name)} already exists (in {self.seen[kind, name]})"
+        elif (kind, name) in self.files:
+            message = f"{_resource(kind)} {quote(name)} already exists (in {self.files[kind, name]})"
             self.refuse(message, [_finding(message, path, loaded.position("metadata.name"), "metadata.name", loaded)])
         else:
-            self.seen[kind, name] = path
+            self.files[kind, name] = path
 
     def _refuse_invalid(self, loaded: LoadedObject, errors: list[FieldError]) -> None:
         text = f"{loaded.kind}.{GROUP} {quote(loaded.name)} is invalid: {aggregate(errors)}"
@@ -199,7 +199,9 @@ class _Loading(Struct):
             return
         fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
         findings = (
-            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told, fix=fix)
+            replace(
+                _finding(problem.message, path, problem.position, problem.path), first=index < error.text_count, fix=fix
+            )
             for index, problem in enumerate(error.problems)
         )
         self.refuse(str(error), findings)

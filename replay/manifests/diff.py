@@ -171,7 +171,7 @@ def _diff_match(path: str, current: MatchResources, candidate: MatchResources) -
         if name == "exclude_resource_rules":
             # What is excluded more is matched less.
             diff = _diff_rules(at, new, old)
-            yield FieldDiff(at, diff.verb, diff.after, diff.before)
+            yield FieldDiff(at, diff.verb, diff.new, diff.old)
         elif name == "resource_rules":
             yield _diff_rules(at, old, new)
         elif isinstance(old, LabelSelector):

@@ -74,7 +74,7 @@ class Expressions(Struct):
 def _errors(compiled: CompiledExpression, path: str, shown: str) -> Iterator[FieldError]:
     if compiled.error is None:
         return
-    if compiled.error.startswith("program instantiation failed"):
+    if compiled.is_internal_error:
         yield internal(path, compiled.error)
     else:
         yield invalid(path, shown, compiled.error)

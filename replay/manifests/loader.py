@@ -147,14 +147,14 @@ def load_documents(
 
 
 class _Loading(Struct):
-    """A directory being loaded; `seen` are the names of each kind with their files."""
+    """A directory being loaded; `files` are the names of each kind with their files."""
 
     plugin: PluginName
     version: KubernetesVersion
     mixed: bool
     objects: list[LoadedObject] = field(default_factory=list)
     refusals: list[ManifestRefusal] = field(default_factory=list)
-    seen: dict[str, dict[str, str]] = field(default_factory=dict)
+    files: dict[str, dict[str, str]] = field(default_factory=dict)
     text: str = ""
     document: int = 1
 
@@ -219,7 +219,7 @@ class _Loading(Struct):
         return loaded
 
     def _check_static(self, loaded: LoadedObject) -> None:
-        names = self.seen.setdefault(loaded.kind, {})
+        names = self.files.setdefault(loaded.kind, {})
         # A missing name has been refused already, as a field that is required.
         if loaded.name and (problem := name_problem(loaded.name, loaded.path, names)):
             self._refuse_object(
@@ -235,7 +235,9 @@ class _Loading(Struct):
     def _refuse_undecodable(self, error: UndecodableError, path: str, text: str) -> None:
         fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
         findings = (
-            replace(_finding(problem.message, path, problem.position, problem.path), first=index < error.told, fix=fix)
+            replace(
+                _finding(problem.message, path, problem.position, problem.path), first=index < error.text_count, fix=fix
+            )
             for index, problem in enumerate(error.problems)
         )
         self.refuse(text, findings)

@@ -19,12 +19,12 @@ class Verb(StrEnum):
 
 
 class FieldDiff(Struct, frozen=True):
-    """A field that differs; `before` and `after` are texts, empty where there is nothing."""
+    """A field that differs; `old` and `new` are texts, empty where there is nothing."""
 
     field: str
     verb: Verb
-    before: str = ""
-    after: str = ""
+    old: str = ""
+    new: str = ""
 
 
 class ObjectDiff(Struct, frozen=True):

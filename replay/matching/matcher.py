@@ -68,7 +68,7 @@ class Criteria:
     """A compiled `MatchResources`; build it with `Matcher.criteria` so that equal ones are one object."""
 
     __slots__ = (
-        "_known",
+        "_results",
         "exclude_rules",
         "has_names",
         "is_steady",
@@ -90,15 +90,15 @@ class Criteria:
         self.has_names = any(rule.resource_names for rule in (*self.rules, *self.exclude_rules))
         self.is_steady = self.object is EVERYTHING and not self.has_names
         """Whether the answer is the same for all requests of a class in namespaces with the same labels."""
-        self._known: dict[RequestClass, MatchResult] = {}
+        self._results: dict[RequestClass, MatchResult] = {}
 
     def match_rules(self, request: RequestClass, name: str) -> MatchResult:
         """The answer of the rules alone; without `resource_names` it is computed once for each class of requests."""
         if self.has_names:
             return self._match_rules(request, name)
-        if request not in self._known:
-            self._known[request] = self._match_rules(request, name)
-        return self._known[request]
+        if request not in self._results:
+            self._results[request] = self._match_rules(request, name)
+        return self._results[request]
 
     def may_match(self, request: RequestClass) -> bool:
         """Whether the rules match for some name; never False where `match_rules` matches or errs."""

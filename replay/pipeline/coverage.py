@@ -28,8 +28,8 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.project.focus import chosen, together
-from replay.pipeline.replay.asked import asked_of
 from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
 from replay.pipeline.replay.replayer import as_far_as_reached
@@ -120,7 +120,7 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
         rows = [SizeRow(*row) for row in store.query("log_sizes").iter_rows()]
         facts = log_facts(scenario, store, ingest, _total(coverage))
     discovery = job.cluster.discovery
-    reads = [each for pair in asked_of(sets_asked.sets) for each in reads_of(pair, sets_asked.version)]
+    reads = [each for pair in distinct_sets(sets_asked.sets) for each in reads_of(pair, sets_asked.version)]
     logged = {(GroupResource(row.api_group, row.resource), row.subresource) for row in rows if row.admission}
     policy = audit_policy(reads if loaded else [_ANY_READS], discovery, logged, secrets=secrets)
     return CoverageResult(
@@ -129,7 +129,7 @@ def coverage(scenario: Scenario, options: Options, progress: Progress, *, secret
         coverage,
         policy,
         growth(rows, policy, _sizes(manifests.snapshot, job.cluster)),
-        options.focus.told,
+        options.focus.text,
     )
 
 

@@ -27,7 +27,7 @@ class Focus(Struct, frozen=True):
     workspaces: tuple[str, ...] = ()
 
     @property
-    def told(self) -> str:
+    def text(self) -> str:
         """What was asked for, in words; empty for everything."""
         kinds = (self.policies, self.namespaces, self.users, self.workspaces)
         restrictions = [
@@ -39,7 +39,7 @@ class Focus(Struct, frozen=True):
     @property
     def notes(self) -> Iterator[str]:
         """What is said of a replay that is not about everything."""
-        if self.told:
-            yield f"{self.told}: all else was left out, and what would follow from it is not told apart"
+        if self.text:
+            yield f"{self.text}: all else was left out, and what would follow from it is not told apart"
         if self.policies:
             yield "policies that were left out and validate are taken to admit everything"

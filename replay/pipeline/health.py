@@ -17,19 +17,21 @@ from replay.reconstruct.cluster import key_of
 
 SILENCE = 60
 """Seconds without any event that a living cluster does not have: nodes and leaders renew leases all the time."""
+NAMED = 3
+"""So many names stand in one sentence."""
 MICROSECONDS = 1_000_000
 SKEW = 50_000
 """Microseconds: what etcd, which orders writes of several servers, may seem to reorder without any clock being wrong."""
 
 
 def health_notes(store: Store, job: Job) -> tuple[str, ...]:
-    """Sentences about gaps, silences, clocks, overlapping files and a snapshot that does not belong to the log."""
-    return (*_gaps(job), *_silences(store), *_files(store), *_clocks(store), *_snapshot(store, job))
+    """Sentences about gaps, silences, clocks, overlapping files, policies put in force meanwhile, and a snapshot that does not belong to the log."""
+    return (*_gaps(job), *_silences(store), *_files(store), *_clocks(store), *_bindings(store), *_snapshot(store, job))
 
 
 def _gaps(job: Job) -> Iterator[str]:
     """What the log says of its own gaps (`replay.reconstruct.trust`)."""
-    if not job.trust.whole:
+    if not job.trust.is_whole:
         yield "the log has gaps: updates replace versions of objects that no request in it stored; histories are not trusted"
     elif job.trust.distrusted:
         names = ", ".join(sorted(map(str, job.trust.distrusted)))
@@ -59,6 +61,18 @@ def _clocks(store: Store) -> Iterator[str]:
                 f"the clocks {where} differ by {apart / MICROSECONDS:.1f} s or more, as {requests} requests show: "
                 "what depends on the order of their times is not decided"
             )
+
+
+def _bindings(store: Store) -> Iterator[str]:
+    """What the log itself puts in force: a set is taken to be in force throughout."""
+    written = store.answer("written_bindings")
+    if written:
+        shown = [f"{name} of {resource} from {_clock(since)} on" for resource, name, since in written[:NAMED]]
+        more = f" and {len(written) - NAMED} more" if len(written) > NAMED else ""
+        yield (
+            f"the log itself writes {', '.join(shown)}{more} through the API: both sets are taken to be in force throughout, "
+            "what that changed is in no verdict (`replay verify` shows it)"
+        )
 
 
 def _snapshot(store: Store, job: Job) -> Iterator[str]:

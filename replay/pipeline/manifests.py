@@ -72,7 +72,7 @@ def manifests_of(scenario: Scenario) -> Manifests:
             candidate = candidate.with_added(set_objects(path, version), version, api_objects)
     planned = scenario.current if scenario.add else scenario.candidate
 
-    def made(objects: SetObjects | None) -> ManifestSet | None:
+    def with_plugins(objects: SetObjects | None) -> ManifestSet | None:
         if objects is None:
             return None
         manifest_set = objects.manifest_set(version, api_objects)
@@ -82,8 +82,8 @@ def manifests_of(scenario: Scenario) -> Manifests:
     return Manifests(
         version,
         snapshot,
-        made(current),
-        made(candidate),
+        with_plugins(current),
+        with_plugins(candidate),
         (authorizing(scenario.current), authorizing(planned)),
         tuple(dict.fromkeys(hint for each in (current, candidate) if each is not None for hint in each.hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),

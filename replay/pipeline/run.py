@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import orjson
@@ -27,6 +28,7 @@ from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import (
+    AuthorizationInputs,
     Authorized,
     authorization_changes,
     authorization_inputs,
@@ -41,15 +43,15 @@ from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
-from replay.pipeline.replay.asked import shared_webhooks
-from replay.pipeline.replay.followed import unlike
+from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.job import Job, PartResult
-from replay.pipeline.replay.kept import KeptResults, kept_results
+from replay.pipeline.replay.kept_result import KeptResults, kept_results
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
+from replay.pipeline.replay.reach import unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
-from replay.pipeline.replay.webhook import NOBODY, webhook_answers
+from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
 from replay.pipeline.replay.world import Beginning, world_of
 from replay.pipeline.scenario import Scenario
@@ -65,8 +67,59 @@ FEW_REQUESTS = 1000
 """So many requests are replayed here and now sooner than workers are started for them."""
 
 
+class _Question(NamedTuple):
+    """What a run is asked, before its log is opened; `named` are the policies that it is asked about, if not all."""
+
+    manifests: Manifests
+    named: frozenset[str]
+    authorizers: AuthorizationInputs | None
+    webhooks: list[str]
+    """Who answers for which webhook, as the options say it."""
+    accepted: AcceptanceLedger
+
+
 def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
+    question = _question(scenario, options)
+    manifests = question.manifests
+    webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NOBODY
+    with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
+        if options.rejects is not None:
+            write_rejects(store.rejects(), options.rejects, redact=options.redact)
+        if manifests.folders is not None:
+            webhooks = webhook_answers(question.webhooks, prepare(store, manifests).sets)
+        job, authorized = _job(store, question, options, spool, webhooks)
+        # All queries come before the results, which for a large log leave them little memory.
+        facts = log_facts(scenario, store, ingest)
+        notes = (
+            *options.focus.notes,
+            *manifests.hints,
+            *health_notes(store, job),
+            *assumptions(job.distinct_sets, Cluster(job.snapshot)),
+        )
+        store_results = _kept(scenario, store, job, options) if authorized is None else None
+        sieve = Sieve(partial(concerns, question.named), question.accepted.accepts)
+        summary, fidelity, world = _replay(store, job, options, progress, _Aside(store_results, authorized, sieve))
+        facts.admission = summary.requests
+        notes = (*notes, *_saved(store, job, summary, scenario, options))
+    return RunResult(
+        facts,
+        set_facts(scenario.current, manifests.sets[0]),
+        set_facts(scenario.candidate_paths[-1], manifests.sets[1]),
+        summary,
+        fidelity,
+        world,
+        changes=tuple(diff_text([*_differences(manifests), *authorization_changes(manifests, question.authorizers)])),
+        notes=notes,
+        shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
+        authorization=authorized.summary if authorized is not None else None,
+        proofs=_proofs(manifests.sets, scenario.version) if options.prove else (),
+        accepted=question.accepted.facts(),
+    )
+
+
+def _question(scenario: Scenario, options: Options) -> _Question:
+    """Read what the scenario and the options name; workers start in the meantime. Raises ReplayError."""
     if not scenario.candidate_paths:
         raise ReplayError(
             "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/;"
@@ -81,48 +134,21 @@ def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
     manifests = narrowed(manifests, named) if named else manifests
     authorizers = authorization_inputs(manifests, options)
     own = authorizers.webhooks if authorizers is not None else frozenset()
-    asked = [each for each in options.webhooks if each.partition("=")[0] not in own]
-    webhooks = webhook_answers(asked, manifests.sets) if manifests.folders is None else NOBODY
-    with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
-        if options.rejects is not None:
-            write_rejects(store.rejects(), options.rejects, redact=options.redact)
-        if manifests.folders is not None:
-            webhooks = webhook_answers(asked, prepare(store, manifests).sets)
-        job = job_without_history(store, manifests, options, spool, webhooks)
-        job = replace(job, within=together(chosen(store, options.focus), concerning(job, named)))
-        authorized = None
-        if authorizers is not None:
-            job = with_history(store, job)
-            authorized = replay_authorization(store, authorizers, job)
-            job = replace(job, gate=authorized.gate, authorizers=authorizers)
-        # All queries come before the results, which for a large log leave them little memory.
-        facts = log_facts(scenario, store, ingest)
-        notes = (
-            *options.focus.notes,
-            *manifests.hints,
-            *health_notes(store, job),
-            *assumptions(job.asked, Cluster(job.snapshot)),
-        )
-        kept = _kept(scenario, store, job, options) if authorized is None else None
-        summary, fidelity, world = _replay(
-            store, job, options, progress, _Aside(kept, authorized, Sieve(partial(concerns, named), accepted.accepts))
-        )
-        facts.admission = summary.requests
-        notes = (*notes, *_saved(store, job, summary, scenario, options))
-    return RunResult(
-        facts,
-        set_facts(scenario.current, manifests.sets[0]),
-        set_facts(scenario.candidate_paths[-1], manifests.sets[1]),
-        summary,
-        fidelity,
-        world,
-        changes=tuple(diff_text([*_differences(manifests), *authorization_changes(manifests, authorizers)])),
-        notes=notes,
-        shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
-        authorization=authorized.summary if authorized is not None else None,
-        proofs=_proofs(manifests.sets, scenario.version) if options.prove else (),
-        accepted=accepted.facts(),
-    )
+    webhooks = [each for each in options.webhooks if each.partition("=")[0] not in own]
+    return _Question(manifests, named, authorizers, webhooks, accepted)
+
+
+def _job(
+    store: Store, question: _Question, options: Options, spool: Path, webhooks: WebhookAnswers
+) -> tuple[Job, Authorized | None]:
+    """What is to be done with a store, and what the authorizers say: what they refuse does not come to admission."""
+    job = job_without_history(store, question.manifests, options, spool, webhooks)
+    job = replace(job, within=together(chosen(store, options.focus), concerning(job, question.named)))
+    if question.authorizers is None:
+        return job, None
+    job = with_history(store, job)
+    authorized = replay_authorization(store, question.authorizers, job)
+    return replace(job, gate=authorized.gate, authorizers=question.authorizers), authorized
 
 
 def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
@@ -160,7 +186,7 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
 class _Aside(NamedTuple):
     """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count."""
 
-    kept: KeptResults | None
+    results: KeptResults | None
     authorized: Authorized | None
     sieve: Sieve
 
@@ -169,35 +195,35 @@ def _replay(
     store: Store, job: Job, options: Options, progress: Progress, aside: _Aside
 ) -> tuple[Summary, Fidelity, WorldFacts]:
     """All requests of a store that are asked about, but for those whose results it keeps."""
-    kept, authorized, sieve = aside
-    known = kept.read() if kept is not None else {}
-    changed = [requests for requests in kept.files if requests not in known] if kept is not None else []
+    store_results, authorized, sieve = aside
+    old = store_results.read() if store_results is not None else {}
+    changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
     results: list[PartResult] = []
-    made: dict[CoarseClass, ClassResult] = {}
+    new: dict[CoarseClass, ClassResult] = {}
     has_history = authorized is not None
     with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
-        if kept is None:
+        if store_results is None:
             unread = unread_counts(store, job.predicate, job.within)
             results = _replay_parts(store, crew, progress)
-            made = class_results(results, unread)
+            new = class_results(results, unread)
         elif changed:
-            is_few = sum(kept.classes[requests] for requests in changed) < FEW_REQUESTS
+            is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
             unread = unread_counts(store, job.predicate, job.within)
             results = _replay_parts(store, crew, progress, is_few=is_few)
-            found = class_results(results, unread)
-            made = {requests: found.get(requests, NOTHING) for requests in changed}
-            kept.write(made)
-        classes = {**known, **made}
-        world = kept.read_world() if kept is not None else None
+            by_class = class_results(results, unread)
+            new = {requests: by_class.get(requests, NOTHING) for requests in changed}
+            store_results.write(new)
+        classes = {**old, **new}
+        world = store_results.read_world() if store_results is not None else None
         if world is None:
             differs = unlike(job)
             begins = Beginning.of(result for requests, result in classes.items() if differs(requests))
             world = world_of(store, crew, begins, progress)
-            if kept is not None:
-                kept.write_world(world)
+            if store_results is not None:
+                store_results.write_world(world)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world, sieve)
         if file is not None:
@@ -224,10 +250,10 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         or scenario.store is None
         or options.webhooks
         or options.outcomes is not None
-        or keeps_books(job.asked)
+        or keeps_books(job.distinct_sets)
     ):
         return None
-    current, candidate = job.asked
+    current, candidate = job.distinct_sets
     validating = {name for each in job.sets for name in policy_names(each, mutating=False)}
     base: tuple[str | bytes, ...] = (
         *(f"{entry.name} {file.path} {file.digest}" for entry in store.segments for file in entry.data),

@@ -30,7 +30,7 @@ from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
-from replay.pipeline.replay.asked import asked_of
+from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.redaction import redacted_decision
 from replay.pipeline.scenario import Scenario, name_of
 from replay.pipeline.testing.form import As
@@ -160,7 +160,7 @@ class _Scanner(Struct, frozen=True, dict=True):
     @cached_property
     def _chain(self) -> Chain:
         # Nothing at rest shows what the set in force would change: the first set is one that changes nothing.
-        sets = (ManifestSet(), *asked_of(self.manifests.sets))
+        sets = (ManifestSet(), *distinct_sets(self.manifests.sets))
         return Chain(sets, self.manifests.version, self._cluster.discovery, self._schemas, authorizer=RBACAuthorizer)
 
     @cached_property
@@ -188,7 +188,7 @@ class _Scanner(Struct, frozen=True, dict=True):
             case_attributes = self._told(obj, served, kind, user)
         except CaseError as error:
             return f"{kind.kind}: {error.message}"
-        _, current, candidate = self._chain.decide(case_attributes.before, case_attributes.validated, self._lister)
+        _, current, candidate = self._chain.decide(case_attributes.original, case_attributes.validated, self._lister)
         attributes = case_attributes.validated
         bodies = (obj,)
         redactor = Redactor(served.resource.resource, bodies, redact=self.options.redact)
@@ -255,9 +255,9 @@ class _Scanner(Struct, frozen=True, dict=True):
             expected=Expectation(),
             strict=False,
         )
-        case_attributes = self._teller.told(case)
+        case_attributes = self._teller.attributes(case)
         original, validated = (
-            replace(each, namespace_object=namespace) for each in (case_attributes.before, case_attributes.validated)
+            replace(each, namespace_object=namespace) for each in (case_attributes.original, case_attributes.validated)
         )
         return CaseAttributes(original, validated, is_stated=False, namespace=None)
 

@@ -175,6 +175,7 @@ def objects_of(each: Wanted, kubectl: Sequence[str], run: Run) -> Iterator[JSON]
     try:
         text = run(command(each, kubectl))
     except SnapshotError as error:
+        # kubectl says it in words alone: its exit code is 1 for whatever goes wrong.
         if each.optional and "the server doesn't have a resource type" in error.message:
             return
         raise

@@ -21,7 +21,7 @@ from replay.audit.store import Store
 from replay.errors import ReplayError, StoreError
 from replay.pipeline.log import ingested
 from replay.pipeline.period import instant
-from replay.pipeline.replay.kept import forget
+from replay.pipeline.replay.kept_result import forget
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.size import octets
@@ -36,7 +36,7 @@ class Pruned(NamedTuple):
     """How many ingests were removed, how many are left, and the requests that these hold."""
 
     removed: int
-    kept: int
+    left: int
     requests: int
 
 
@@ -62,20 +62,20 @@ class Retention:
     that is a year and more after all others is not counted from: its clock was wrong, or an instant says what is meant.
     """
 
-    before: str = ""
+    start: str = ""
     keep: str = ""
     size: str = ""
 
     def __post_init__(self) -> None:
         """Raise ReplayError for what is not clear."""
-        if self.before and self.keep:
+        if self.start and self.keep:
             raise ReplayError("what to forget is not clear: give either --before or --keep")
         self.octets()
         self.begin(())
 
     def begin(self, segments: Sequence[SegmentEntry]) -> int:
         """The instant before which ingests are forgotten, in microseconds."""
-        limit = self.before or self.keep
+        limit = self.start or self.keep
         return (instant(limit, _last(segments), UTC) - _EPOCH) // _MICROSECOND if limit else 0
 
     def octets(self) -> int | None:

@@ -6,6 +6,7 @@ import zlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
@@ -71,11 +72,11 @@ class VerifyJob(Struct, frozen=True, dict=True):
 
     @cached_property
     def _policies(self) -> frozenset[str]:
-        return policy_names(self.job.asked[0])
+        return policy_names(self.job.distinct_sets[0])
 
     @cached_property
     def _mutating(self) -> frozenset[str]:
-        return policy_names(self.job.asked[0], mutating=True)
+        return policy_names(self.job.distinct_sets[0], mutating=True)
 
     @cached_property
     def _other_engine(self) -> SecondOpinion | None:
@@ -145,11 +146,7 @@ def _overlap(other: RequestRecord, record: RequestRecord, delay: int) -> bool:
 
 def verify(scenario: Scenario, options: Options, progress: Progress, *, second_opinion: bool = False) -> VerifyResult:
     """Compare a log with the set in force. Raises ReplayError for unusable input."""
-    if scenario.current is None:
-        raise ReplayError(
-            "no manifest set: give --current with the set that was in force",
-            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
-        )
+    current = _current(scenario)
     if second_opinion and find_spec("celpy") is None:
         raise ReplayError(
             "cel-python is not installed: `pip install 'replay[second-opinion]'`", path="--second-opinion"
@@ -175,7 +172,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         opinions.add(part.opinions)
     return VerifyResult(
         log=facts,
-        current=set_facts(scenario.current, manifests.sets[0]),
+        current=set_facts(current, manifests.sets[0]),
         fidelity=fidelity,
         decided=sum(part.decided for part in parts),
         total=sum(part.total for part in parts),
@@ -185,3 +182,13 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         opinions=opinions if second_opinion else None,
         authorization=authorized,
     )
+
+
+def _current(scenario: Scenario) -> Path:
+    """The set that was in force."""
+    if scenario.current is None:
+        raise ReplayError(
+            "no manifest set: give --current with the set that was in force",
+            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
+        )
+    return scenario.current

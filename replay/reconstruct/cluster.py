@@ -25,7 +25,7 @@ from replay.kube.object_ref import ObjectRef
 from replay.kube.plugin.limit_range import LIMIT_RANGE
 from replay.kube.schema import Schemas
 from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.history.collected import CollectionDeletions
+from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.history.effect import EffectKind
 from replay.reconstruct.history.history import History
 from replay.reconstruct.record.body import Body, revision

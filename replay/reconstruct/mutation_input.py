@@ -43,19 +43,19 @@ def is_changed_by_webhook(exchange: Exchange) -> bool:
     return bool(exchange.record.annotations and '\\"mutated\\":true' in exchange.record.annotations)
 
 
-def before_applied(exchange: Exchange) -> Known | Missing:
+def original_of_apply(exchange: Exchange) -> Known | Missing:
     """The object of an apply that created it where no mutator changed it: the response without system fields."""
     if not (exchange.succeeded and exchange.shape is BodyShape.OBJECT):
         return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
     if exchange.record.resource in _SET_BY_STRATEGY:
         return Missing("", "what the server itself sets on creation cannot be told from what the client applied")
-    known = Known(exchange.response.json, Basis.RECONSTRUCTED)
+    original = Known(exchange.response.json, Basis.RECONSTRUCTED)
     for name in ("uid", "creationTimestamp", "generation", "resourceVersion"):
-        known = known.without(("metadata", name))
-    return known
+        original = original.without(("metadata", name))
+    return original
 
 
-def before_patched(
+def original_of_patch(
     exchange: Exchange, validated: Known, old: Known | Missing, schemas: Schemas, *, mutated: bool
 ) -> Known | Missing:
     """The object of a successful patch: the validated one with the old generation.
@@ -63,29 +63,31 @@ def before_patched(
     Where that may be `mutated` and the patch alone does not make it of the old object, it is what the patch makes.
     """
     if mutated and not _is_explained(exchange, old):
-        return _before_mutators(exchange, old, schemas)
-    known = validated.as_basis(Basis.RECONSTRUCTED)
+        return _original_by_patch(exchange, old, schemas)
+    original = validated.as_basis(Basis.RECONSTRUCTED)
     if isinstance(old, Missing) or old.value is None:
-        known = known.with_holes([Hole(_GENERATION, "the generation before the request is not known")])
+        original = original.with_holes([Hole(_GENERATION, "the generation before the request is not known")])
     elif get(old.value, _GENERATION) is not None:
         hole = next((hole for hole in old.holes if hole.path == _GENERATION), None)
-        known = known.with_holes([hole]) if hole else known.with_value(_GENERATION, get(old.value, _GENERATION))
+        original = (
+            original.with_holes([hole]) if hole else original.with_value(_GENERATION, get(old.value, _GENERATION))
+        )
     if exchange.record.subresource == "scale":
-        known = known.with_holes([Hole(_MANAGED, "managedFields of a Scale are not recorded")])
-    return known
+        original = original.with_holes([Hole(_MANAGED, "managedFields of a Scale are not recorded")])
+    return original
 
 
-def _before_mutators(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:
+def _original_by_patch(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:
     """What a patch makes of an old object, whatever the response shows.
 
     Field managers are set before the mutating phase (`patcher.applyPatch`) and not changed after it: those are shown.
     """
-    known = patched(exchange, old, schemas)
-    if isinstance(known, Missing):
+    original = patched(exchange, old, schemas)
+    if isinstance(original, Missing):
         reason = "a mutator of the time may have changed the object, and what it was before is not known"
-        return Missing("", f"{reason}: {known.reason}", known.fix)
+        return Missing("", f"{reason}: {original.reason}", original.fix)
     managed = get(exchange.response.json, _MANAGED)
-    return known if managed is None else known.with_value(_MANAGED, managed)
+    return original if managed is None else original.with_value(_MANAGED, managed)
 
 
 def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
@@ -110,13 +112,13 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
     patch, form = exchange.request.json, form_of(exchange)
     if patch is None:
         return Missing("", exchange.request.fault or "the patch is not recorded", "record the request")
-    known = old.as_basis(Basis.RECONSTRUCTED)
+    base = old.as_basis(Basis.RECONSTRUCTED)
     holes = [Hole(_MANAGED, "managedFields of a request that stored nothing are not recorded")]
     try:
-        _check_lists(patch, known)
+        _check_lists(patch, base)
         if form is PatchForm.APPLY:
-            return after_apply(exchange, known, schemas).with_holes(holes)
-        return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, known.holes).with_holes(holes)
+            return after_apply(exchange, base, schemas).with_holes(holes)
+        return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, base.holes).with_holes(holes)
     except ApplyConflictError:
         return Missing("", "the apply conflicts with other managers of the object that the log tells of")
     except UnappliedPatchError as error:
@@ -126,7 +128,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
         if any(not path for path in paths):
             return Missing("", str(error))
         shallow = [_up_to_known(path, old) for path in paths if path not in _NAMES]
-        return known.with_holes([*holes, *(Hole(path, str(error)) for path in shallow)])
+        return base.with_holes([*holes, *(Hole(path, str(error)) for path in shallow)])
 
 
 def _check_lists(patch: JSON, old: Known) -> None:

@@ -12,10 +12,10 @@ from replay.kube.schema import Schemas
 from replay.reconstruct.history.old_object import RECORD_RESPONSES, OldObjects, sent_revision
 from replay.reconstruct.mutation_input import (
     Mutators,
-    before_applied,
-    before_patched,
     is_changed_by_webhook,
     no_policies,
+    original_of_apply,
+    original_of_patch,
     patched,
 )
 from replay.reconstruct.patch.apply import created_by_apply
@@ -75,21 +75,21 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
     """A CREATE: the response is the object; where it is not, the body as the plugins and the strategy leave it."""
     shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.record.subresource not in _AS_SENT
     if shown and not around.mutation:
-        before: Known | Missing = NOT_ASKED
+        original: Known | Missing = NOT_ASKED
     elif exchange.record.verb == "patch":
-        before = _applied(exchange, around)
+        original = _applied(exchange, around)
     else:
-        before = _sent(exchange, around, creating=True)
+        original = _sent(exchange, around, creating=True)
     if shown:
         stored = Known(exchange.response.json, Basis.RECORDED).without(_REVISION)
         validated: Known | Missing = as_validated(stored, exchange)
-    elif isinstance(before, Missing) or exchange.record.subresource in _AS_SENT:
-        validated = before
+    elif isinstance(original, Missing) or exchange.record.subresource in _AS_SENT:
+        validated = original
     else:
-        validated = after_create(before, exchange, around.discovery.resource(exchange.resource))
+        validated = after_create(original, exchange, around.discovery.resource(exchange.resource))
         if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
             validated = validated.with_value(("metadata",), exchange.response.metadata).without(_REVISION)
-    return Rebuilt(Operation.CREATE, validated, NULL, before)
+    return Rebuilt(Operation.CREATE, validated, NULL, original)
 
 
 def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
@@ -99,20 +99,20 @@ def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
     except UnappliedPatchError as error:
         if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
             return Missing("", str(error))
-        return before_applied(exchange)
+        return original_of_apply(exchange)
     return _sent(exchange, around, creating=True, created=created)
 
 
 def _sent(exchange: Exchange, around: RebuildContext, *, creating: bool, created: JSON = None) -> Known | Missing:
     """The body, or the object that an apply creates, as the built-in mutators leave it."""
-    sent = sent_object(exchange, creating=creating, created=created)
-    if isinstance(sent, Missing):
-        return sent
-    known = after_builtin_mutators(sent, exchange, around.lister, creating=creating, undone=around.classes.undone)
+    body = sent_object(exchange, creating=creating, created=created)
+    if isinstance(body, Missing):
+        return body
+    original = after_builtin_mutators(body, exchange, around.lister, creating=creating, undone=around.classes.undone)
     if not creating:
-        return known
+        return original
     mutated = around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange)
-    return around.classes.filled(known, exchange, around.lister, mutated=mutated)
+    return around.classes.filled(original, exchange, around.lister, mutated=mutated)
 
 
 def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -> Rebuilt:
@@ -120,32 +120,32 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
     validated: Known | Missing
     is_patch = exchange.record.verb == "patch"
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
-        validated = _with_found_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
+        validated = _with_old_revision(Known(exchange.response.json, Basis.RECORDED), old, exchange)
         if not around.mutation:
-            before: Known | Missing = NOT_ASKED
+            original: Known | Missing = NOT_ASKED
         elif is_patch:
             mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
-            before = before_patched(exchange, validated, old, around.schemas, mutated=mutated)
+            original = original_of_patch(exchange, validated, old, around.schemas, mutated=mutated)
         else:
-            before = _sent(exchange, around, creating=False)
-        return Rebuilt(Operation.UPDATE, validated, old, before)
-    before = patched(exchange, old, around.schemas) if is_patch else _sent(exchange, around, creating=False)
-    if isinstance(before, Missing):
-        return Rebuilt(Operation.UPDATE, before, old, before)
+            original = _sent(exchange, around, creating=False)
+        return Rebuilt(Operation.UPDATE, validated, old, original)
+    original = patched(exchange, old, around.schemas) if is_patch else _sent(exchange, around, creating=False)
+    if isinstance(original, Missing):
+        return Rebuilt(Operation.UPDATE, original, old, original)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:
-        before = before.with_value(("metadata",), exchange.response.metadata)
-        validated = _with_found_revision(before, old, exchange)
+        original = original.with_value(("metadata",), exchange.response.metadata)
+        validated = _with_old_revision(original, old, exchange)
     else:
-        validated = after_update(before, old, exchange)
-    return Rebuilt(Operation.UPDATE, validated, old, before)
+        validated = after_update(original, old, exchange)
+    return Rebuilt(Operation.UPDATE, validated, old, original)
 
 
-def _with_found_revision(found: Known, old: Known | Missing, exchange: Exchange) -> Known:
+def _with_old_revision(new: Known, old: Known | Missing, exchange: Exchange) -> Known:
     """An object that is to replace another carries its resourceVersion (`Store.Update`)."""
     if not isinstance(old, Missing) and old.value is not None:
         hole = next((hole for hole in old.holes if hole.path == _REVISION), None)
-        return found.with_value(_REVISION, get(old.value, _REVISION)) if hole is None else found.with_holes([hole])
+        return new.with_value(_REVISION, get(old.value, _REVISION)) if hole is None else new.with_holes([hole])
     named = sent_revision(exchange)
     if named is not None:
-        return found.with_value(_REVISION, str(named))
-    return found.with_holes([Hole(_REVISION, "the resourceVersion before the request is not known", RECORD_RESPONSES)])
+        return new.with_value(_REVISION, str(named))
+    return new.with_holes([Hole(_REVISION, "the resourceVersion before the request is not known", RECORD_RESPONSES)])

@@ -14,12 +14,12 @@ from replay.audit.event import RequestRecord
 from replay.errors import UNFORESEEN
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject
-from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 from replay.reconstruct.collection import deleted_items, is_pending
 from replay.reconstruct.history.history import History
+from replay.reconstruct.history.object_history import ObjectHistory
 from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.mutation_input import Mutators, is_changed_by_webhook, no_policies, patched
 from replay.reconstruct.operation import operations_of
@@ -54,22 +54,22 @@ _NO_CLASSES = DefaultClasses()
 
 
 class Write(NamedTuple):
-    """A write: the object that it found (null for a creation), and the one that the client asked for.
+    """A write: the old object (null for a creation), and the new one that the client asked for.
 
-    The latter is the body, or what a patch makes of the object found; no mutator has seen it yet.
+    The latter is the body, or what a patch makes of the old object; no mutator has seen it yet.
     """
 
     exchange: Exchange
     request: ReplayRequest
-    found: Known | Missing
-    sent: Known | Missing
+    old: Known | Missing
+    new: Known | Missing
 
 
 class RebuildStep(NamedTuple):
     """A record of an object, with all that are told of it."""
 
     exchange: Exchange
-    about: _ObjectHistory
+    about: ObjectHistory
 
     @property
     def olds(self) -> OldObjects:
@@ -99,18 +99,18 @@ class Reconstructor(Struct, frozen=True, dict=True):
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
         """The requests among all records of one object, in order; a record with `selected` false only tells history."""
-        for exchange, found in self._each(records, self._requests_of):
-            yield from found if found is not None else [self._set_aside(exchange)]
+        for exchange, requests in self._each(records, self._requests_of):
+            yield from requests if requests is not None else [self._set_aside(exchange)]
 
     def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
         """The creations, updates and patches among the requests, each with the object that its client asked for."""
-        for exchange, found in self._each(records, self._writes_of):
+        for exchange, writes in self._each(records, self._writes_of):
             nothing = Missing("", _unusable(exchange))
-            yield from found if found is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
+            yield from writes if writes is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
 
     def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[RebuildStep]:
         """Every record of an object, in order, with the history of all of them; `checked` looks at all bodies first."""
-        about = _ObjectHistory(records, self.cluster.discovery, self._olds)
+        about = ObjectHistory(records, self.cluster.discovery, self._olds)
         if checked:
             about.check()
         for exchange in about.exchanges:
@@ -123,7 +123,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
         """A request that meets another object than in the log, and reaches the policies."""
         lister = self.cluster.at(exchange.record)
-        return self._made(exchange, rebuilt, lister, RequestProgress(Reached.VALIDATION))
+        return self._with_attributes(exchange, rebuilt, lister, RequestProgress(Reached.VALIDATION))
 
     def _each(
         self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
@@ -133,7 +133,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         Where a body is not what it seemed to be, all bodies of the object are looked at, and those that cannot be used
         count as not recorded.
         """
-        history = _ObjectHistory(records, self.cluster.discovery, self._olds)
+        history = ObjectHistory(records, self.cluster.discovery, self._olds)
         for index, record in enumerate(records):
             if not getattr(record, "selected", True):
                 continue
@@ -143,11 +143,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
             except (UnusableBodyError, *UNFORESEEN):
                 history.check()
             try:
-                found = list(make(*history.at(index)))
+                results = list(make(*history.at(index)))
             except UNFORESEEN:
                 yield history.exchanges[index], None
             else:
-                yield history.exchanges[index], found
+                yield history.exchanges[index], results
 
     def _requests_of(self, exchange: Exchange, olds: OldObjects) -> Iterable[ReplayRequest]:
         if exchange.record.verb == "deletecollection":
@@ -158,12 +158,12 @@ class Reconstructor(Struct, frozen=True, dict=True):
 
     def _writes_of(self, exchange: Exchange, olds: OldObjects) -> Iterator[Write]:
         if exchange.record.verb in ("create", "update", "patch"):
-            found = _found(exchange, olds)
+            old = _old_object(exchange, olds)
             yield Write(
                 exchange,
                 self._request(exchange, olds),
-                found,
-                _asked_for(exchange, found, self.cluster.schemas_of(exchange.record.workspace)),
+                old,
+                _new_object(exchange, old, self.cluster.schemas_of(exchange.record.workspace)),
             )
 
     def _set_aside(self, exchange: Exchange) -> ReplayRequest:
@@ -171,8 +171,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
         record = exchange.record
         operation = _OPERATIONS.get(record.verb, Operation.CONNECT if exchange.is_connect else Operation.UPDATE)
         nothing = Missing("", _unusable(exchange))
-        found = NULL if operation is Operation.CREATE else nothing
-        rebuilt = Rebuilt(operation, NULL if operation is Operation.DELETE else nothing, found, nothing)
+        old = NULL if operation is Operation.CREATE else nothing
+        rebuilt = Rebuilt(operation, NULL if operation is Operation.DELETE else nothing, old, nothing)
         kind = GroupVersionKind(exchange.resource.group, exchange.resource.version, "")
         attributes = Attributes(
             operation=operation,
@@ -191,8 +191,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
             missing=missing_of(exchange),
         )
         basis = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.MISSING)
-        told = progress(exchange) or RequestProgress(Reached.VALIDATION)
-        return ReplayRequest(record, attributes, nothing, basis, told.reached, told.reason)
+        how_far = progress(exchange) or RequestProgress(Reached.VALIDATION)
+        return ReplayRequest(record, attributes, nothing, basis, how_far.reached, how_far.reason)
 
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """The history of the object, which the snapshot may begin."""
@@ -200,12 +200,12 @@ class Reconstructor(Struct, frozen=True, dict=True):
         kind = next((each.parent_kind for each in exchanges if each.parent_kind is not None), None)
         name = next((each.record.name for each in exchanges if each.record.name), "")
         namespace = "" if first.resource == "namespaces" else first.namespace
-        known = (
+        first_state = (
             self.cluster.of(first.workspace).snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
         )
         trusted = self.trust.holds(GroupResource(first.api_group, first.resource))
         collected = self.cluster.deletions.effects_on(object_ref(first, name))
-        history = History(exchanges, known, self.cluster.clock, trusted=trusted, collected=collected)
+        history = History(exchanges, first_state, self.cluster.clock, trusted=trusted, collected=collected)
         return OldObjects(history, trusted=trusted, mutated=self._may_be_mutated)
 
     def _may_be_mutated(self, exchange: Exchange) -> bool:
@@ -228,8 +228,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
             plugin = refused_by(exchange.record.status_message, exchange.record.resource)
             how_far = RequestProgress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
-        made, *others = (
-            self._made(
+        request, *others = (
+            self._with_attributes(
                 exchange,
                 as_sent_to_shard(exchange, rebuild(exchange, around, operation), self.cluster),
                 lister,
@@ -238,21 +238,23 @@ class Reconstructor(Struct, frozen=True, dict=True):
             for operation in operations_of(exchange, olds.history)
         )
         for other in others:
-            made.otherwise = other.before_mutation, other.attributes
-        return made
+            request.otherwise = other.before_mutation, other.attributes
+        return request
 
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:
         """A `deletecollection`: one deletion for each object that the response lists."""
         lister = self.cluster.at(exchange.record)
-        told = progress(exchange) or RequestProgress(Reached.UNKNOWN, f"it failed with {exchange.record.code}")
+        logged = progress(exchange) or RequestProgress(Reached.UNKNOWN, f"it failed with {exchange.record.code}")
         for number, item in enumerate(deleted_items(exchange)):
             pending = isinstance(item, Known) and is_pending(item.value, exchange.request.json)
-            how_far = RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way") if pending else told
-            request = self._made(exchange, Rebuilt(Operation.DELETE, NULL, item, NULL), lister, how_far)
+            how_far = (
+                RequestProgress(Reached.FAILED_BEFORE, "its graceful deletion was under way") if pending else logged
+            )
+            request = self._with_attributes(exchange, Rebuilt(Operation.DELETE, NULL, item, NULL), lister, how_far)
             request.item = number
             yield request
 
-    def _made(
+    def _with_attributes(
         self, exchange: Exchange, rebuilt: Rebuilt, lister: ClusterLister, how_far: RequestProgress
     ) -> ReplayRequest:
         """The attributes of both phases around the rebuilt objects."""
@@ -281,11 +283,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
             "oldObject": basis_of(rebuilt.old_object),
             "namespaceObject": basis_of(namespace_object),
         }
-        before = self._before(attributes, rebuilt, exchange)
+        original = self._original(attributes, rebuilt, exchange)
         notes = () if exchange.kind else (NO_KIND,)
-        return ReplayRequest(record, attributes, before, basis, how_far.reached, how_far.reason, notes=notes)
+        return ReplayRequest(record, attributes, original, basis, how_far.reached, how_far.reason, notes=notes)
 
-    def _before(self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange) -> Attributes | Missing:
+    def _original(self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange) -> Attributes | Missing:
         """The attributes of the mutating phase: a name that is to be generated does not exist yet."""
         if rebuilt.before_mutation is NOT_ASKED:
             return NOT_ASKED
@@ -307,70 +309,31 @@ class Reconstructor(Struct, frozen=True, dict=True):
         )
 
     def _attribute(
-        self, known: Known | Missing, root: str, exchange: Exchange
+        self, state: Known | Missing, root: str, exchange: Exchange
     ) -> JSON | PartialObject | Missing | None:
         """What the attributes carry; of an object without a body at least its name is known."""
-        if not isinstance(known, Missing):
-            return attribute(known, root) if known.holes else known.value
+        if not isinstance(state, Missing):
+            return attribute(state, root) if state.holes else state.value
         kind, record = exchange.kind, exchange.record
         if kind is not None and record.subresource not in _NAMED_IN_URL_ALONE:
-            return self._skeletons.of(known, root, kind, record)
-        return attribute(known, root)
-
-
-class _ObjectHistory:
-    """The records of an object, and what its requests found.
-
-    Most objects are only seen to be created, which no history has a say in: it is made when the first request needs it.
-    """
-
-    def __init__(
-        self,
-        records: Sequence[RequestRecord],
-        discovery: Discovery,
-        olds: Callable[[Sequence[Exchange]], OldObjects],
-    ) -> None:
-        self._discovery = discovery
-        self._make = olds
-        self._olds: OldObjects | None = None
-        self.exchanges = [Exchange(record, discovery) for record in records]
-
-    def at(self, index: int) -> tuple[Exchange, OldObjects]:
-        """A record, and the history of its object."""
-        exchange = self.exchanges[index]
-        if exchange.record.verb in ("create", "deletecollection"):
-            return exchange, _NO_HISTORY
-        return exchange, self.olds
-
-    @property
-    def olds(self) -> OldObjects:
-        """The history of the object."""
-        if self._olds is None:
-            self._olds = self._make([each for each in self.exchanges if each.record.verb != "deletecollection"])
-        return self._olds
-
-    def check(self) -> None:
-        """Look at all bodies before they are taken for objects."""
-        self._olds = None
-        self.exchanges = [Exchange(each.record, self._discovery, checked=True) for each in self.exchanges]
+            return self._skeletons.of(state, root, kind, record)
+        return attribute(state, root)
 
 
 def _unusable(exchange: Exchange) -> str:
     """Why nothing can be made of a request."""
-    known = exchange.request.fault or exchange.response.fault
-    return known or "a body of the request, or of one before it, is not of the form that its kind has"
+    fault = exchange.request.fault or exchange.response.fault
+    return fault or "a body of the request, or of one before it, is not of the form that its kind has"
 
 
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
-_NO_HISTORY = OldObjects(History(()))
-"""What a creation is rebuilt with."""
 
 _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
 """Subresources whose object need not carry the name of its parent."""
 
 
-def _found(exchange: Exchange, olds: OldObjects) -> Known | Missing:
-    """The object that a write found, none for one that created it.
+def _old_object(exchange: Exchange, olds: OldObjects) -> Known | Missing:
+    """The old object of a write, null for one that created it.
 
     Where the history has no gaps it is the last state of it. The response is then no evidence: mutators may have changed in it
     what the client did not touch.
@@ -381,22 +344,22 @@ def _found(exchange: Exchange, olds: OldObjects) -> Known | Missing:
     return last if olds.trusted and isinstance(last, Known) and last.value is not None else olds.of(exchange)
 
 
-def _asked_for(exchange: Exchange, found: Known | Missing, schemas: Schemas) -> Known | Missing:
+def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:
     """The object of a write before any mutator."""
     if exchange.record.verb != "patch":
         return sent_object(exchange, creating=exchange.record.verb == "create")
     if exchange.record.code == CREATED and exchange.request.json is not None:
         return Known(exchange.request.json, Basis.RECORDED)
-    return patched(exchange, found, schemas)
+    return patched(exchange, old, schemas)
 
 
 def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | Missing:
     """The namespace of a request; null for cluster-scoped resources and for namespaces themselves."""
     if not record.namespace or record.resource == "namespaces":
         return NULL
-    found = lister.known(NAMESPACE, "", record.namespace)
-    if found is None:
+    namespace = lister.known(NAMESPACE, "", record.namespace)
+    if namespace is None:
         return Missing(
             "", f"Namespace `{record.namespace}` is in neither snapshot nor log", "give a snapshot (--cluster)"
         )
-    return found
+    return namespace

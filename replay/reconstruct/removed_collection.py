@@ -1,6 +1,6 @@
 """What only a `deletecollection` tells of: objects that its response lists and nothing else shows, or that it may have deleted.
 
-What it did to objects that are known otherwise is part of their history (`history.collected`).
+What it did to objects that are known otherwise is part of their history (`history.collection_deletion`).
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.collection import deleted_items
-from replay.reconstruct.history.collected import selected_name
+from replay.reconstruct.history.collection_deletion import selected_name
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 

@@ -21,11 +21,11 @@ class Trust(Struct, frozen=True):
     """Which histories can be taken to be complete; by default all."""
 
     distrusted: frozenset[GroupResource] = frozenset()
-    whole: bool = True
+    is_whole: bool = True
 
     def holds(self, resource: GroupResource) -> bool:
         """Whether the histories of a resource's objects have no known gaps."""
-        return self.whole and resource not in self.distrusted
+        return self.is_whole and resource not in self.distrusted
 
 
 ALL_TRUSTED = Trust()

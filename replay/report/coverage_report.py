@@ -38,7 +38,7 @@ def coverage_document(result: CoverageResult, *, rows: int = ROWS) -> Document:
     verdict = f"{share(decided, total)} of {plural(total, 'request')} can be decided for {names}."
     return Document(
         title="How much of this log can be decided?",
-        subtitle=" · ".join(filter(None, (few(result.log.names), inert(result.asked)))),
+        subtitle=" · ".join(filter(None, (few(result.log.names), inert(result.focus)))),
         verdict=verdict,
         tone=Tone.GOOD if decided == total else Tone.WARN,
         facts=_facts(result),
@@ -173,7 +173,7 @@ def coverage_json(result: CoverageResult) -> dict[str, JSON]:
     return {
         "log": {"names": list(result.log.names), "events": result.log.events, "admission": result.log.admission},
         "sets": [each.name for each in result.sets],
-        "asked": result.asked,
+        "asked": result.focus,
         "decided": {"requests": decided, "of": total},
         "notReached": result.coverage.not_reached,
         "kinds": list(_kinds_json(result.coverage)),

@@ -55,7 +55,7 @@ _TITLES = {
 
 def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document:
     """The document with at most `rows` rows a table."""
-    attributions = result.found
+    attributions = result.attributions
     sections = [_section(actor, attributions, rows) for actor in _TITLES]
     sections.append(_not_compared(attributions, rows))
     return Document(
@@ -70,7 +70,7 @@ def mutations_document(result: MutationsResult, *, rows: int = ROWS) -> Document
 
 def mutations_json(result: MutationsResult) -> str:
     """The result as one JSON document, with a line end."""
-    attributions = result.found
+    attributions = result.attributions
     value = {
         "compared": attributions.compared,
         "changed": attributions.changed,

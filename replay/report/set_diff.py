@@ -23,14 +23,14 @@ def diff_text(differences: Sequence[ObjectDiff]) -> Iterator[str]:
 
 
 def _field_text(field: FieldDiff) -> Iterator[str]:
-    short = len(field.before) + len(field.after) < 80 and "\n" not in field.before + field.after
-    if short and field.before and field.after:
-        yield f"    {field.field} {field.verb.value}: {field.before} -> {field.after}"
-    elif short or not field.before:
-        yield f"    {field.field}{'' if field.verb is Verb.ADDED else ' ' + field.verb.value}: {field.after or field.before}"
+    short = len(field.old) + len(field.new) < 80 and "\n" not in field.old + field.new
+    if short and field.old and field.new:
+        yield f"    {field.field} {field.verb.value}: {field.old} -> {field.new}"
+    elif short or not field.old:
+        yield f"    {field.field}{'' if field.verb is Verb.ADDED else ' ' + field.verb.value}: {field.new or field.old}"
     else:
         yield f"    {field.field} {field.verb.value}:"
-        for sign, text in (("-", field.before), ("+", field.after)):
+        for sign, text in (("-", field.old), ("+", field.new)):
             for line in text.splitlines():
                 yield f"      {sign} {line}"
 
@@ -43,7 +43,7 @@ def diff_markdown(differences: Sequence[ObjectDiff]) -> Iterator[str]:
         renamed = f" to `{each.new_name}`" if each.new_name else ""
         yield f"- **{each.verb.value}** {each.kind} `{each.name}`{renamed}"
         for field in each.fields:
-            values = " → ".join(_code(text) for text in (field.before, field.after) if text)
+            values = " → ".join(_code(text) for text in (field.old, field.new) if text)
             yield f"  - `{field.field}` {field.verb.value}: {values}"
 
 
@@ -66,7 +66,7 @@ def diff_json(differences: Sequence[ObjectDiff]) -> list[JSON]:
             "change": each.verb.value,
             **({"newName": each.new_name} if each.new_name else {}),
             "fields": [
-                {"field": field.field, "change": field.verb.value, "before": field.before, "after": field.after}
+                {"field": field.field, "change": field.verb.value, "before": field.old, "after": field.new}
                 for field in each.fields
             ],
         }

@@ -33,8 +33,8 @@ class Change(Struct, frozen=True):
     """A field that a request changed; None is told from absence by `is_added` and `is_removed`."""
 
     path: str
-    before: Any
-    after: Any
+    old: Any
+    new: Any
     is_added: bool = False
     is_removed: bool = False
 
@@ -68,7 +68,7 @@ class Timeline(Struct, frozen=True):
     object: str
     events: tuple[TimelineEvent, ...]
     reads: int = 0
-    asked: str = ""
+    focus: str = ""
 
 
 def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
@@ -87,7 +87,7 @@ def timeline_document(timeline: Timeline, zone: tzinfo = UTC) -> Document:
     section = Section("events", "Events", "", (Listing("", text),) if text else ())
     verdict = f"{plural(len(events), 'request')} by {plural(len(users), 'user')}."
     title = f"What happened to {inert(timeline.kind)} {inert(timeline.object)}?"
-    subtitle = " · ".join(filter(None, (log_name(timeline.log), period, inert(timeline.asked))))
+    subtitle = " · ".join(filter(None, (log_name(timeline.log), period, inert(timeline.focus))))
     return Document(title, subtitle, verdict, Tone.PLAIN, facts, (section,))
 
 
@@ -110,10 +110,10 @@ def _lines(event: TimelineEvent, zone: tzinfo) -> Iterator[str]:
 
 def _change(change: Change) -> str:
     if change.is_added:
-        return f"+ {change.path}: {_short(change.after)}"
+        return f"+ {change.path}: {_short(change.new)}"
     if change.is_removed:
-        return f"- {change.path}: {_short(change.before)}"
-    return f"~ {change.path}: {_short(change.before)} → {_short(change.after)}"
+        return f"- {change.path}: {_short(change.old)}"
+    return f"~ {change.path}: {_short(change.old)} → {_short(change.new)}"
 
 
 def _short(value: Any) -> str:
@@ -128,7 +128,7 @@ def timeline_json(timeline: Timeline, zone: tzinfo = UTC) -> dict[str, Any]:
         "kind": timeline.kind,
         "object": timeline.object,
         "reads": timeline.reads,
-        "asked": timeline.asked,
+        "asked": timeline.focus,
         "events": [
             {
                 "time": datetime.fromtimestamp(event.at // MICROSECONDS, tz=zone)
@@ -155,6 +155,6 @@ def timeline_json(timeline: Timeline, zone: tzinfo = UTC) -> dict[str, Any]:
 def _change_json(change: Change) -> dict[str, Any]:
     return {
         "path": change.path,
-        **({} if change.is_added else {"before": change.before}),
-        **({} if change.is_removed else {"after": change.after}),
+        **({} if change.is_added else {"before": change.old}),
+        **({} if change.is_removed else {"after": change.new}),
     }

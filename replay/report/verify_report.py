@@ -165,13 +165,13 @@ def story_text(history: PolicyHistory) -> str:
     text = history.story.value
     if history.files:
         return f"{text}: those of {few(history.files)}"
-    if history.after and history.before and history.story is Story.SERVERS:
-        return f"{text}, silent now and then from {moment(history.after)} to {moment(history.before)}"
-    if history.after and history.before:
-        after, until = moment(history.after), moment(history.before)
+    if history.start and history.end and history.story is Story.SERVERS:
+        return f"{text}, silent now and then from {moment(history.start)} to {moment(history.end)}"
+    if history.start and history.end:
+        after, until = moment(history.start), moment(history.end)
         return f"{text} between {after} and {until}" if after != until else f"{text} at {after}"
-    if history.before or history.after:
-        return f"{text} {'before' if history.before else 'after'} {moment(history.before or history.after)}"
+    if history.end or history.start:
+        return f"{text} {'before' if history.end else 'after'} {moment(history.end or history.start)}"
     return text
 
 
@@ -238,7 +238,7 @@ def _strangers(result: VerifyResult, rows: int) -> Section | None:
 def _opinions(opinions: Opinions, rows: int) -> Section:
     lines: list[tuple[str, ...]] = [("the same", number(opinions.agreed))]
     lines += [(f"cel-python lacks: {name}", number(count)) for name, count in sorted(opinions.unsupported.items())]
-    lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.known.items())]
+    lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.habits.items())]
     lines.append(("not explained", number(len(opinions.differing))))
     summary = Table("opinions", "", (Column("answer"), Column("evaluations", Align.NUMBER)), tuple(lines), len(lines))
     columns = (Column("policy", Align.CODE), Column("expression", Align.CODE), Column("here"), Column("cel-python"))
@@ -248,7 +248,7 @@ def _opinions(opinions: Opinions, rows: int) -> Section:
     blocks = [summary]
     if differing:
         blocks.append(Table("differing", "Not explained", columns, differing, len(opinions.differing)))
-    lead = f"{plural(opinions.asked, 'evaluation')} of sampled requests by cel-python, an engine of its own."
+    lead = f"{plural(opinions.count, 'evaluation')} of sampled requests by cel-python, an engine of its own."
     return Section("second-opinion", "Second opinion", lead, tuple(blocks), Tone.WARN if differing else Tone.GOOD)
 
 
@@ -284,7 +284,7 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
         value["secondOpinion"] = {
             "agreed": result.opinions.agreed,
             "unsupported": dict(sorted(result.opinions.unsupported.items())),
-            "known": dict(sorted(result.opinions.known.items())),
+            "known": dict(sorted(result.opinions.habits.items())),
             "differing": [each._asdict() for each in result.opinions.differing],
         }
     return value
@@ -296,7 +296,7 @@ def _histories_json(histories: Sequence[PolicyHistory]) -> Iterator[JSON]:
             "policy": each.policy,
             "story": each.story.value,
             "signs": {sign.value: each.signs[sign] for sign in Sign},
-            "after": each.after or None,
-            "before": each.before or None,
+            "after": each.start or None,
+            "before": each.end or None,
             "files": list(each.files),
         }

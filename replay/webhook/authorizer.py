@@ -24,7 +24,7 @@ class AuthorizerEndpoint:
         """`timeout` in seconds; nothing is sent yet. Raises `ReplayError` for a URL that is not called."""
         self._client = Client.of(url, "https")
         self._timeout = timeout
-        self._known: dict[bytes, AuthorizerAnswer] = {}
+        self._answers: dict[bytes, AuthorizerAnswer] = {}
         self._patience = Patience()
 
     def is_known(self, webhook: str) -> bool:
@@ -35,12 +35,12 @@ class AuthorizerEndpoint:
     def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
         """The answer; None once too many calls in a row have failed."""
         key = spec_key([webhook, version, spec])
-        earlier = self._known.get(key)
+        earlier = self._answers.get(key)
         if earlier is not None:
             return earlier
         if self._patience.is_over:
             return None
-        answer = self._known[key] = self._ask(version, spec)
+        answer = self._answers[key] = self._ask(version, spec)
         self._patience.note(is_late=answer.failed)
         return answer
 

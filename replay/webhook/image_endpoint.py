@@ -36,7 +36,7 @@ class ImageEndpoint(NoWebhook):
         """`timeout` in seconds; nothing is sent yet. Raises `ReplayError` for a URL that the API server would not call."""
         self._client = Client.of(url, "https", "http")
         self._timeout = timeout
-        self._known: dict[bytes, ImageReviewStatus | Failed] = {}
+        self._answers: dict[bytes, ImageReviewStatus | Failed] = {}
         self._patience = Patience()
 
     def __reduce__(self) -> tuple[type[ImageEndpoint], tuple[str, int]]:
@@ -46,12 +46,12 @@ class ImageEndpoint(NoWebhook):
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed | Missing:
         """See `ImageReviewer`; `Missing` once the endpoint was given up."""
         key = spec_key(spec)
-        review = self._known.get(key)
+        review = self._answers.get(key)
         if review is not None:
             return review
         if self._patience.is_over:
             return self._patience.missing("object.spec")
-        answer = self._known[key] = self._ask(spec)
+        answer = self._answers[key] = self._ask(spec)
         return answer
 
     def _ask(self, spec: JSON) -> ImageReviewStatus | Failed:

@@ -19,7 +19,7 @@ from replay.world.controller import NAMESPACE_CONTROLLER
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
-from replay.world.looked_up import LookedUp, WorldLister
+from replay.world.lookup import Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, RequestEnd, answered
 from replay.world.server import Server, ServerAnswer, denied
@@ -37,7 +37,7 @@ class Collecting(NamedTuple):
     number: int | None
     namespace: NamespaceAt
     name: str
-    looked_up: LookedUp
+    lookups: Lookups
     is_stopped: bool = False
 
     @property
@@ -57,7 +57,7 @@ class Collecting(NamedTuple):
 
 
 class Collector(Struct, frozen=True):
-    """The deletions of collections, for one object: `told` are all its requests."""
+    """The deletions of collections, for one object: `steps` are all its requests."""
 
     server: Server
     judge: Judge
@@ -66,16 +66,16 @@ class Collector(Struct, frozen=True):
     findings: Container[int]
     stops: Mapping[int, str]
     """By the number of a collection the name of the first object that is refused in this world."""
-    told: Sequence[RebuildStep]
+    steps: Sequence[RebuildStep]
     existence: Existence
 
-    def meeting(self, collection: Collection, uid: str, namespace: NamespaceAt, looked_up: LookedUp) -> Collecting:
+    def meeting(self, collection: Collection, uid: str, namespace: NamespaceAt, lookups: Lookups) -> Collecting:
         """A collection that meets the object with a uid of the log."""
         number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
-        name = next((step.exchange.record.name for step in self.told if step.exchange.record.name), "")
-        return Collecting(collection, exchange, number, namespace, name, looked_up, stop is not None and stop < name)
+        name = next((step.exchange.record.name for step in self.steps if step.exchange.record.name), "")
+        return Collecting(collection, exchange, number, namespace, name, lookups, stop is not None and stop < name)
 
     def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
         """Whether it may find the object with a uid of the log in one of the worlds."""
@@ -83,71 +83,71 @@ class Collector(Struct, frozen=True):
             return True
         return any(branch.state is not None and not branch.is_absent for branch in branches)
 
-    def answers(self, met: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
+    def answers(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
         """What may be answered in one branch, as far as this object is concerned."""
-        number, state = met.number, branch.state
-        if state is None and number is None and not (met.collection.is_refused and self.existence.now):
-            yield ServerAnswer(met.logged, None)
+        number, state = meeting.number, branch.state
+        if state is None and number is None and not (meeting.collection.is_refused and self.existence.now):
+            yield ServerAnswer(meeting.logged, None)
         elif branch.is_absent:
-            is_unsent = met.by_controller
-            yield ServerAnswer(NOT_SENT if is_unsent else met.admitted, None if number is not None else state)
-        elif met.is_stopped:
-            yield ServerAnswer(met.logged, state if state is not None else self._left())
-        elif self._is_alike(met, state):
-            yield ServerAnswer(met.logged, None)
-        elif number is None and isinstance(state, Later) and self._is_not_selected(met, state):
-            yield ServerAnswer(met.logged, state)
-        elif met.by_controller and self._is_left(met.namespace):
+            is_unsent = meeting.by_controller
+            yield ServerAnswer(NOT_SENT if is_unsent else meeting.admitted, None if number is not None else state)
+        elif meeting.is_stopped:
+            yield ServerAnswer(meeting.logged, state if state is not None else self._left())
+        elif self._is_alike(meeting, state):
+            yield ServerAnswer(meeting.logged, None)
+        elif number is None and isinstance(state, Later) and self._is_not_selected(meeting, state):
+            yield ServerAnswer(meeting.logged, state)
+        elif meeting.by_controller and self._is_left(meeting.namespace):
             yield ServerAnswer(NOT_SENT, state if state is not None else self._left())
         else:
-            yield from self._of_content(met, branch)
+            yield from self._of_content(meeting, branch)
 
-    def _is_alike(self, met: Collecting, state: State) -> bool:
+    def _is_alike(self, meeting: Collecting, state: State) -> bool:
         """Whether it is decided about the object as it was in the log."""
-        is_found = met.collection.record.seq in self.findings
-        is_same = met.number is not None and not (met.namespace.differs or met.looked_up.states or is_found)
-        return is_same and self.server.meets_alike(met.collection.record, state)
+        is_found = meeting.collection.record.seq in self.findings
+        is_same = meeting.number is not None and not (meeting.namespace.differs or meeting.lookups.states or is_found)
+        return is_same and self.server.meets_alike(meeting.collection.record, state)
 
-    def _is_not_selected(self, met: Collecting, state: Later) -> bool:
+    def _is_not_selected(self, meeting: Collecting, state: Later) -> bool:
         """Whether the object was there in the log with the same labels, and was not selected."""
-        return not met.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
+        return not meeting.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
 
     @staticmethod
     def _is_left(namespace: NamespaceAt) -> bool:
         """Whether the namespace is not deleted in this world, so that nobody empties it."""
         return namespace.differs and not namespace.is_terminating and not namespace.is_absent
 
-    def _of_content(self, met: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
+    def _of_content(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
         state = branch.state
         here = content(state) if state is not None else self._log_state(self.existence.passed)
-        is_listed = state is None and not met.collection.is_refused
-        if isinstance(here, Missing) and met.collection.is_refused:
+        is_listed = state is None and not meeting.collection.is_refused
+        if isinstance(here, Missing) and meeting.collection.is_refused:
             yield ServerAnswer(UNKNOWN, state)
         elif isinstance(here, Missing):
-            yield ServerAnswer(met.logged, here)
-        elif not is_listed and not met.collection.selects(met.exchange, here.value):
-            yield ServerAnswer(met.admitted, state)
+            yield ServerAnswer(meeting.logged, here)
+        elif not is_listed and not meeting.collection.selects(meeting.exchange, here.value):
+            yield ServerAnswer(meeting.admitted, state)
         else:
-            yield from self._decided(met, branch, here)
+            yield from self._decided(meeting, branch, here)
 
-    def _decided(self, met: Collecting, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
+    def _decided(self, meeting: Collecting, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
         """The verdict about the object."""
-        lister: Lister = self.reconstructor.cluster.at(met.collection.record)
-        if met.looked_up.states:
-            lister = WorldLister(lister, met.looked_up.states)
-        is_gone_in_log = met.number is not None
+        lister: Lister = self.reconstructor.cluster.at(meeting.collection.record)
+        if meeting.lookups.states:
+            lister = WorldLister(lister, meeting.lookups.states)
+        is_gone_in_log = meeting.number is not None
         gone: State = None if is_gone_in_log else GONE
         state: State = here if is_gone_in_log or branch.state is not None else None
-        if met.exchange.dry_run:
+        if meeting.exchange.dry_run:
             gone = state = branch.state
-        decision = self.judge.elsewhere(self.elsewhere.deleted(met.exchange, here), lister).decision
+        decision = self.judge.elsewhere(self.elsewhere.deleted(meeting.exchange, here), lister).decision
         if decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
             yield ServerAnswer(UNKNOWN, here if is_gone_in_log else state)
             yield ServerAnswer(UNKNOWN, gone)
         else:
-            yield ServerAnswer(met.admitted, gone)
+            yield ServerAnswer(meeting.admitted, gone)
 
     def _left(self) -> Later:
         """The object as the last write of the log left it, worked out when somebody asks."""
@@ -155,8 +155,8 @@ class Collector(Struct, frozen=True):
 
     def _log_state(self, passed: int) -> Known | Missing:
         """The object as the last write of the log left it, of as many requests."""
-        history = self.told[0].olds.history
-        for step in reversed(self.told[:passed]):
+        history = self.steps[0].olds.history
+        for step in reversed(self.steps[:passed]):
             place = history.index_of(step.exchange)
             if place is not None:
                 return history.after(place)

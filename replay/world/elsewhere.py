@@ -52,90 +52,90 @@ class Elsewhere(Struct, frozen=True):
     def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
         """An update or apply that creates its object: the log's was there."""
         alone = self._alone(exchange)
-        before = self._created_by_apply(alone) if is_apply(exchange) else sent_object(alone, creating=True)
-        if isinstance(before, Missing):
-            return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, before, NULL, before))
-        before = after_builtin_mutators(before, alone, lister, creating=True)
-        validated = after_create(before, alone, alone.api_resource)
-        return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, before))
+        original = self._created_by_apply(alone) if is_apply(exchange) else sent_object(alone, creating=True)
+        if isinstance(original, Missing):
+            return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, original, NULL, original))
+        original = after_builtin_mutators(original, alone, lister, creating=True)
+        validated = after_create(original, alone, alone.api_resource)
+        return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, original))
 
-    def updated(self, step: WorldStep, found: Known | Missing) -> ReplayRequest:
-        """An update, patch or apply of the object found; raises `ApplyConflictError` where another manager owns its fields."""
+    def updated(self, step: WorldStep, live: Known | Missing) -> ReplayRequest:
+        """An update, patch or apply of the live object; raises `ApplyConflictError` where another manager owns its fields."""
         alone = self._alone(step.exchange)
-        whole, found = found, self._settled(found)
-        if alone.record.subresource == "scale" and isinstance(found, Known):
-            found = scale_of(found)
+        full, live = live, self._settled(live)
+        if alone.record.subresource == "scale" and isinstance(live, Known):
+            live = scale_of(live)
         if is_apply(alone):
-            before = self._applied(alone, whole, found)
+            original = self._applied(alone, full, live)
         else:
-            before = self._uncounted(self._before_update(step, alone, found), found)
-            before = self.owned(step, whole, before, before)
-        validated = before if isinstance(before, Missing) else after_update(before, found, alone)
-        return self.reconstructor.on_another(alone, Rebuilt(Operation.UPDATE, validated, found, before))
+            original = self._uncounted(self._before_update(step, alone, live), live)
+            original = self.owned(step, full, original, original)
+        validated = original if isinstance(original, Missing) else after_update(original, live, alone)
+        return self.reconstructor.on_another(alone, Rebuilt(Operation.UPDATE, validated, live, original))
 
-    def deleted(self, exchange: Exchange, found: Known | Missing) -> ReplayRequest:
-        """A deletion of the object found."""
-        found = self._settled(found)
-        return self.reconstructor.on_another(self._alone(exchange), Rebuilt(Operation.DELETE, NULL, found, NULL))
+    def deleted(self, exchange: Exchange, live: Known | Missing) -> ReplayRequest:
+        """A deletion of the live object."""
+        live = self._settled(live)
+        return self.reconstructor.on_another(self._alone(exchange), Rebuilt(Operation.DELETE, NULL, live, NULL))
 
-    def _before_update(self, step: WorldStep, alone: Exchange, found: Known | Missing) -> Known | Missing:
+    def _before_update(self, step: WorldStep, alone: Exchange, live: Known | Missing) -> Known | Missing:
         if alone.record.verb == "patch":
-            return after_patch_of(alone, found, self._schemas(alone), strategic=step.is_strategic)
-        sent = sent_object(alone, creating=False)
+            return after_patch_of(alone, live, self._schemas(alone), strategic=step.is_strategic)
+        body = sent_object(alone, creating=False)
         if is_controller(alone.record.user.username) and alone.record.subresource != "scale":
-            sent = _written_back(step, sent, found)
-        return sent if isinstance(sent, Missing) else after_builtin_mutators(sent, alone, step.lister, creating=False)
+            body = _written_back(step, body, live)
+        return body if isinstance(body, Missing) else after_builtin_mutators(body, alone, step.lister, creating=False)
 
-    def _settled(self, found: Known | Missing) -> Known | Missing:
+    def _settled(self, live: Known | Missing) -> Known | Missing:
         """An object without holes that nobody looks into."""
-        if isinstance(found, Missing) or not found.holes:
-            return found
+        if isinstance(live, Missing) or not live.holes:
+            return live
         unread = {("metadata", name) for name in self.unread} | {_STATUS}
-        return Known(found.value, found.basis, tuple(hole for hole in found.holes if hole.path not in unread))
+        return Known(live.value, live.basis, tuple(hole for hole in live.holes if hole.path not in unread))
 
-    def _uncounted(self, before: Known | Missing, found: Known | Missing) -> Known | Missing:
+    def _uncounted(self, original: Known | Missing, live: Known | Missing) -> Known | Missing:
         """An object with the field managers of the old one.
 
         An update that changes nothing leaves them alone, and of one that does change something nobody asks whether they are the same.
         """
-        if isinstance(before, Missing) or isinstance(found, Missing) or "managedFields" not in self.unread:
-            return before
-        managed = get(found.value, MANAGED)
-        return before.without(MANAGED) if managed is None else before.with_value(MANAGED, managed)
+        if isinstance(original, Missing) or isinstance(live, Missing) or "managedFields" not in self.unread:
+            return original
+        managed = get(live.value, MANAGED)
+        return original.without(MANAGED) if managed is None else original.with_value(MANAGED, managed)
 
     def owned(
-        self, step: WorldStep, found: Known | Missing, before: Known | Missing, stored: Known | Missing
+        self, step: WorldStep, live: Known | Missing, original: Known | Missing, stored: Known | Missing
     ) -> Known | Missing:
         """What a write stores, with the field managers that it has before the mutating phase makes `stored` of it."""
         exchange = step.exchange
         if not step.precedes_apply or isinstance(stored, Missing) or exchange.record.subresource == "status":
             return stored
-        if isinstance(found, Missing) or isinstance(before, Missing) or "managedFields" not in self.unread:
+        if isinstance(live, Missing) or isinstance(original, Missing) or "managedFields" not in self.unread:
             return stored.with_holes([_MANAGED])
         try:
-            managers = managers_after(exchange, found, before, self._schemas(exchange))
+            managers = managers_after(exchange, live, original, self._schemas(exchange))
         except (UnappliedPatchError, ApplyConflictError):
             return stored.with_holes([_MANAGED])
         return stored.with_value(MANAGED, managers)
 
-    def stored(self, step: WorldStep, found: Known | Missing, seen: Known | Missing) -> Known | Missing:
+    def stored(self, step: WorldStep, live: Known | Missing, new: Known | Missing) -> Known | Missing:
         """What a write that stored nothing in the log leaves, with who owns its fields."""
         if not step.precedes_apply or step.logged.cause == Cause.SUCCEEDS:
-            return seen
-        before = step.request.before_mutation
-        return self.owned(step, found, known_of(before.object), seen) if isinstance(before, Attributes) else seen
+            return new
+        original = step.request.before_mutation
+        return self.owned(step, live, known_of(original.object), new) if isinstance(original, Attributes) else new
 
     def _schemas(self, exchange: Exchange) -> Schemas:
         return self.reconstructor.cluster.schemas_of(exchange.record.workspace)
 
-    def _applied(self, alone: Exchange, whole: Known | Missing, found: Known | Missing) -> Known | Missing:
-        """What an apply configuration makes of an object; `whole` is the same with all that is not known of it."""
-        if isinstance(found, Missing) or isinstance(whole, Missing):
-            reason = found.reason if isinstance(found, Missing) else ""
+    def _applied(self, alone: Exchange, full: Known | Missing, live: Known | Missing) -> Known | Missing:
+        """What an apply configuration makes of an object; `full` is the same with all that is not known of it."""
+        if isinstance(live, Missing) or isinstance(full, Missing):
+            reason = live.reason if isinstance(live, Missing) else ""
             return Missing("", f"an apply is recorded, and what it was applied to is not known: {reason}")
-        known = found if are_managers_known(whole) else found.without(MANAGED)
+        base = live if are_managers_known(full) else live.without(MANAGED)
         try:
-            after = after_apply(alone, known, self._schemas(alone))
+            after = after_apply(alone, base, self._schemas(alone))
         except UnappliedPatchError as error:
             return Missing("", str(error))
         return after if "managedFields" in self.unread else after.with_holes([_MANAGED])
@@ -150,11 +150,11 @@ class Elsewhere(Struct, frozen=True):
             created = patcher.settle(_in_namespace(configuration, alone))
         except DecodeError:
             return Missing("", "the apply configuration does not fit the kind of the object")
-        known = Known(created, Basis.RECONSTRUCTED)
+        new = Known(created, Basis.RECONSTRUCTED)
         try:
-            return known.with_value(MANAGED, managers_after(alone, NULL, known, self._schemas(alone)))
+            return new.with_value(MANAGED, managers_after(alone, NULL, new, self._schemas(alone)))
         except UnappliedPatchError:
-            return known.with_holes([_MANAGED])
+            return new.with_holes([_MANAGED])
 
     def _alone(self, exchange: Exchange) -> Exchange:
         """The request without its answer, which is of another world."""
@@ -164,24 +164,24 @@ class Elsewhere(Struct, frozen=True):
         return Exchange(record, self.reconstructor.cluster.discovery)
 
 
-def _written_back(step: WorldStep, sent: Known | Missing, found: Known | Missing) -> Known | Missing:
+def _written_back(step: WorldStep, body: Known | Missing, live: Known | Missing) -> Known | Missing:
     """What a controller sends where it has seen another object: that with the changes that it made to the one of the log.
 
     Controllers change a copy of what they watch (`pkg/controller/statefulset`, `UpdateStatus`), so that all else in what they
     send is only what they saw.
     """
-    before = step.before
-    if isinstance(sent, Missing) or isinstance(found, Missing) or isinstance(before, Missing):
-        return sent
-    if before.value is None or found.value is None:
-        return sent
+    logged = step.old
+    if isinstance(body, Missing) or isinstance(live, Missing) or isinstance(logged, Missing):
+        return body
+    if logged.value is None or live.value is None:
+        return body
     changes = [
-        change for change in json_patch.diff(before.value, sent.value) if not change["path"].startswith(_NOT_SENT)
+        change for change in json_patch.diff(logged.value, body.value) if not change["path"].startswith(_NOT_SENT)
     ]
     try:
-        return Known(json_patch.apply(found.value, changes), Basis.RECONSTRUCTED, sent.holes)
+        return Known(json_patch.apply(live.value, changes), Basis.RECONSTRUCTED, body.holes)
     except JSONPatchError:
-        return sent
+        return body
 
 
 def after_write(state: Known | Missing, exchange: Exchange, written: Known | Missing) -> Known | Missing:

@@ -19,8 +19,8 @@ class Existence:
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep]) -> None:
         """`steps` are all requests of the object; none of them has come yet."""
-        self._told = steps
-        self._known: dict[int, bool] = {}
+        self._steps = steps
+        self._presence: dict[int, bool] = {}
         self.passed = 0
         """How many have been answered."""
 
@@ -30,24 +30,24 @@ class Existence:
 
     def end(self) -> None:
         """The object went with its collection."""
-        self._known[self.passed] = False
+        self._presence[self.passed] = False
 
-    def before(self, place: int) -> bool:
+    def at(self, place: int) -> bool:
         """Whether it is there when as many requests have been answered."""
         is_there: bool | None = None
         for index in range(place, -1, -1):
-            is_there = self._known.get(index)
+            is_there = self._presence.get(index)
             if is_there is None and index > 0:
-                is_there = _shows(self._told[index - 1])
+                is_there = _shows(self._steps[index - 1])
             if is_there is not None:
                 break
-        is_there_now = self._known[place] = _existed_before(self._told[0]) if is_there is None else is_there
+        is_there_now = self._presence[place] = _existed_before(self._steps[0]) if is_there is None else is_there
         return is_there_now
 
     @property
     def now(self) -> bool:
         """Whether it is there."""
-        return self.before(self.passed)
+        return self.at(self.passed)
 
 
 def is_creation(record: RequestRecord) -> bool:

@@ -47,7 +47,7 @@ class Judge(Struct, frozen=True):
     shown: Callable[[ReplayRequest, Decision], Decision]
     """A decision as far as people may see it."""
 
-    def seen(self, request: ReplayRequest, lister: Lister) -> Object:
+    def new_object(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the candidate's validating phase is shown for a request of the log."""
         shown_attributes = self.chain.validated(
             request.before_mutation, request.attributes, lister, self.backends(request)

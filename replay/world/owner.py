@@ -37,7 +37,7 @@ def is_missing(owner: OwnerChange, step: WorldStep, is_creation: bool) -> bool:
 def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
     """What there is where a request of a controller is not sent because of an owner."""
     if presence is Presence.LEFT:
-        return step.before
+        return step.old
     # The pods of a StatefulSet have the same names whenever they are made.
     is_named = presence is Presence.EARLIER and step.record.user.username == STATEFULSET_CONTROLLER
     return Missing("", "it was made before, for another object of the same name") if is_named else GONE

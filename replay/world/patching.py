@@ -18,23 +18,23 @@ _STAND_IN = "\x00hole {}"
 
 
 def after_patch_of(
-    exchange: Exchange, found: Known | Missing, schemas: Schemas, *, strategic: bool | None
+    exchange: Exchange, live: Known | Missing, schemas: Schemas, *, strategic: bool | None
 ) -> Known | Missing:
     """The object after a JSON, merge or strategic merge patch.
 
     What form a patch had shows in what it did in the log (`strategic`); where it did nothing, it is taken for the one that
     `kubectl` sends.
     """
-    if isinstance(found, Known) and found.value is not None:
-        in_lists = {_STAND_IN.format(number): hole for number, hole in enumerate(found.holes) if _is_in_list(hole.path)}
-        others = tuple(hole for hole in found.holes if not _is_in_list(hole.path))
+    if isinstance(live, Known) and live.value is not None:
+        in_lists = {_STAND_IN.format(number): hole for number, hole in enumerate(live.holes) if _is_in_list(hole.path)}
+        others = tuple(hole for hole in live.holes if not _is_in_list(hole.path))
         if not _meets(touched(exchange.request.json), others):
             try:
-                after = after_patch(exchange, _with(in_lists, found.value), strategic=strategic is not False)
+                after = after_patch(exchange, _with(in_lists, live.value), strategic=strategic is not False)
             except UnappliedPatchError:
-                return patched(exchange, found, schemas)
+                return patched(exchange, live, schemas)
             return Known(after, Basis.RECONSTRUCTED, (*others, *_holes(after, in_lists, ())))
-    return patched(exchange, found, schemas)
+    return patched(exchange, live, schemas)
 
 
 def _is_in_list(path: FieldPath) -> bool:

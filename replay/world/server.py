@@ -97,8 +97,8 @@ class Server:
             yield ServerAnswer(INVALID._replace(certain=False), step.unless_written)
         elif candidate.denials:
             # The line of a request that was invalid in the log does not have them.
-            told = candidate if step.is_invalid_by_current else None
-            yield ServerAnswer(denied(candidate), step.unless_written, told)
+            decision = candidate if step.is_invalid_by_current else None
+            yield ServerAnswer(denied(candidate), step.unless_written, decision)
         elif candidate.verdict is Verdict.UNDETERMINED:
             yield from self._undetermined(step)
         elif step.is_refused_by_current:
@@ -180,35 +180,33 @@ class Server:
         elif step.logged.cause == Cause.SUCCEEDS:
             yield ServerAnswer(UNKNOWN, None)
             if step.is_stored:
-                yield ServerAnswer(UNKNOWN, step.before)
+                yield ServerAnswer(UNKNOWN, step.old)
         else:
             yield ServerAnswer(UNKNOWN, None)
 
     def _newly_admitted(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """What the current set refused goes on to the storage."""
-        seen = known_of(step.seen)
+        new = known_of(step.new)
         verb, record = step.record.verb, step.record
         if verb == "create" and not record.subresource:
             if step.existed:
                 yield ServerAnswer(EXISTS, None)
             else:
-                yield ServerAnswer(
-                    _succeeds(201), self._elsewhere.stored(step, GONE, seen) if not step.is_dry else None
-                )
+                yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, new) if not step.is_dry else None)
         elif verb == "delete":
-            yield ServerAnswer(_succeeds(200), _removed(step.before) if not step.is_dry else None)
-        elif verb in ("update", "patch") and not isinstance(step.before, Missing) and step.before.value is None:
-            yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, seen) if not step.is_dry else None)
+            yield ServerAnswer(_succeeds(200), _removed(step.old) if not step.is_dry else None)
+        elif verb in ("update", "patch") and not isinstance(step.old, Missing) and step.old.value is None:
+            yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, new) if not step.is_dry else None)
         elif verb in ("update", "patch"):
-            if step.breaks_update(step.before, seen):
+            if step.breaks_update(step.old, new):
                 yield ServerAnswer(INVALID, None)
             else:
-                stored = after_write(step.before, step.exchange, self._elsewhere.stored(step, step.before, seen))
+                stored = after_write(step.old, step.exchange, self._elsewhere.stored(step, step.old, new))
                 yield ServerAnswer(_succeeds(200), stored if not step.is_dry else None)
         elif not step.existed:
             yield ServerAnswer(ABSENT, None)
         elif step.exchange.is_connect:
-            yield ServerAnswer(_connected(step.before), None)
+            yield ServerAnswer(_connected(step.old), None)
         else:
             yield self._subresource_done(step, None)
 
@@ -216,11 +214,11 @@ class Server:
         """What the candidate mutates otherwise is stored otherwise, if it is valid."""
         if step.is_last and not may_break(step.candidate.patch):
             return ServerAnswer(step.logged, None)
-        seen = known_of(step.seen)
-        if isinstance(seen, Known) and step.is_made_invalid:
+        new = known_of(step.new)
+        if isinstance(new, Known) and step.is_made_invalid:
             return ServerAnswer(INVALID, step.unless_written)
         return ServerAnswer(
-            step.logged, None if step.is_dry else step.meeting(after_write(step.before, step.exchange, seen))
+            step.logged, None if step.is_dry else step.meeting(after_write(step.old, step.exchange, new))
         )
 
     def _connect(self, step: WorldStep, state: State) -> ServerAnswer:
@@ -236,41 +234,41 @@ class Server:
 
     def _create(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """A creation: the storage finds last that the object exists."""
-        kept = step.unless_written if state is None else state
+        prior = step.unless_written if state is None else state
         exists = step.existed if state is None else not _is_absent(state)
-        if (found := self._created_as_found(step, kept, exists=exists)) is not None:
-            yield found
+        if (answer := self._created_as_found(step, prior, exists=exists)) is not None:
+            yield answer
             return
-        decision, seen = step.decided()
+        decision, new = step.decided()
         if step.is_made_invalid:
-            yield ServerAnswer(INVALID, kept, decision)
+            yield ServerAnswer(INVALID, prior, decision)
             return
         if decision.denials:
-            yield ServerAnswer(denied(decision), kept, decision)
+            yield ServerAnswer(denied(decision), prior, decision)
             return
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
-            yield ServerAnswer(UNKNOWN, kept, decision)
+            yield ServerAnswer(UNKNOWN, prior, decision)
         if exists:
-            yield ServerAnswer(UNKNOWN if opens else EXISTS, kept, decision)
+            yield ServerAnswer(UNKNOWN if opens else EXISTS, prior, decision)
         else:
-            stored = kept if step.is_dry else step.meeting(self._elsewhere.stored(step, GONE, known_of(seen)))
+            stored = prior if step.is_dry else step.meeting(self._elsewhere.stored(step, GONE, known_of(new)))
             yield ServerAnswer(UNKNOWN if opens else _succeeds(201), stored, decision)
 
     @staticmethod
-    def _created_as_found(step: WorldStep, kept: State, *, exists: bool) -> ServerAnswer | None:
+    def _created_as_found(step: WorldStep, prior: State, *, exists: bool) -> ServerAnswer | None:
         """A creation whose decision is known: its own object is the same in every world. None where it is to be worked out."""
         alone = step.alone
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
         if step.around_differs or (alone is None and not is_admitted_by_both):
             return None
         if alone is not None and alone.result.cause != Cause.SUCCEEDS:
-            return ServerAnswer(alone.result, kept)
+            return ServerAnswer(alone.result, prior)
         if exists:
-            return ServerAnswer(EXISTS, kept)
+            return ServerAnswer(EXISTS, prior)
         if alone is None:
-            return ServerAnswer(step.logged, kept if step.is_dry else None)
-        return ServerAnswer(step.logged, kept if step.is_dry else _mutated_later(step))
+            return ServerAnswer(step.logged, prior if step.is_dry else None)
+        return ServerAnswer(step.logged, prior if step.is_dry else _mutated_later(step))
 
     def _subresource(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
         """An eviction, a binding, a token: the first two ask the validating phase before they look up the pod."""
@@ -278,13 +276,13 @@ class Server:
             yield ServerAnswer(ABSENT, state)
             return
         decision = step.candidate
-        kept = step.unless_written if state is None else state
+        prior = step.unless_written if state is None else state
         if decision.denials:
-            yield ServerAnswer(denied(decision), kept)
+            yield ServerAnswer(denied(decision), prior)
         elif _is_absent(state) or (state is None and not step.existed):
             yield ServerAnswer(UNKNOWN if decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield ServerAnswer(UNKNOWN, kept)
+            yield ServerAnswer(UNKNOWN, prior)
             yield self._subresource_done(step, state)._replace(result=UNKNOWN)
         else:
             yield self._subresource_done(step, state)
@@ -307,15 +305,15 @@ class Server:
         if self._judge.asks(step.record):
             request = self._elsewhere.deleted(step.exchange, here)
             decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
-        kept, gone = here, step.meeting(_removed(here))
+        prior, gone = here, step.meeting(_removed(here))
         if decision.denials:
-            yield ServerAnswer(denied(decision), kept, decision)
+            yield ServerAnswer(denied(decision), prior, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield ServerAnswer(UNKNOWN, kept, decision)
-            yield ServerAnswer(UNKNOWN, kept if step.is_dry else gone, decision)
+            yield ServerAnswer(UNKNOWN, prior, decision)
+            yield ServerAnswer(UNKNOWN, prior if step.is_dry else gone, decision)
         else:
             result = _succeeds(200)._replace(certain=not step.may_conflict)
-            yield ServerAnswer(result, kept if step.is_dry else gone, decision)
+            yield ServerAnswer(result, prior if step.is_dry else gone, decision)
 
     def _update(self, step: WorldStep, here: Known | Missing) -> Iterator[ServerAnswer]:
         """An update, patch or apply of what is there; what is not there some of them create."""
@@ -369,7 +367,7 @@ def _succeeds(code: int) -> RequestEnd:
 
 def _here(step: WorldStep, state: State) -> Known | Missing:
     """The object of a state; where both worlds are the same, the one of the log."""
-    return step.before if state is None else content(state)
+    return step.old if state is None else content(state)
 
 
 def _touched(state: State) -> frozenset[Place] | None:
@@ -383,7 +381,7 @@ def _places(alone: Alone | None) -> frozenset[Place]:
 
 def _mutated_later(step: WorldStep) -> Later:
     """What a write leaves that the candidate mutates otherwise."""
-    return Later(lambda: after_write(step.before, step.exchange, known_of(step.seen)), _places(step.alone))
+    return Later(lambda: after_write(step.old, step.exchange, known_of(step.new)), _places(step.alone))
 
 
 def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:

@@ -25,10 +25,11 @@ from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.existence import Existence, is_creation
 from replay.world.judge import ADMITTED, Judge, Judged
-from replay.world.looked_up import SAME_LOOKED_UP, LookedUp, WorldLister
+from replay.world.lookup import SAME_LOOKUPS, Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
 from replay.world.state import GONE, NOISE, Later, State, content, differ_in_managers, known_of, same_object
+from replay.world.timeline import OwnerChange
 from replay.world.validation import (
     breaks_metadata,
     breaks_rules,
@@ -43,6 +44,7 @@ from replay.world.version import WorldVersion
 _OF_THE_NAMESPACE = ("its namespace did not exist", "what it names did not exist")
 _LIFECYCLE = "NamespaceLifecycle"
 _OF_POLICIES = ("a mutating policy refused it",)
+_OWNED = '"ownerReferences"'
 
 
 class WorldStep:
@@ -73,20 +75,24 @@ class WorldStep:
         """How a finding ends taken alone, None where that is to be worked out."""
         self.owners: Sequence[str] | None = None
         """The uids of the owners of what it creates, None where nobody has looked."""
-        self.looked_up: LookedUp = SAME_LOOKED_UP
+        self.lookups: Lookups = SAME_LOOKUPS
         """What policies and authorizers look up and find otherwise than in the log."""
+        self.ending: Lookups | None = None
+        """What is looked up, where the request may end otherwise for it before admission."""
+        self.owner: OwnerChange | None = None
+        """The owner for which the request would not be sent."""
         self.version: WorldVersion | None = None
         """The version of the object in this world, None where nothing is told of it."""
         self._existence = existence
         self._position = existence.passed
-        self._told = step
+        self._rebuild_step = step
         self._rebuilder = rebuilder
         self._judge = judge
 
     @property
     def olds(self) -> OldObjects:
         """The history of the object."""
-        return self._told.olds
+        return self._rebuild_step.olds
 
     @cached_property
     def own(self) -> Blame:
@@ -96,12 +102,12 @@ class WorldStep:
     @cached_property
     def existed(self) -> bool:
         """Whether the log's object was there."""
-        return self._existence.before(self._position)
+        return self._existence.at(self._position)
 
     @cached_property
     def request(self) -> ReplayRequest:
         """The request in the log's world; most steps do without it."""
-        return self._rebuilder.of_step(self._told)
+        return self._rebuilder.of_step(self._rebuild_step)
 
     @cached_property
     def _lister(self) -> Lister:
@@ -110,14 +116,14 @@ class WorldStep:
     @property
     def around_differs(self) -> bool:
         """Whether the namespace, or what policies look up, is another one than in the log."""
-        return self.namespace.differs or bool(self.looked_up.states)
+        return self.namespace.differs or bool(self.lookups.states)
 
     @cached_property
     def lister(self) -> Lister:
         """The cluster that the policies of the candidate see."""
         if not self.around_differs:
             return self._lister
-        states = dict(self.looked_up.states)
+        states = dict(self.lookups.states)
         if self.namespace.state is not None:
             states[NAMESPACE.group, NAMESPACE.kind, "", self.record.namespace] = content(self.namespace.state)
         return WorldLister(self._lister, states)
@@ -236,12 +242,12 @@ class WorldStep:
         request = self.in_namespace(self.request)
         if not self.candidate.patch and not self.decisions[0].patch:
             return Judged(self.candidate, request.attributes.object)
-        return Judged(self.candidate, self.seen)
+        return Judged(self.candidate, self.new)
 
     @cached_property
-    def seen(self) -> Object:
+    def new(self) -> Object:
         """The object that the candidate's validating phase is shown."""
-        return self._judge.seen(self.in_namespace(self.request), self.lister)
+        return self._judge.new_object(self.in_namespace(self.request), self.lister)
 
     @cached_property
     def is_made_invalid(self) -> bool:
@@ -251,7 +257,7 @@ class WorldStep:
             return False
         if breaks_metadata(self.candidate.patch):
             return True
-        mutated, original = known_of(self.seen), known_of(request.before_mutation.object)
+        mutated, original = known_of(self.new), known_of(request.before_mutation.object)
         if isinstance(mutated, Missing) or isinstance(original, Missing):
             return False
         schema = self._judge.schemas.for_kind(request.attributes.kind)
@@ -290,7 +296,7 @@ class WorldStep:
         return self.request.attributes.operation is Operation.CREATE
 
     @cached_property
-    def before(self) -> Known | Missing:
+    def old(self) -> Known | Missing:
         """The object that the request found in the log."""
         if self.is_creation:
             return Known(None, Basis.RECORDED) if self.exchange.succeeded or not self.existed else self._last
@@ -306,29 +312,29 @@ class WorldStep:
     def after(self) -> Known | Missing:
         """The object as the log's request left it."""
         place = self.olds.history.index_of(self.exchange)
-        return self.before if place is None else self.olds.history.after(place)
+        return self.old if place is None else self.olds.history.after(place)
 
     @cached_property
     def is_strategic(self) -> bool | None:
         """Whether a map patch is a strategic merge patch, as far as what it did tells."""
-        if not self.exchange.succeeded or self.record.verb != "patch" or isinstance(self.before, Missing):
+        if not self.exchange.succeeded or self.record.verb != "patch" or isinstance(self.old, Missing):
             return None
         after = self.exchange.response.json
-        if not isinstance(after, dict) or self.before.value is None:
+        if not isinstance(after, dict) or self.old.value is None:
             return None
-        return is_strategic(self.exchange, self.before.value, after, (*NOISE, *(h.path for h in self.before.holes)))
+        return is_strategic(self.exchange, self.old.value, after, (*NOISE, *(h.path for h in self.old.holes)))
 
     @property
     def is_removed(self) -> bool:
         """Whether the log's object is gone after the request."""
-        return not self._existence.before(self._position + 1)
+        return not self._existence.at(self._position + 1)
 
     @property
     def unless_written(self) -> State:
         """The state after a refusal: the one before, if the log's request wrote."""
         if not self.is_stored:
             return None
-        return GONE if self.is_creation else Later(lambda: self.before)
+        return GONE if self.is_creation else Later(lambda: self.old)
 
     def meeting(self, state: Known | Missing) -> State:
         """A state after a write; None where the worlds meet again, because the log's request left the same."""
@@ -361,16 +367,18 @@ class WorldStep:
         patched_object = written if self.record.verb == "patch" and isinstance(written, Known) else None
         if patched_object is not None and is_mended(self.exchange.response.json, patched_object):
             return False
-        old, new = self.before, known_of(self.request.attributes.object)
+        old, new = self.old, known_of(self.request.attributes.object)
         if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None:
             return True
         return not changes_immutable(self.exchange.resource.group_resource, old, new)
 
-    @property
+    @cached_property
     def uids_of_owners(self) -> Sequence[str]:
         """The uids of the controllers of the object that is created."""
         if self.owners is not None:
             return self.owners
+        if not any(_OWNED in (body or "") for body in (self.record.response_object, self.record.request_object)):
+            return ()
         metadata = self.exchange.response.metadata or {}
         if not metadata.get("ownerReferences"):
             metadata = get(self.exchange.request.json, ("metadata",)) or {}

@@ -124,7 +124,7 @@ class PatchRules:
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` of the kinds that are patched."""
         self._schemas = schemas
-        self._known: dict[tuple[GroupVersionKind, bytes], bool] = {}
+        self._harmlessness: dict[tuple[GroupVersionKind, bytes], bool] = {}
 
     def leaves_valid(self, kind: GroupVersionKind, patch: Sequence[JSON]) -> bool:
         """Whether nothing of what `breaks_rules` looks for can come of a patch."""
@@ -132,11 +132,11 @@ class PatchRules:
 
     def _is_harmless(self, kind: GroupVersionKind, operation: JSON) -> bool:
         key = (kind, orjson.dumps(operation))
-        is_harmless = self._known.get(key)
+        is_harmless = self._harmlessness.get(key)
         if is_harmless is None:
-            if len(self._known) >= MOST_OPERATIONS:
-                self._known.clear()
-            is_harmless = self._known[key] = _is_harmless(self._schemas.for_kind(kind), operation)
+            if len(self._harmlessness) >= MOST_OPERATIONS:
+                self._harmlessness.clear()
+            is_harmless = self._harmlessness[key] = _is_harmless(self._schemas.for_kind(kind), operation)
         return is_harmless
 
 

@@ -25,13 +25,12 @@ from replay.world.creation import may_apply
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
-from replay.world.looked_up import (
-    SAME_LOOKED_UP,
-    LookedUp,
-    LookedUpChanges,
-    LookedUpInTime,
+from replay.world.lookup import (
+    SAME_LOOKUPS,
+    LookupChanges,
+    Lookups,
+    LookupsInTime,
 )
-from replay.world.made import Made, RefusedPods, makes_pods
 from replay.world.namespace import NamespaceChanges, namespaces_at
 from replay.world.owner import (
     ONCE_FOR,
@@ -44,6 +43,7 @@ from replay.world.owner import (
     retry,
     template_of,
 )
+from replay.world.pod import ControllerPods, RefusedPods, makes_pods
 from replay.world.result import (
     ABSENT,
     FORBIDDEN,
@@ -84,18 +84,18 @@ class WalkContext(Struct, frozen=True, dict=True):
     """The numbers of the writes that the candidate's authorizers refuse."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """By group and resource the kinds of what decisions look up."""
-    objects: LookedUpChanges = field(default_factory=dict)
+    objects: LookupChanges = field(default_factory=dict)
     """What decisions look up, where it differs, but for namespaces."""
 
-    def looked_up(self, record: RequestRecord) -> LookedUp:
+    def lookups(self, record: RequestRecord) -> Lookups:
         """What is looked up for a request and is another one than in the log; of workspaces of kcp it is not followed."""
         if not self.objects or record.workspace:
-            return SAME_LOOKED_UP
+            return SAME_LOOKUPS
         return self._in_time.at(LogPosition(record.seq, 0))
 
     @cached_property
-    def _in_time(self) -> LookedUpInTime:
-        return LookedUpInTime(self.objects)
+    def _in_time(self) -> LookupsInTime:
+        return LookupsInTime(self.objects)
 
 
 class Walked(Struct):
@@ -130,14 +130,14 @@ class Walker(Struct, frozen=True):
 class _ObjectWalk:
     """The walk of one object."""
 
-    def __init__(self, walker: Walker, told: list[reconstructor.RebuildStep]) -> None:
+    def __init__(self, walker: Walker, steps: list[reconstructor.RebuildStep]) -> None:
         self._walker = walker
         self._around = walker.around
         self._server = Server(walker.judge, walker.elsewhere)
-        self._told = told
-        self._found = Walked()
+        self._steps = steps
+        self._outcome = Walked()
         self._branches: tuple[Branch, ...] = SAME
-        self._existence = Existence(told)
+        self._existence = Existence(steps)
         self._collector = Collector(
             self._server,
             walker.judge,
@@ -145,51 +145,53 @@ class _ObjectWalk:
             walker.reconstructor,
             walker.around.findings,
             walker.around.stops,
-            told,
+            steps,
             self._existence,
         )
         self._uid = ""
         self._version = WorldVersion()
         self._is_earlier = False
         self._last_apply = max(
-            (step.exchange.record.seq for step in told if may_apply(step.exchange.record)), default=-1
+            (step.exchange.record.seq for step in steps if may_apply(step.exchange.record)), default=-1
         )
-        record = told[0].exchange.record
-        self._made = Made(told, walker.judge, walker.elsewhere) if makes_pods(record) else None
+        record = steps[0].exchange.record
+        self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
     def run(self) -> Walked:
-        collections = self._around.collections.about(self._told[0].exchange.record)
-        events: list[reconstructor.RebuildStep | Collection] = [*collections, *self._told]
-        for event in sorted(events, key=_seq):
+        collections = self._around.collections.about(self._steps[0].exchange.record)
+        events: list[reconstructor.RebuildStep | Collection] = [*collections, *self._steps]
+        for event in sorted(events, key=_seq) if collections else events:
             if isinstance(event, Collection):
                 self._collect(event)
             else:
                 self._take(event)
-        return self._found
+        return self._outcome
 
-    def _take(self, told: reconstructor.RebuildStep) -> None:
+    def _take(self, rebuild_step: reconstructor.RebuildStep) -> None:
         """One request."""
-        before, record = self._branches, told.exchange.record
-        if self._is_unsent(record):
-            self._leave(told.exchange)
+        previous, record = self._branches, rebuild_step.exchange.record
+        lookups = self._around.lookups(record)
+        ending = lookups if lookups.ends(record) else None
+        if ending is None and self._is_unsent(record):
+            self._leave(rebuild_step.exchange)
             return
         step: WorldStep | None = None
         place = LogPosition(record.seq, 0)
         answers: list[tuple[ServerAnswer, Branch]] = []
         namespace = record.namespace if record.resource != "namespaces" else ""
         for at in namespaces_at(self._around.namespaces, namespace, place, record.workspace):
-            step = WorldStep(told, self._walker.reconstructor, self._walker.judge, at, self._existence)
-            step.is_last = told is self._told[-1]
+            step = WorldStep(rebuild_step, self._walker.reconstructor, self._walker.judge, at, self._existence)
+            step.is_last = rebuild_step is self._steps[-1]
             step.precedes_apply = record.seq < self._last_apply
             step.is_finding, step.alone = record.seq in self._around.findings, self._around.findings.get(record.seq)
             step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)
-            looked_up = self._around.looked_up(record)
+            step.owner, step.ending = self._owner_of(step), ending
             if self._walker.judge.consults(record):
-                step.looked_up = looked_up
+                step.lookups = lookups
             # Who refuses its own request is to blame for that, whatever else differs.
-            blame = at.blame or (None if step.is_newly_denied else step.looked_up.blame)
-            for branch in before:
+            blame = at.blame or (None if step.is_newly_denied else step.lookups.blame)
+            for branch in previous:
                 answers += [
                     (answer, _branch(branch, answer, blame, step.own)) for answer in self._answers(step, branch)
                 ]
@@ -200,38 +202,36 @@ class _ObjectWalk:
         self._consider(step, result, [answer for answer, _ in answers])
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
-        self._identify(step.exchange, before)
-        self._note(place, before)
-        if self._made is not None and not self._branches == SAME == before:
-            self._made.follow(step, self._branches, is_alone=not self._existence.now)
-            self._found.refused = self._made.refused
+        self._identify(step.exchange, previous)
+        self._note(place, previous)
+        if self._pods is not None and not self._branches == SAME == previous:
+            self._pods.follow(step, self._branches, is_alone=not self._existence.now)
+            self._outcome.refused = self._pods.refused
 
     def _is_unsent(self, record: RequestRecord) -> bool:
         """Whether a controller, which sees that the object is absent, has nothing to do to it, whatever the log's object was."""
         if not self._branches[0].is_absent or len(self._branches) > 1 or not is_controller(record.user.username):
             return False
         is_creation = record.verb == "create" and not record.subresource
-        if is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred:
-            return False
-        return not self._around.looked_up(record).ends(record)
+        return not (is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred)
 
     def _leave(self, exchange: Exchange) -> None:
         """A request that is not sent, because the object is absent."""
         record, blame = exchange.record, self._branches[0].blame
         place = LogPosition(record.seq, 0)
-        self._found.consequences.append(Consequence(place, Blame(record.audit_id, label(record)), NOT_SENT, blame))
+        self._outcome.consequences.append(Consequence(place, Blame(record.audit_id, label(record)), NOT_SENT, blame))
         self._existence.follow()
         self._identify(exchange, self._branches)
         self._note(place, self._branches)
 
-    def _identify(self, exchange: Exchange, before: tuple[Branch, ...]) -> None:
+    def _identify(self, exchange: Exchange, branches: tuple[Branch, ...]) -> None:
         """Take over the uid of the log's object, as an answer tells it."""
         record = exchange.record
         if record.verb == "delete" or not (exchange.succeeded and exchange.concerns_parent) or exchange.dry_run:
             return
         self._uid = record.response_uid or record.object_uid or self._uid
         if not record.subresource and (record.verb == "create" or record.code == CREATED):
-            self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in before)
+            self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in branches)
 
     def _answers(self, step: WorldStep, branch: Branch) -> Iterator[ServerAnswer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""
@@ -239,10 +239,10 @@ class _ObjectWalk:
         is_creation = step.record.verb == "create" and not step.record.subresource
         if step.record.seq in self._around.barred:
             yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
-        elif (unlike := self._refused(step)) is not None:
-            kept = step.unless_written if branch.state is None else branch.state
-            yield ServerAnswer(unlike, kept, blame=self._around.looked_up(step.record).blame)
-        elif (owner := self._owner_of(step, is_creation=is_creation)) is not None:
+        elif step.ending is not None and (unlike := step.ending.end(step.record, step.lister)) is not None:
+            prior = step.unless_written if branch.state is None else branch.state
+            yield ServerAnswer(unlike, prior, blame=step.ending.blame)
+        elif (owner := step.owner) is not None:
             yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), blame=owner.blame)
         elif step.namespace.is_absent:
             yield self._without_namespace(step, controls=controls)
@@ -258,25 +258,21 @@ class _ObjectWalk:
                 is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
 
-    def _refused(self, step: WorldStep) -> RequestEnd | None:
-        """How a request ends before admission because of what is looked up, None where it does not."""
-        looked_up = self._around.looked_up(step.record)
-        return looked_up.end(step.record, step.lister) if looked_up.ends(step.record) else None
-
-    def _owner_of(self, step: WorldStep, *, is_creation: bool) -> OwnerChange | None:
+    def _owner_of(self, step: WorldStep) -> OwnerChange | None:
         """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
         if not self._around.owners:
             return None
+        is_creation = step.record.verb == "create" and not step.record.subresource
         if not is_creation and step.record.user.username != GARBAGE_COLLECTOR:
             return None
         uids = step.uids_of_owners if is_creation else self._owners_of(step)
-        found = (presence_at(self._around.owners, uid, step.place) for uid in uids)
-        return next((each for each in found if each is not None and is_missing(each, step, is_creation)), None)
+        changes = (presence_at(self._around.owners, uid, step.place) for uid in uids)
+        return next((each for each in changes if each is not None and is_missing(each, step, is_creation)), None)
 
     def _owners_of(self, step: WorldStep) -> Sequence[str]:
         """The uids of the owners of the object that is there."""
-        known = self._around.owned.get(self._uid)
-        return known if known is not None else owners_of(step.before)
+        uids = self._around.owned.get(self._uid)
+        return uids if uids is not None else owners_of(step.old)
 
     def _without_namespace(self, step: WorldStep, *, controls: bool) -> ServerAnswer:
         if controls:
@@ -298,7 +294,7 @@ class _ObjectWalk:
         blame = self._blame(step, answers)
         is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
         denials = _denials(answers)
-        self._found.consequences.append(
+        self._outcome.consequences.append(
             Consequence(
                 step.place,
                 step.own,
@@ -313,59 +309,57 @@ class _ObjectWalk:
 
     def _blame(self, step: WorldStep, answers: Iterable[ServerAnswer]) -> Blame | None:
         """Who is to blame for a difference, None if nobody is before the request itself."""
-        is_creation = step.record.verb == "create" and not step.record.subresource
-        owner = self._owner_of(step, is_creation=is_creation)
-        if owner is not None:
-            return owner.blame
-        found = [branch.blame for branch in self._branches if branch.blame is not None]
-        found += [answer.blame for answer in answers if answer.blame is not None]
-        return found[0] if found else step.namespace.blame or step.looked_up.blame
+        if step.owner is not None:
+            return step.owner.blame
+        blames = [branch.blame for branch in self._branches if branch.blame is not None]
+        blames += [answer.blame for answer in answers if answer.blame is not None]
+        return blames[0] if blames else step.namespace.blame or step.lookups.blame
 
     def _collect(self, collection: Collection) -> None:
         """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
-        before, record = self._branches, collection.record
-        if not self._collector.concerns(collection, self._uid, before):
+        previous, record = self._branches, collection.record
+        if not self._collector.concerns(collection, self._uid, previous):
             return
         place = LogPosition(record.seq, collection.items.get(self._uid) or 0)
         at = namespaces_at(self._around.namespaces, record.namespace, place, record.workspace)[0]
-        looked_up = self._around.looked_up(record) if self._walker.judge.consults(record) else SAME_LOOKED_UP
-        met = self._collector.meeting(collection, self._uid, at, looked_up)
+        lookups = self._around.lookups(record) if self._walker.judge.consults(record) else SAME_LOOKUPS
+        meeting = self._collector.meeting(collection, self._uid, at, lookups)
         own = Blame(record.audit_id, label(record))
-        found = [(answer, branch) for branch in before for answer in self._collector.answers(met, branch)]
-        result = merged_end([answer.result for answer, _ in found])
-        self._branches = merged_branches([_branch(branch, answer, at.blame, own) for answer, branch in found])
-        differs = result.cause != met.logged.cause
-        blame = (before[0].blame or at.blame) if differs else None
-        if differs or met.number is not None or collection.is_refused:
-            denials = _denials(answer for answer, _ in found) if result.cause == Cause.DENIED else None
+        answers = [(answer, branch) for branch in previous for answer in self._collector.answers(meeting, branch)]
+        result = merged_end([answer.result for answer, _ in answers])
+        self._branches = merged_branches([_branch(branch, answer, at.blame, own) for answer, branch in answers])
+        differs = result.cause != meeting.logged.cause
+        blame = (previous[0].blame or at.blame) if differs else None
+        if differs or meeting.number is not None or collection.is_refused:
+            denials = _denials(answer for answer, _ in answers) if result.cause == Cause.DENIED else None
             is_root = differs and blame is None
-            self._found.consequences.append(
-                Consequence(place, own, result, blame, is_root, differs, denials, item=met.name)
+            self._outcome.consequences.append(
+                Consequence(place, own, result, blame, is_root, differs, denials, item=meeting.name)
             )
-        if met.number is not None and not met.exchange.dry_run:
+        if meeting.number is not None and not meeting.exchange.dry_run:
             self._existence.end()
-        self._note(place, before)
+        self._note(place, previous)
 
-    def _note(self, place: LogPosition, before: tuple[Branch, ...]) -> None:
+    def _note(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
         """Keep when the object changes in the other world, and whether it is there for what it owns."""
-        record = self._told[0].exchange.record
-        if self._branches == SAME == before:
+        record = self._steps[0].exchange.record
+        if self._branches == SAME == previous:
             return
-        is_looked_up = (record.api_group, record.resource) in self._around.kinds
-        if is_looked_up and self._branches != before:
-            self._found.changes.append(WorldChange(place, tuple(map(settled, self._branches))))
+        is_lookup = (record.api_group, record.resource) in self._around.kinds
+        if is_lookup and self._branches != previous:
+            self._outcome.changes.append(WorldChange(place, tuple(map(settled, self._branches))))
         if self._uid not in self._around.owning:
             return
-        known = self._found.owners.setdefault(self._uid, [])
+        changes = self._outcome.owners.setdefault(self._uid, [])
         presence = self._presence()
         state = self._branches[0].state
         is_alike = isinstance(state, Later) and not state.differs_at(TEMPLATE)
         has_template = presence is Presence.OTHER and record.resource in TEMPLATES_OF and not is_alike
         template = template_of(self._branches) if has_template else None
-        last = (known[-1].presence, known[-1].template) if known else (Presence.SAME, None)
+        last = (changes[-1].presence, changes[-1].template) if changes else (Presence.SAME, None)
         if (presence, template) != last:
             blame = next((branch.blame for branch in self._branches if branch.blame), None)
-            known.append(OwnerChange(place, presence, blame, template))
+            changes.append(OwnerChange(place, presence, blame, template))
 
     def _presence(self) -> Presence:
         is_gone = all(branch.is_absent for branch in self._branches)
@@ -375,14 +369,14 @@ class _ObjectWalk:
             return Presence.ABSENT if self._existence.now else Presence.SAME
         if not self._existence.now:
             return Presence.LEFT
-        record = self._told[0].exchange.record
+        record = self._steps[0].exchange.record
         is_earlier = self._is_earlier and (record.api_group, record.resource) in ONCE_FOR
         return Presence.EARLIER if is_earlier else Presence.OTHER
 
 
-def _branch(before: Branch, answer: ServerAnswer, around: Blame | None, own: Blame) -> Branch:
+def _branch(branch: Branch, answer: ServerAnswer, around: Blame | None, own: Blame) -> Branch:
     """What an answer makes of a branch."""
-    return SAME[0] if answer.state is None else Branch(answer.state, before.blame or answer.blame or around or own)
+    return SAME[0] if answer.state is None else Branch(answer.state, branch.blame or answer.blame or around or own)
 
 
 def _seq(event: reconstructor.RebuildStep | Collection) -> int:

@@ -82,7 +82,7 @@ def test_a_policy_without_constraints_is_misconfigured() -> None:
     manifests = replace(SET, validating_policies=(replace(policy("static"), match_constraints=None),))
     decision = ValidatingAdmission([manifests], NEWEST, builtin_discovery()).decide(NODE, ObjectTracker())[0]
     text = "failed to configure policy: policy contained no match constraints, a required field"
-    assert decision == Decision(Verdict.DENIED, (Denial("static", "", None, text, "Invalid", 422),))
+    assert decision == Decision(Verdict.DENIED, (Denial("static", "", None, text, "Invalid", 422, is_error=True),))
 
 
 def test_an_api_policy_without_bindings_is_never_asked() -> None:

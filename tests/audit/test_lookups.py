@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from replay.audit import store as store_module
 from replay.audit.directory.lookups import Lookups
-from replay.audit.ingest import first_parts
+from replay.audit.place import ObjectPlace, first_parts, object_place
 from replay.audit.store import Store
 from replay.kube.object_ref import ObjectRef
 
@@ -87,3 +88,21 @@ def test_kinds_that_are_looked_up_have_parts_of_their_own(tmp_path: Path) -> Non
         store.ingest([tmp_path / "log"])
         found = dict(store.sql("select resource, max(part) from request group by resource").iter_rows())
     assert found["namespaces"] == found["configmaps"] == 0 < found["pods"]
+
+
+@pytest.mark.parametrize("parts", [1, 5, 16, 128])
+def test_where_an_object_stands_is_what_the_ingest_says(
+    parts: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(store_module, "FEWEST_KEPT_PARTS", parts)
+    (tmp_path / "log").write_text("\n".join(LOG))
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([tmp_path / "log"])
+        rows = store.sql(
+            "select api_group, resource, if(resource = 'namespaces', '', \"namespace\"), object_name, workspace, part, identity"
+            " from request where object_name <> '' and verb <> 'deletecollection'"
+        ).rows()
+        assert store.parts == parts
+    assert rows
+    for *key, part, identity in rows:
+        assert object_place(key if key[-1] else key[:-1], parts) == ObjectPlace(part, identity)

@@ -44,7 +44,7 @@ def test_a_chain() -> None:
 
 
 def test_what_a_role_gives() -> None:
-    added = FieldDiff("rules", Verb.WIDENED, after="list pods\nlist pods.apps")
+    added = FieldDiff("rules", Verb.WIDENED, new="list pods\nlist pods.apps")
     assert diff_authorization(rbac(role("get")), rbac(role("list", "get")), DEFAULT_CONFIGURATION) == [
         ObjectDiff("ClusterRole", "r", Verb.WIDENED, (added,))
     ]

@@ -33,7 +33,7 @@ from replay.audit.source import log_files, open_log
 from replay.audit.store import MOST_PARTS, PART_BYTES, Store
 from replay.pipeline.fleet.dask import dask_fleet
 from replay.pipeline.options import Options
-from replay.pipeline.replay.kept import RESULTS
+from replay.pipeline.replay.kept_result import RESULTS
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import fill

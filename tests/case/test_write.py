@@ -8,9 +8,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from replay.admission.decision import Decision, Verdict
+from replay.admission.decision import Decision, Denial, Verdict
 from replay.case.exported import Exported, UnholdableError
+from replay.case.write.kat import kat_files
 from replay.case.write.kubectl import kubectl_command
 from replay.case.write.own import yaml_text
 from replay.kube.attributes import Attributes, Operation, UserInfo
@@ -55,7 +57,7 @@ def exported(operation: Operation, subresource: str) -> Exported:
     kind, resource = GroupVersionKind("", "v1", "Pod"), GroupVersionResource("", "v1", "pods")
     obj = None if operation is Operation.DELETE else POD
     told = Attributes(operation, kind, resource, subresource, "shop", "a", ALICE, object=obj)
-    return Exported(name="x", before=told, validated=told, decision=Decision(Verdict.ADMITTED))
+    return Exported(name="x", original=told, validated=told, decision=Decision(Verdict.ADMITTED))
 
 
 @pytest.mark.parametrize(("operation", "sub", "start"), [row[1:] for row in COMMANDS], ids=[row[0] for row in COMMANDS])
@@ -67,6 +69,36 @@ def test_kubectl_repeats_it(operation: Operation, sub: str, start: str) -> None:
     given_object = [] if operation is Operation.DELETE else ["-f", "-"]
     assert words == [*start.split(), *as_alice, *extra, *given_object]
     assert "resourceVersion" not in command
+
+
+FAILS = "failed to keep to the rules"
+KAT: list[tuple[str, bool, str]] = [
+    ("a denial in whatever words", False, ""),
+    (
+        "an expression that failed",
+        True,
+        "kat cannot hold it: it ends where an expression fails, and has no failurePolicy",
+    ),
+]
+
+
+@pytest.mark.parametrize(("is_error", "reason"), [row[1:] for row in KAT], ids=[row[0] for row in KAT])
+def test_kat_has_no_failure_policy(is_error: bool, reason: str) -> None:
+    policy = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingAdmissionPolicy",
+        "metadata": {"name": "p"},
+        "spec": {"validations": [{"expression": "false", "message": FAILS}]},
+    }
+    denial = Denial("p", "b", 0, FAILS, "Invalid", 422, is_error)
+    denied = replace(
+        exported(Operation.CREATE, ""), policies=(policy,), decision=Decision(Verdict.DENIED, denials=(denial,))
+    )
+    try:
+        text = kat_files(denied)["tests/p.x.deny.message.txt"]
+    except UnholdableError as error:
+        text = str(error)
+    assert text == (reason or f"{FAILS}\n")
 
 
 def test_a_connection_is_not_repeated() -> None:

@@ -84,7 +84,7 @@ def test_deep_or_long_expressions_within_the_limits(text: str) -> None:
 def test_optional_syntax_can_be_off() -> None:
     issues = parse(Source("a.?b[?0] == [?c]"), MACROS, optional_syntax=False)
     assert isinstance(issues, Issues)
-    assert [issue.message for issue in issues.found] == [
+    assert [issue.message for issue in issues.entries] == [
         "unsupported syntax '.?'",
         "unsupported syntax '[?'",
         "unsupported syntax '?'",

@@ -33,7 +33,7 @@ def found(text: str) -> list[tuple[int, str]]:
     assert isinstance(parsed, Ast)
     ast = check(parsed, DECLARATIONS)
     assert isinstance(ast, Ast), ast.to_display_string()
-    return [(issue.offset, issue.message) for issue in validate(ast, VALIDATORS).found]
+    return [(issue.offset, issue.message) for issue in validate(ast, VALIDATORS).entries]
 
 
 @pytest.mark.parametrize(

@@ -167,4 +167,4 @@ def test_differences_name_what_changes_beside_policies(tmp_path: Path) -> None:
     (found,) = diff_folders(tmp_path / "current", tmp_path / "candidate", SHARD_VERSION)
     (field,) = found.fields
     assert (found.kind, found.name, found.verb) == ("ConfigMap", "root:provider/default/widget-limits", "changed")
-    assert (field.field, field.before, field.after) == ("data.max", "10", "1")
+    assert (field.field, field.old, field.new) == ("data.max", "10", "1")

@@ -62,7 +62,7 @@ def test_what_plugins_of_kcp_set(group: str, sent: Any, stored: Any, expected: s
 )
 def test_nothing_is_left_unknown(log: Path, current: Path, cluster: Path) -> None:
     scenario = Scenario((str(log / "audit.jsonl.zst"),), current=current, cluster=cluster, version=SHARD_VERSION)
-    found = mutations(scenario, Options(workers=1), lambda _what, _done, _total: None).found
+    found = mutations(scenario, Options(workers=1), lambda _what, _done, _total: None).attributions
     assert found.compared
     assert not [key for key in found.groups if key.actor is Actor.UNKNOWN]
     named = {(key.actor, key.name) for key in found.groups if key.actor in (Actor.POLICY, Actor.WEBHOOK)}

@@ -194,7 +194,7 @@ def test_webhooks_are_sent_what_they_were_sent() -> None:
 
         def ask(request: ReplayRequest) -> None:
             assert isinstance(job.chain, ShardChain)
-            asked = job.chain.asked(request.attributes, job.cluster.at(request.record))
+            asked = job.chain.chains(request.attributes, job.cluster.at(request.record))
             if isinstance(asked, Missing) or request.reached is Reached.FAILED_BEFORE:
                 return
             known = answers.backends(request)

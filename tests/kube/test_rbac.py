@@ -227,7 +227,7 @@ def test_bindings_of_others_do_not_matter() -> None:
     """Ten thousand bindings take as long as a hundred: only those of the user are looked at."""
     others = [binding(f"b{n}", ("ClusterRole", "reader"), {"kind": "User", "name": f"u{n}"}) for n in range(10_000)]
     resolver = RoleResolver(ObjectLister([api(each) for each in (*OBJECTS, *others)]))
-    assert [grant.binding[2] for grant in resolver.grants(ANN, "").found] == ["empty-bind", "reader-bind"]
+    assert [grant.binding[2] for grant in resolver.grants(ANN, "").grants] == ["empty-bind", "reader-bind"]
     assert resolver.decide(ask(ANN, "get", "pods")).reasons == (READER,)
 
 
@@ -259,12 +259,12 @@ def test_what_changes_is_laid_over_what_does_not() -> None:
     without, one, other = (
         RoleResolver(ObjectLister(objects), base) for objects in ([more], [more, late], [more, late])
     )
-    assert [grant.binding[2] for grant in one.grants(ANN, "").found] == ["a-first", "empty-bind", "reader-bind"]
+    assert [grant.binding[2] for grant in one.grants(ANN, "").grants] == ["a-first", "empty-bind", "reader-bind"]
     assert len(one.decide(ask(ANN, "get", "pods")).reasons) == 2
     assert one.grants(ANN, "") is other.grants(ANN, "")
     assert one.grants(ANN, "") is not without.grants(ANN, "")
     assert without.decide(ask(ANN, "get", "pods")).reasons == (READER,)
-    assert base.grants(ANN, "").found == RoleResolver(ObjectLister([]), base).grants(ANN, "").found
+    assert base.grants(ANN, "").grants == RoleResolver(ObjectLister([]), base).grants(ANN, "").grants
 
 
 def test_names_that_no_rule_tells_apart_are_decided_once() -> None:

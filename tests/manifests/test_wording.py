@@ -52,6 +52,16 @@ POLICIES: list[tuple[str, dict[str, Any], int, str, str]] = [
         'spec.validations[0].messageExpression: Invalid value: " ": must be non-empty if specified',
         "",
     ),
+    (
+        "a regular expression that does not compile",
+        policy(validations=[{"expression": "'a'.find('(?<=a)b') == ''"}]),
+        99,
+        (
+            "spec.validations[0].expression: Internal error: program instantiation failed: "
+            "error parsing regexp: invalid named capture: `(?<=a)b`"
+        ),
+        "",
+    ),
 ]
 
 

@@ -21,6 +21,8 @@ SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 LINES = 3200
 """Of the sample: enough to know what is odd."""
 OVERLAP = "2 files overlap in time, as those of several API servers do; requests are ordered by time"
+WRITES, AT = "the log itself writes", "2026-11-21 03:04:05 UTC"
+THROUGH = "through the API: both sets are taken to be in force throughout, what that changed is in no verdict (`replay verify` shows it)"
 DECIDED = ("denials", "warnings", "auditAnnotations", "patch")
 
 Event = dict[str, Any]
@@ -149,3 +151,46 @@ def test_a_snapshot_of_another_cluster(log: list[Event], tmp_path: Path) -> None
     notes, _ = replayed({"a": log}, tmp_path, cluster)
     (note,) = notes
     assert "objects that both have are others in the snapshot than in the log" in note
+
+
+@pytest.mark.parametrize(
+    ("written", "notes"),
+    [
+        pytest.param([("validatingadmissionpolicies", "a", 201)], (), id="a policy, which does nothing by itself"),
+        pytest.param([("validatingadmissionpolicybindings", "a", 422)], (), id="a binding that is refused"),
+        pytest.param(
+            [("validatingadmissionpolicybindings", "a", 201)],
+            (f"{WRITES} a of validatingadmissionpolicybindings from {AT} on {THROUGH}",),
+            id="a binding",
+        ),
+        pytest.param(
+            [("mutatingwebhookconfigurations", name, 201) for name in "abcde"],
+            (
+                f"{WRITES} {', '.join(f'{each} of mutatingwebhookconfigurations from {AT} on' for each in 'abc')} and 2 more {THROUGH}",
+            ),
+            id="more than a sentence has room for",
+        ),
+    ],
+)
+def test_what_the_log_puts_in_force(
+    written: list[tuple[str, str, int]], notes: tuple[str, ...], log: list[Event], tmp_path: Path
+) -> None:
+    events = [
+        {
+            **log[-1],
+            "auditID": f"written-{name}",
+            "verb": "create",
+            "objectRef": {
+                "resource": resource,
+                "apiGroup": "admissionregistration.k8s.io",
+                "apiVersion": "v1",
+                "name": name,
+            },
+            "responseStatus": {"code": code},
+            "stageTimestamp": "2026-11-21T03:04:05.000000Z",
+            "requestReceivedTimestamp": "2026-11-21T03:04:05.000000Z",
+        }
+        for resource, name, code in written
+    ]
+    said, _ = replayed({"a": [*log[:50], *events]}, tmp_path, SAMPLE / "cluster.jsonl.zst")
+    assert tuple(each for each in said if each.startswith(WRITES)) == notes

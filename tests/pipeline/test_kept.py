@@ -13,7 +13,7 @@ from typing import NamedTuple
 import pytest
 
 from replay.pipeline.options import Options
-from replay.pipeline.replay.kept import RESULTS
+from replay.pipeline.replay.kept_result import RESULTS
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune
@@ -191,7 +191,7 @@ def test_results_of_another_code_are_not_taken_over(
 ) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
-    monkeypatch.setattr("replay.pipeline.replay.kept.code_digest", lambda: "another")
+    monkeypatch.setattr("replay.pipeline.replay.kept_result.code_digest", lambda: "another")
     replayed(short_sample, short_sample, kept)
     assert len(results(kept)) == 2 * len(results(store))
 
@@ -230,8 +230,8 @@ def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, short_sample:
 def test_the_oldest_results_are_forgotten(
     store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("replay.pipeline.replay.kept.LEAST_SECONDS", -1)
-    monkeypatch.setattr("replay.pipeline.replay.kept.MOST_SETS", 1)
+    monkeypatch.setattr("replay.pipeline.replay.kept_result.LEAST_SECONDS", -1)
+    monkeypatch.setattr("replay.pipeline.replay.kept_result.MOST_SETS", 1)
     kept, sets = tmp_path / "store", tmp_path / "sets"
     shutil.copytree(store, kept)
     for name in ("current", "candidate"):

@@ -1,4 +1,4 @@
-"""A wave of one part asks for the objects of the part alone, and walks the same records."""
+"""The walk of a wave asks each part for its own objects alone, and leaves out none."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from replay.audit.store import Store
-from replay.pipeline.replay.followed import BETWEEN
-from replay.pipeline.replay.world import FEW_OBJECTS, Wave
+from replay.audit.place import object_place
+from replay.audit.store import FEWEST_KEPT_PARTS, Store
+from replay.pipeline.replay.reach import BETWEEN
+from replay.pipeline.replay.world import Wave
 from replay.world.collection import Collections
 from replay.world.walk import WalkContext
 from tests.support.log_lines import event, records
@@ -27,21 +28,27 @@ def _key(name: str) -> str:
     return BETWEEN.join(("", "pods", "n", name))
 
 
-@pytest.mark.parametrize("count", [FEW_OBJECTS // 2, FEW_OBJECTS * 2], ids=["few objects", "many objects"])
-def test_a_part_has_what_is_its_own(count: int, tmp_path: Path) -> None:
-    (tmp_path / "log").write_bytes(b"\n".join(map(_line, range(count))))
+@pytest.mark.parametrize("parts", [1, FEWEST_KEPT_PARTS], ids=["as a whole", "by part"])
+def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None:
+    (tmp_path / "log").write_bytes(b"\n".join(map(_line, range(100))))
     with Store.open(tmp_path / "store") as store:
         store.ingest([tmp_path / "log"])
         read = records(store)
-        keys = frozenset(_key(each.name) for each in read if each.name)
-        nameless = frozenset(each.audit_id for each in read if not each.name)
-        wave = Wave(keys | {_key("elsewhere")}, WalkContext(Collections({})), nameless)
-        for number in range(store.parts):
-            part = store.part(number)
-            own = wave.within(part)
-            expected = [[each.audit_id for each in group] for group in part.objects(wave.predicate)]
-            assert [[each.audit_id for each in group] for group in part.objects(own.predicate)] == expected
-            if count > FEW_OBJECTS:
-                there = {each.audit_id: each.name for group in part.objects() for each in group}
-                assert own.keys == {_key(name) for name in there.values() if name}
-                assert own.nameless == {audit_id for audit_id, name in there.items() if not name}
+        wanted = [each for each in read if int(each.audit_id.removeprefix("id-")) % 3]
+        keys = frozenset(_key(each.name) for each in wanted if each.name)
+        nameless = frozenset(each.audit_id for each in wanted if not each.name)
+        walk = Wave(keys | {_key("elsewhere")}, WalkContext(Collections({})), nameless).walk(parts)
+        shown = []
+        for part in [store.whole()] if parts == 1 else [store.part(number) for number in range(store.parts)]:
+            there = [each.audit_id for group in part.objects() for each in group]
+            predicate = walk.predicate(part.number)
+            found = [each.audit_id for group in part.objects(predicate) for each in group]
+            assert found == [audit_id for audit_id in there if audit_id in {each.audit_id for each in wanted}]
+            shown += found
+        assert sorted(shown) == sorted(each.audit_id for each in wanted)
+
+
+def test_a_part_of_which_nothing_is_walked_is_not_asked() -> None:
+    walk = Wave(frozenset({_key("p1")}), WalkContext(Collections({})), frozenset()).walk(FEWEST_KEPT_PARTS)
+    assert [part for part in range(FEWEST_KEPT_PARTS) if walk.predicate(part) is not None] == list(walk.identities)
+    assert list(walk.identities.values()) == [[object_place(("", "pods", "n", "p1"), 1).identity]]

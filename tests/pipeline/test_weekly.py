@@ -208,7 +208,7 @@ def test_another_set_in_force_is_noticed() -> None:
 def test_a_kept_report_is_compared_with_and_a_rerun_gives_the_same(tmp_path: Path) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     log = Scenario((str(SAMPLE / "audit.jsonl.zst"),), store=store)
-    first = report(log, WeeklyQuestion(until="90s", kept=out))
+    first = report(log, WeeklyQuestion(until="90s", directory=out))
     write_weekly(first, out, UTC, brief=False)
     filled = Scenario(store=store)
     texts = []

@@ -22,7 +22,7 @@ class Assignment:
         self._root = root
         self._numbers: dict[str, int] = dict(root.texts.literals)
         self._texts = {number: text for text, number in self._numbers.items()}
-        self._predicates = {name_of(each): each for asked in root.texts.asked.values() for each in asked}
+        self._predicates = {name_of(each): each for asked in root.texts.predicates.values() for each in asked}
         self._functions = {f"text of {name_of(each)}": each for each, _ in root.texts.derived.values()}
         self._lists: dict[str, Any] = {}
         self._vars: dict[str, Any] = dict(flags)

@@ -110,7 +110,7 @@ def test_each_change_has_its_policy(replayed: tuple[RunResult, list[dict[str, An
         assert cell.examples[0].patch
     for (_, _, shapes), example in result.summary.changes.groups.items():
         assert shapes
-        assert not equal(example.before, example.after)
+        assert not equal(example.current, example.candidate)
 
 
 def test_chains_are_found(replayed: tuple[RunResult, list[dict[str, Any]]]) -> None:

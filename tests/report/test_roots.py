@@ -244,7 +244,7 @@ def test_who_is_hit_has_each_finding_once_for_each_policy(found: list[tuple[Cell
 
 def test_what_is_told_at_a_line_counts_roots_and_what_follows_them() -> None:
     key = CellKey(OutcomeKind.NEWLY_DENIED, ("p",), "ann", "a", "pods", "Pod", "Pod/x", follows=False)
-    (told,) = run_annotations(made([(key, False), (key, True), (key, True)])).found
+    (told,) = run_annotations(made([(key, False), (key, True), (key, True)])).findings
     assert told.message == "1 request would newly be denied: a Pod/x; 2 more follow from other denials"
 
 

@@ -161,4 +161,6 @@ def admitted(*mutated: tuple[str, JSON], patch: Sequence[JSON] | None = None) ->
 
 
 def denied(name: str, message: str, reason: str = "Invalid", code: int = 403) -> Decision:
-    return Decision(Verdict.DENIED, denials=(Denial(name, f"{name}-binding", None, message, reason, code),))
+    return Decision(
+        Verdict.DENIED, denials=(Denial(name, f"{name}-binding", None, message, reason, code, is_error=True),)
+    )

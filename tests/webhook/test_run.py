@@ -182,7 +182,7 @@ def test_a_patch_is_newly_mutated(log: Path, tmp_path: Path, served: Served) -> 
     assert [line["patch"] for line in lines] == [[add]] * len(NAMES)
     ((_, policies, shapes), example), *others = result.summary.changes.groups.items()
     assert (policies, shapes, others) == (("config.static.k8s.io",), (("add /data/b",),), [])
-    assert (example.before["data"], example.after["data"]) == ({"a": "1"}, {"a": "1", "b": "2"})
+    assert (example.current["data"], example.candidate["data"]) == ({"a": "1"}, {"a": "1", "b": "2"})
 
 
 COPY = {"op": "copy", "from": "/data/a", "path": "/data/b"}
@@ -300,7 +300,7 @@ def test_what_a_removed_webhook_changed_is_no_longer_changed(tmp_path: Path) -> 
         OutcomeKind.UNDETERMINED: 1,
     }
     (example,) = result.summary.changes.groups.values()
-    assert (example.before["data"], example.after["data"]) == ({"a": "1", "b": "2"}, {"a": "1"})
+    assert (example.current["data"], example.candidate["data"]) == ({"a": "1", "b": "2"}, {"a": "1"})
     first = orjson.loads(events[0])["auditID"]
     explained = explain(Scenario((str(log),), current=current, candidate=candidate), first, lambda *_: None)
     assert [each.decision.patch for each in explained.sets] == [(add,), ()]

@@ -201,6 +201,17 @@ KEPT_JOB = Request(
 )
 
 
+def deployment(verb: str, labels: dict[str, str], template: Any, code: int = 200) -> Request:
+    """A write of the Deployment `d` with a pod template."""
+    body = {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": "d", "namespace": "default", "labels": labels},
+        "spec": {"template": template},
+    }
+    return Request(verb, "d", labels, code, resource="deployments", body=body)
+
+
 def managed(manager: str, operation: str, *labels: str) -> dict[str, Any]:
     """An entry of `managedFields`."""
     fields: dict[str, Any] = {"f:metadata": {"f:labels": {f"f:{name}": {} for name in labels}}}
@@ -512,6 +523,27 @@ def test_pods_of_a_job_that_is_there_in_this_world_alone(tmp_path: Path) -> None
     row = Row("", [KEPT_JOB, Request("delete", "j", resource="jobs"), *[CREATE] * 8], [])
     world = replayed(row, tmp_path)[0].world
     assert (world.retried, world.refused, world.refused_in_log) == (1, 4, 0)
+
+
+OTHER_TEMPLATE = {"metadata": {"labels": {"app": "d"}}, "spec": {"containers": [{"name": "c", "image": "j"}]}}
+SET_OF_TEMPLATE = replace(OWNED_SET, body={"spec": {"template": TEMPLATE}})
+
+
+@pytest.mark.parametrize(
+    ("made", "refused"),
+    [
+        pytest.param([], (1, 11), id="which the log's controller was too late for"),
+        pytest.param([SET_OF_TEMPLATE], (0, 0), id="for which the log holds the ReplicaSet"),
+        pytest.param(
+            [replace(SET_OF_TEMPLATE, owner="u-e")], (1, 11), id="of which another Deployment has a ReplicaSet"
+        ),
+    ],
+)
+def test_pods_of_a_template_that_stays(tmp_path: Path, made: list[Request], refused: tuple[int, int]) -> None:
+    """The candidate refuses an update, so that a Deployment keeps the template that it had, and the candidate refuses its pods."""
+    written = [deployment("create", {}, TEMPLATE, 201), *made, deployment("update", BAD, OTHER_TEMPLATE)]
+    world = replayed(Row("", [*written, *[CREATE] * 8], []), tmp_path)[0].world
+    assert (world.retried, world.refused) == refused
 
 
 def test_what_is_refused_in_both_worlds_is_counted(tmp_path: Path) -> None:

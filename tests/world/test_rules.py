@@ -20,7 +20,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known
 from replay.world.collection import Collection
 from replay.world.controller import attempts, is_controller, retry_of
-from replay.world.looked_up import LookedUp, LookedUpInTime, WorldLister
+from replay.world.lookup import Lookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
 from replay.world.result import ABSENT, Blame, RequestEnd, answered
 from replay.world.state import (
@@ -402,7 +402,7 @@ def test_who_is_let_in_where_a_binding_is_another(
         user=UserInfo("jane"),
         annotations=orjson.dumps(told).decode(),
     )
-    found = LookedUp({NAMED: state}).end(asked, ObjectTracker(objects))
+    found = Lookups({NAMED: state}).end(asked, ObjectTracker(objects))
     assert (found.cause if found is not None else None) == expected
 
 
@@ -419,17 +419,17 @@ def test_a_resource_is_served_while_its_definition_is_there() -> None:
     asked = record(api_group="example.com", resource="widgets")
     key = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
     lister = ObjectTracker([])
-    assert LookedUp({key: GONE}).end(asked, lister) == ABSENT
-    assert LookedUp({key: Missing("", "open")}).end(asked, lister) is None
-    assert LookedUp({}).end(asked, lister) is None
+    assert Lookups({key: GONE}).end(asked, lister) == ABSENT
+    assert Lookups({key: Missing("", "open")}).end(asked, lister) is None
+    assert Lookups({}).end(asked, lister) is None
 
 
 def test_what_is_looked_up_at_a_time() -> None:
     changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, Blame("id", "x")),))]}
-    assert LookedUpInTime(changes).at(LogPosition(5, 0)) == LookedUp({})
-    assert LookedUpInTime(changes).at(LogPosition(6, 0)) == LookedUp({NAMED: GONE}, Blame("id", "x"))
+    assert LookupsInTime(changes).at(LogPosition(5, 0)) == Lookups({})
+    assert LookupsInTime(changes).at(LogPosition(6, 0)) == Lookups({NAMED: GONE}, Blame("id", "x"))
     open_ones = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE), Branch()))]}
-    assert isinstance(LookedUpInTime(open_ones).at(LogPosition(6, 0)).states[NAMED], Missing)
+    assert isinstance(LookupsInTime(open_ones).at(LogPosition(6, 0)).states[NAMED], Missing)
 
 
 RANDOM = Hole(("spec", "containers", 0, "volumeMounts", 0, "name"), "random")

@@ -50,7 +50,7 @@ class Review(Struct):
     warnings: list[str] = field(default_factory=list)
     audit_annotations: dict[str, str] = field(default_factory=dict)
     effects: list[JSON] = field(default_factory=list)
-    sent: JSON = None
+    review_spec: JSON = None
 
     @property
     def object(self) -> JSON:

@@ -25,7 +25,7 @@ class PhaseResult(Struct, frozen=True):
     warnings: tuple[str, ...] = ()
     audit_annotations: dict[str, str] = field(default_factory=dict)
     effects: tuple[JSON, ...] = ()
-    sent: JSON = None
+    review_spec: JSON = None
 
     @property
     def is_silent(self) -> bool:
@@ -110,5 +110,5 @@ def _result(review: Review, refusal: Refusal | None, patch: Iterable[JSON]) -> P
         tuple(review.warnings),
         review.audit_annotations,
         tuple(review.effects),
-        review.sent,
+        review.review_spec,
     )

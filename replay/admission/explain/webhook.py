@@ -43,7 +43,7 @@ class WebhookWatch:
         """Nothing was told."""
         self._admission = admission
         self._lister = lister
-        self._told: dict[tuple[str, str], _Called] = {}
+        self._calls: dict[tuple[str, str], _Called] = {}
         self._hook: WebhookHook | None = None
 
     def matched(self, hook: WebhookHook, match: MatchResult, attributes: Attributes) -> None:
@@ -52,7 +52,7 @@ class WebhookWatch:
         reason = ""
         if match is None:
             reason = why_not(match_resources(hook.webhook), self._admission.matcher, attributes, self._lister)
-        self._told[hook.configuration, hook.webhook.name] = _Called(reason)
+        self._calls[hook.configuration, hook.webhook.name] = _Called(reason)
 
     def conditions(
         self,
@@ -67,15 +67,15 @@ class WebhookWatch:
             return
         webhook, key = self._hook.webhook, (self._hook.configuration, self._hook.webhook.name)
         steps = explain_conditions(webhook.match_conditions, compiler, compiled, inputs)
-        self._told[key] = _Called(skipped(result, steps), tuple(step for step in steps if step.value is False))
+        self._calls[key] = _Called(skipped(result, steps), tuple(step for step in steps if step.value is False))
 
     def called(self, hook: WebhookHook, answer: WebhookInvocation | Denial | Missing) -> None:
         """See `WebhookObserver.called`."""
-        self._told[hook.configuration, hook.webhook.name].answer = answer
+        self._calls[hook.configuration, hook.webhook.name].answer = answer
 
     def calls(self) -> tuple[str, ...]:
         """The webhooks that were called, in that order."""
-        return tuple(name for (_, name), call in self._told.items() if isinstance(call.answer, WebhookInvocation))
+        return tuple(name for (_, name), call in self._calls.items() if isinstance(call.answer, WebhookInvocation))
 
     def explained(
         self, hooks: Sequence[WebhookHook], hooks_asked: Sequence[WebhookHook], attributes: Attributes, refused: str
@@ -88,9 +88,9 @@ class WebhookWatch:
         for hook in hooks:
             key = hook.configuration, hook.webhook.name
             reason = self._excluded(hook, attributes)
-            if not reason and key not in self._told:
+            if not reason and key not in self._calls:
                 self._admission.should_call(hook, attributes, self._lister, self)
-            call = self._told.get(key, _Called())
+            call = self._calls.get(key, _Called())
             reason = reason or call.mismatch
             if not reason and key not in keys:
                 reason = SAME
@@ -117,13 +117,13 @@ class MutatingWebhookWatch:
 
     plugin: MutatingWebhookPlugin
     hooks: Sequence[WebhookHook]
-    asked: Sequence[WebhookHook]
-    before: Attributes
+    candidates: Sequence[WebhookHook]
+    original: Attributes
     lister: Lister
 
     def __post_init__(self) -> None:
         """Nothing was asked."""
-        self._seen = self.before
+        self._shown = self.original
         self._passes: list[WebhookWatch] = []
 
     @property
@@ -134,7 +134,7 @@ class MutatingWebhookWatch:
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass."""
         if not reinvoke:
-            self._seen = self.before.with_object(value)
+            self._shown = self.original.with_object(value)
         watch = self.plugin.observer = WebhookWatch(self.plugin.admission, self.lister)
         self._passes.append(watch)
         return self.plugin.admit(value, reinvoke=reinvoke)
@@ -144,7 +144,7 @@ class MutatingWebhookWatch:
         if number > 1:
             return Explanation(called=self._passes[number - 1].calls() if number <= len(self._passes) else ())
         watch = self._passes[0] if self._passes else WebhookWatch(self.plugin.admission, self.lister)
-        return Explanation(webhooks=tuple(watch.explained(self.hooks, self.asked, self._seen, refused)))
+        return Explanation(webhooks=tuple(watch.explained(self.hooks, self.candidates, self._shown, refused)))
 
 
 class ValidatingWebhookWatch:
@@ -156,7 +156,7 @@ class ValidatingWebhookWatch:
         self._index = index
         self._hooks = admission.hooks_of(manifests)
         side = asking.sides[index]
-        self._seen = side.attributes
+        self._attributes = side.attributes
         self._watch = WebhookWatch(admission, side.lister)
         self.denials: Sequence[Denial] = ()
 
@@ -164,10 +164,10 @@ class ValidatingWebhookWatch:
         """Decide for the set that is watched."""
         decisions = [ADMITTED] * len(objects)
         side = asking.sides[self._index]
-        self._seen = side.attributes.with_object(objects[self._index])
+        self._attributes = side.attributes.with_object(objects[self._index])
         if live[self._index]:
             hooks = self._admission.candidates(side.attributes)[self._index]
-            effects = validate(self._admission, hooks, (self._seen, side.lister), asking.backends, self._watch)
+            effects = validate(self._admission, hooks, (self._attributes, side.lister), asking.backends, self._watch)
             decisions[self._index] = effects.decision()
             self.denials = effects.denials
         return decisions
@@ -175,4 +175,4 @@ class ValidatingWebhookWatch:
     def explained(self, refused: str) -> Explanation:
         """Every webhook of the set, and why it is called or not."""
         hooks_asked = self._admission.hooks[self._index]
-        return Explanation(webhooks=tuple(self._watch.explained(self._hooks, hooks_asked, self._seen, refused)))
+        return Explanation(webhooks=tuple(self._watch.explained(self._hooks, hooks_asked, self._attributes, refused)))

@@ -41,7 +41,7 @@ class Invocation(NamedTuple):
 class MutationOutcome(NamedTuple):
     """What an invocation made of the object before it; `unknown` as in the invocation."""
 
-    before: Object
+    original: Object
     result: MutateResult
     unknown: Missing | None
 

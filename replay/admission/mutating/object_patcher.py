@@ -128,13 +128,13 @@ class ObjectPatchers:
         """`schemas` are those of the cluster."""
         self._schemas = schemas
         self._atoms = Atoms()
-        self._known: dict[GroupVersionKind, ObjectPatcher | None] = {}
+        self._patchers: dict[GroupVersionKind, ObjectPatcher | None] = {}
 
     def of(self, kind: GroupVersionKind) -> ObjectPatcher | None:
         """The patcher of a kind, None for a custom kind whose schema is not known."""
-        if kind not in self._known:
+        if kind not in self._patchers:
             schema = self._schemas.for_kind(kind)
             custom = self._schemas.is_custom(kind)
             is_known = schema is not None or self._schemas.serves(kind.group, kind.version)
-            self._known[kind] = ObjectPatcher(kind, schema, self._atoms, custom=custom) if is_known else None
-        return self._known[kind]
+            self._patchers[kind] = ObjectPatcher(kind, schema, self._atoms, custom=custom) if is_known else None
+        return self._patchers[kind]

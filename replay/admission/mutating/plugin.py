@@ -338,7 +338,7 @@ class _Pass:
         for error in errors:
             if invocation.unknown is None:
                 where = (invocation.hook.policy.name, invocation.binding.name, None)
-                self._denials.append(Denial(*where, error, "Invalid", 403))
+                self._denials.append(Denial(*where, error, "Invalid", 403, is_error=True))
             else:
                 self._unknown(invocation.hook, invocation.binding, invocation.unknown)
 
@@ -346,7 +346,7 @@ class _Pass:
         if hook.policy.failure_policy is FailurePolicy.FAIL:
             text = f"failed to configure {'binding' if binding else 'policy'}: {message}"
             name = binding.name if binding else ""
-            self._denials.append(Denial(hook.policy.name, name, None, text, "Forbidden", 403))
+            self._denials.append(Denial(hook.policy.name, name, None, text, "Forbidden", 403, is_error=True))
 
     def _unknown(self, hook: Hook, binding: MutatingAdmissionPolicyBinding | None, missing: Missing) -> None:
         name = binding.name if binding else ""
@@ -366,7 +366,7 @@ class _RefusedError(Exception):
 
 def _status_denial(invocation: Invocation, status: StatusError) -> Denial:
     names = (invocation.hook.policy.name, invocation.binding.name, None)
-    return Denial(*names, status.message, status.reason, status.code)
+    return Denial(*names, status.message, status.reason, status.code, is_error=True)
 
 
 def _depending_on(missing: Missing) -> MutateResult:

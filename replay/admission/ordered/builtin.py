@@ -101,7 +101,7 @@ class BuiltinPlugin(Struct, frozen=True):
         if self.settings(manifests) is not None:
             yield from self.type.looks_up
 
-    def made(self, manifests: ManifestSet) -> Plugin | None:
+    def plugin(self, manifests: ManifestSet) -> Plugin | None:
         """The plugin as a set configures it. Raises ManifestError with the server's text for a bad configuration."""
         settings = self.settings(manifests)
         if settings is None:
@@ -134,8 +134,8 @@ class CompiledBuiltin:
         self.value = value
         self._context = context
         # what remembers is asked in the order of admission, after all that only look at the request
-        self.made = [None if value.type.is_stateful else value.made(manifests) for manifests in sets]
-        self.is_idle = not any(self.made)
+        self.plugins = [None if value.type.is_stateful else value.plugin(manifests) for manifests in sets]
+        self.is_idle = not any(self.plugins)
         self._admits = any(settings.admits for each in sets if (settings := value.settings(each)) is not None)
         self._is_alike = all(value.is_alike(sets[0], other) for other in sets)
         self._concerns: dict[tuple[str, str, str], bool] = {}
@@ -156,11 +156,11 @@ class CompiledBuiltin:
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """For each set where it is on what changes the request."""
-        if not self._admits or not self.value.mutates or not self.concerns(asking.sides[0].before):
+        if not self._admits or not self.value.mutates or not self.concerns(asking.sides[0].original):
             return None
         return [
-            None if plugin is None else BuiltinAdmitter(plugin, self.cluster(side), side.before)
-            for plugin, side in zip(self.made, asking.sides, strict=True)
+            None if plugin is None else BuiltinAdmitter(plugin, self.cluster(side), side.original)
+            for plugin, side in zip(self.plugins, asking.sides, strict=True)
         ]
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -170,11 +170,11 @@ class CompiledBuiltin:
         return self._validate
 
     def _validate(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        if self._is_alike and self.made[0] is not None and asking.is_shared and all(live) and _are_same(objects):
-            answered = self.made[0].answered_by(asking.backends)
+        if self._is_alike and self.plugins[0] is not None and asking.is_shared and all(live) and _are_same(objects):
+            answered = self.plugins[0].answered_by(asking.backends)
             return [self.decision(answered, asking.sides[0], objects[0])] * len(objects)
         decisions = []
-        for plugin, side, value, is_live in zip(self.made, asking.sides, objects, live, strict=True):
+        for plugin, side, value, is_live in zip(self.plugins, asking.sides, objects, live, strict=True):
             plugin_asked = plugin.answered_by(asking.backends) if plugin is not None and is_live else None
             decisions.append(self.decision(plugin_asked, side, value) if plugin_asked is not None else ADMITTED)
         return decisions
@@ -202,7 +202,7 @@ class CompiledBuiltin:
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinValidatorWatch | None:
         """What it says in the validating phase of one set, watched."""
         del manifests
-        validator = None if self.made[index] is None else self.validator(asking)
+        validator = None if self.plugins[index] is None else self.validator(asking)
         return None if validator is None else BuiltinValidatorWatch(self.value.name, index, validator)
 
 
@@ -211,19 +211,19 @@ class BuiltinAdmitter:
 
     def __init__(self, plugin: Plugin, cluster: PluginCluster, attributes: Attributes) -> None:
         """`attributes` are the attributes before mutation."""
-        self._made = plugin
+        self._plugin = plugin
         self._cluster = cluster
-        self._before = attributes
+        self._original = attributes
         self.effects = Effects()
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass; what it changes makes nobody run again (`admission.reinvoker`)."""
         del reinvoke
-        attributes = replace(self._before, object=value)
-        result, left = _asked(self._made, self._made.admit, attributes, self._cluster, self.effects)
+        attributes = replace(self._original, object=value)
+        result, left = _asked(self._plugin, self._plugin.admit, attributes, self._cluster, self.effects)
         if result is None:
-            return Missing("object", f"what {self._made.name} makes of it is not known"), False
-        note(self.effects, self._made.name, result)
+            return Missing("object", f"what {self._plugin.name} makes of it is not known"), False
+        note(self.effects, self._plugin.name, result)
         return left if result.patch else value, False
 
 

@@ -43,9 +43,9 @@ class Unit(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One request as one set meets it: `before` is what the mutating phase begins with, `attributes` what was validated."""
+    """One request as one set meets it: `original` is what the mutating phase begins with, `attributes` what was validated."""
 
-    before: Attributes
+    original: Attributes
     attributes: Attributes
     lister: Lister
 

@@ -69,19 +69,19 @@ class _Mutating:
         """The policies that may match."""
         first = asking.sides[0]
         if asking.is_shared:
-            hooks = self._admission.candidates(first.before, first.lister)
+            hooks = self._admission.candidates(first.original, first.lister)
             if hooks is None:
                 return None
-            shared = self._admission.request(first.before, first.lister, asking.changes)
+            shared = self._admission.request(first.original, first.lister, asking.changes)
             return [_PolicyAdmitter(PolicyPlugin(each, shared)) if each else None for each in hooks]
         return [self._admitter(index, asking) for index in range(len(asking.sides))]
 
     def _admitter(self, index: int, asking: Asking) -> _PolicyAdmitter | None:
         side = asking.sides[index]
-        hooks = self._admission.candidates(side.before, side.lister)
+        hooks = self._admission.candidates(side.original, side.lister)
         if hooks is None or not hooks[index]:
             return None
-        request = self._admission.request(side.before, side.lister, asking.changes)
+        request = self._admission.request(side.original, side.lister, asking.changes)
         return _PolicyAdmitter(PolicyPlugin(hooks[index], request))
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -93,7 +93,7 @@ class _Mutating:
         """Its policies, watched."""
         del manifests
         side = asking.sides[index]
-        return MutatingPolicyWatch(self._admission, index, side.before, side.lister)
+        return MutatingPolicyWatch(self._admission, index, side.original, side.lister)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
         """It has no such phase."""

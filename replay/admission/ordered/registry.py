@@ -186,4 +186,4 @@ def keeps_books(sets: Iterable[ManifestSet]) -> bool:
 def check_plugins(manifests: ManifestSet) -> None:
     """Raise ManifestError with the server's text for a configuration of a built-in plugin that it does not start with."""
     for plugin in BUILTIN_PLUGINS:
-        plugin.made(manifests)
+        plugin.plugin(manifests)

@@ -76,14 +76,14 @@ class _Webhooks:
         """The webhooks that may be called, in the mutating phase."""
         if self._admission.phase != "mutating":
             return None
-        candidates = self._admission.candidates(asking.sides[0].before)
+        candidates = self._admission.candidates(asking.sides[0].original)
         if not any(candidates):
             return None
         return [self._admitter(hooks, index, asking) if hooks else None for index, hooks in enumerate(candidates)]
 
     def _admitter(self, hooks: Sequence[WebhookHook], index: int, asking: Asking) -> MutatingWebhookPlugin:
         side = asking.sides[index]
-        where = (side.before, side.lister)
+        where = (side.original, side.lister)
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, asking.backends)
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -98,9 +98,9 @@ class _Webhooks:
         if self._admission.phase != "mutating":
             return None
         side, admission = asking.sides[index], self._admission
-        plugin = self._admitter(admission.candidates(side.before)[index], index, asking)
+        plugin = self._admitter(admission.candidates(side.original)[index], index, asking)
         hooks, hooks_asked = admission.hooks_of(manifests), admission.hooks[index]
-        return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.before, side.lister)
+        return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.original, side.lister)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingWebhookWatch | None:
         """Its webhooks, watched, in the validating phase."""

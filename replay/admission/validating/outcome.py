@@ -149,10 +149,14 @@ class OutcomeCollector:
     def _deny(self, policy: _Policy, binding: _Binding | None, decision: PolicyDecision, index: int | None) -> None:
         """The server refuses the request."""
         name = binding.name if binding else ""
-        self._denials.append(_denial(policy.name, name, index, decision.message, decision.reason or DEFAULT_REASON))
+        is_error = decision.evaluation is DecisionEvaluation.ERROR
+        reason = decision.reason or DEFAULT_REASON
+        self._denials.append(_denial(policy.name, name, index, decision.message, reason, is_error=is_error))
 
 
 @lru_cache(maxsize=65536)
-def _denial(policy: str, binding: str, index: int | None, message: str, reason: str) -> Denial:
+def _denial(  # noqa: PLR0913 - what a denial is made of
+    policy: str, binding: str, index: int | None, message: str, reason: str, *, is_error: bool
+) -> Denial:
     """Requests are denied for the same reasons again and again."""
-    return Denial(policy, binding, index, message, reason, reason_to_code(reason))
+    return Denial(policy, binding, index, message, reason, reason_to_code(reason), is_error)

@@ -311,13 +311,13 @@ class _Request:
     ) -> None:
         """One evaluation for each parameter."""
         policy, binding = hook.policy, bound.binding
-        found = self._walk.collect(hook, bound, params)
-        if isinstance(found, ParamsError):
-            outcome.configuration_error(policy, binding, found.message)
-        elif isinstance(found, Missing):
-            outcome.undetermined(policy, binding, (found,))
+        collection = self._walk.collect(hook, bound, params)
+        if isinstance(collection, ParamsError):
+            outcome.configuration_error(policy, binding, collection.message)
+        elif isinstance(collection, Missing):
+            outcome.undetermined(policy, binding, (collection,))
         else:
-            for result in self._validate(hook, bound, match, found):
+            for result in self._validate(hook, bound, match, collection):
                 if result is not NO_DECISION:
                     outcome.add(policy, binding, result)
 
@@ -365,8 +365,8 @@ class _Request:
         """
         if self._beside is None or self._changed is None or match.kind != self.attributes.kind:
             return None
-        known = self._beside.results.get(key)
-        return None if known is None or read_places(validator.footprint, self._changed) else known
+        result = self._beside.results.get(key)
+        return None if result is None or read_places(validator.footprint, self._changed) else result
 
     def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
         """The expressions for a parameter, made once for each version of the objects."""

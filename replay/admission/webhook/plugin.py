@@ -153,7 +153,7 @@ class MutatingWebhookPlugin:
         self.hooks = hooks
         self.effects = Effects()
         self._patchers = patchers
-        self._before, self._lister = where
+        self._original, self._lister = where
         self._backends = backends
         self._last_output: Object = None
         self._invoked: set[int] = set()
@@ -163,7 +163,7 @@ class MutatingWebhookPlugin:
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
         """One pass: the object afterwards, and whether all mutating plugins are to run once more."""
-        attributes, effects = self._before.with_object(value), self.effects
+        attributes, effects = self._original.with_object(value), self.effects
         if reinvoke and not equal(self._last_output, attributes.object):
             self._require()
         changed = False

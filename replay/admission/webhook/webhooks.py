@@ -122,7 +122,7 @@ class WebhookAdmission:
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """For each set all its webhooks, in order."""
         self._is_empty = not any(self.hooks)
-        self._known: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
+        self._candidates: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
 
     def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
         """All webhooks of a set: configurations in their order, webhooks as they stand in them."""
@@ -149,11 +149,11 @@ class WebhookAdmission:
         if self._is_empty:
             return self.hooks
         request = self.matcher.request_class(attributes)
-        if request not in self._known:
-            self._known[request] = [
+        if request not in self._candidates:
+            self._candidates[request] = [
                 tuple(hook for hook in hooks if self._is_candidate(hook, request)) for hooks in self.hooks
             ]
-        return self._known[request]
+        return self._candidates[request]
 
     def _is_candidate(self, hook: WebhookHook, request: RequestClass) -> bool:
         """Whether the exclusions and the rules let a webhook be called."""

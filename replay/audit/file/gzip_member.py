@@ -23,7 +23,7 @@ class GzipReader(io.RawIOBase):
         self._file = file
         self._member = zlib.decompressobj(_GZIP)
         self._rest = b""
-        self._given = 0
+        self._position = 0
         self._start = 0
         self._is_begun = False
 
@@ -41,7 +41,7 @@ class GzipReader(io.RawIOBase):
             self._rest = self._member.unconsumed_tail
             if data:
                 buffer[: len(data)] = data
-                self._given += len(data)
+                self._position += len(data)
                 return len(data)
         return 0
 
@@ -50,7 +50,7 @@ class GzipReader(io.RawIOBase):
         if self._member.eof:
             self._rest = self._member.unused_data
             self._member = zlib.decompressobj(_GZIP)
-            self._start, self._is_begun = self._given, False
+            self._start, self._is_begun = self._position, False
         while not self._rest.lstrip(b"" if self._is_begun else b"\0"):
             self._rest = self._file.read(_CHUNK)
             if not self._rest:

@@ -34,7 +34,7 @@ class ZstdReader(io.RawIOBase):
         self._frames = _frames(file)
         self._frame = ZstdFrame(0, 0)
         self._stream: BinaryIO | None = None
-        self._given = 0
+        self._position = 0
         self._start = 0
 
     def readable(self) -> bool:
@@ -46,7 +46,7 @@ class ZstdReader(io.RawIOBase):
         while self._stream is not None or self._begin():
             if data := self._read(len(buffer)):
                 buffer[: len(data)] = data
-                self._given += len(data)
+                self._position += len(data)
                 return len(data)
             if self._frame.end is None:
                 raise EOFError
@@ -57,7 +57,7 @@ class ZstdReader(io.RawIOBase):
         """Go to the next frame, if there is one."""
         import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for damaged files only
 
-        self._start = self._given
+        self._start = self._position
         try:
             frame = next(self._frames, None)
         except ValueError as error:

@@ -37,7 +37,7 @@ class FollowedFile:
         self.stamp = self._file.stamp
         self._since = time.monotonic()
         self._head = ""
-        self._taken: Stamp | None = None
+        self._read_stamp: Stamp | None = None
         self._rest = 0
 
     def close(self) -> None:
@@ -70,13 +70,13 @@ class FollowedFile:
 
     def is_read(self, position: Position | None) -> bool:
         """Whether nothing comes after a position, not even a line without an end."""
-        if self._taken == self.stamp:
+        if self._read_stamp == self.stamp:
             return not self._rest
         return not self.is_compressed and self.stamp.size == (position.offset if position else 0)
 
     def waiting(self, position: Position | None, *, is_whole: bool) -> int:
         """About how many bytes of lines come after a position; see `piece`."""
-        if self._taken == self.stamp:
+        if self._read_stamp == self.stamp:
             return self._rest if is_whole else 0
         if self.is_compressed:
             return self._file.expected_bytes
@@ -110,7 +110,7 @@ class FollowedFile:
     def remember(self, stamp: Stamp, rest: int | None) -> None:
         """Note that of the file as it was all lines are taken but for so many bytes; None where lines are left."""
         if rest is not None:
-            self._taken, self._rest = stamp, rest
+            self._read_stamp, self._rest = stamp, rest
 
     def _begin(self, position: Position | None, stack: ExitStack) -> tuple[BinaryIO, Position, bytes]:
         """The bytes after a position, or from the beginning where the file is another one; and what is before."""

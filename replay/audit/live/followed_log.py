@@ -14,7 +14,7 @@ from pathlib import Path
 
 from replay.audit.catalog import Position
 from replay.audit.live.followed_file import FollowedFile, Piece
-from replay.audit.live.source import Taken
+from replay.audit.live.source import LogBatch
 from replay.audit.source import Stamp, expanded, stamp_of, unreadable
 from replay.errors import AuditLogError
 
@@ -40,7 +40,7 @@ class FollowedLog:
         """Follow files, directories and patterns; what they name need not be there yet."""
         self._arguments = arguments
         self._positions = {position.head: position for position in positions}
-        self._told = report
+        self._report = report
         self._settled = settled
         self._files: dict[_Key, FollowedFile] = {}
         self._refused: set[_Key] = set()
@@ -57,7 +57,7 @@ class FollowedLog:
         self._look()
         return sum(self._waiting(file) for file in self._chosen())
 
-    def take(self, spool: Path, limit: int) -> Taken:
+    def take(self, spool: Path, limit: int) -> LogBatch:
         """See `LiveLog.take`: the file that was written to longest ago is the first."""
         self._look()
         pieces: list[Piece] = []
@@ -73,12 +73,12 @@ class FollowedLog:
             positions[position.head] = position
         newest = tuple(positions.values())[-_MOST_POSITIONS:]
 
-        def done() -> None:
+        def commit() -> None:
             self._positions = {position.head: position for position in newest}
             for piece in pieces:
                 piece.done()
 
-        return Taken(tuple(piece.file for piece in pieces), newest, done)
+        return LogBatch(tuple(piece.file for piece in pieces), newest, commit)
 
     def _look(self) -> None:
         """See which files are there, and what they are like."""
@@ -123,7 +123,9 @@ class FollowedLog:
                 raise
             except (OSError, AuditLogError) as error:
                 self._refused.add(key)
-                self._told(f"{error if isinstance(error, AuditLogError) else unreadable(error, path)}; it is left out")
+                self._report(
+                    f"{error if isinstance(error, AuditLogError) else unreadable(error, path)}; it is left out"
+                )
                 return key
             key = (file.stamp.device, file.stamp.inode)
             if self._files.setdefault(key, file) is not file:

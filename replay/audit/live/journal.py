@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from threading import Lock, Thread
 
-from replay.audit.live.source import Taken
+from replay.audit.live.source import LogBatch
 from replay.audit.source import LogFile, plain_file
 from replay.storage.directory import sync
 
@@ -58,23 +58,23 @@ class Journal:
         """See `LiveLog.waiting`: what is on the disk and not in the store."""
         return self._octets
 
-    def take(self, spool: Path, limit: int) -> Taken:
+    def take(self, spool: Path, limit: int) -> LogBatch:
         """See `LiveLog.take`: whole files, at least one."""
         del spool
         with self._lock:
             self._end_file()
             paths = list(self._closed)
-        taken: list[LogFile] = []
+        files: list[LogFile] = []
         for path in paths:
-            if taken and limit <= 0:
+            if files and limit <= 0:
                 break
-            taken.append(plain_file(path.name, path))
-            limit -= taken[-1].size
+            files.append(plain_file(path.name, path))
+            limit -= files[-1].size
 
-        def done() -> None:
-            self._remove(taken)
+        def commit() -> None:
+            self._remove(files)
 
-        return Taken(tuple(taken), None, done)
+        return LogBatch(tuple(files), None, commit)
 
     def _remove(self, files: Iterable[LogFile]) -> None:
         for file in files:

@@ -10,7 +10,7 @@ from threading import Thread
 
 from replay.audit.live.journal import Journal
 from replay.audit.live.receiver import PATH, Receiver
-from replay.audit.live.source import Taken
+from replay.audit.live.source import LogBatch
 from replay.audit.live.tls import ServerTls
 from replay.errors import ReplayError
 
@@ -60,7 +60,7 @@ class Listener:
             raise ReplayError(f"{self.url}: the server has ended; start it again")
         return self._journal.waiting()
 
-    def take(self, spool: Path, limit: int) -> Taken:
+    def take(self, spool: Path, limit: int) -> LogBatch:
         """See `LiveLog.take`."""
         return self._journal.take(spool, limit)
 

@@ -12,15 +12,15 @@ from replay.audit.catalog import Position
 from replay.audit.source import LogFile
 
 
-class Taken(Struct, frozen=True):
+class LogBatch(Struct, frozen=True):
     """Files with what is new, whole lines, and how far files are read after them, where the store is to know it.
 
-    `done` is called when both are in the store; without that the same is taken again.
+    `commit` is called when both are in the store; without that the same is taken again.
     """
 
     files: tuple[LogFile, ...]
     positions: tuple[Position, ...] | None
-    done: Callable[[], None]
+    commit: Callable[[], None]
 
 
 class LiveLog(Protocol):
@@ -30,6 +30,6 @@ class LiveLog(Protocol):
         """About how many bytes could be taken now; raises ReplayError where nothing will come any more."""
         ...
 
-    def take(self, spool: Path, limit: int) -> Taken:
+    def take(self, spool: Path, limit: int) -> LogBatch:
         """About `limit` bytes of what is new, the oldest first; files that are made for it are made in `spool`."""
         ...

@@ -66,7 +66,7 @@ class _Suite(Struct, frozen=True):
     library: Path
     files: set[str]
     loader: PolicyLoader
-    read: dict[Path, JSON] = field(default_factory=dict)
+    documents: dict[Path, JSON] = field(default_factory=dict)
 
     def case(self, index: int, test: JSON) -> Case | Unusable:
         """One test."""
@@ -112,9 +112,9 @@ class _Suite(Struct, frozen=True):
 
     def _read(self, path: Path) -> JSON:
         self.files.add(str(path))
-        if path not in self.read:
-            self.read[path] = _only(path).value
-        return self.read[path]
+        if path not in self.documents:
+            self.documents[path] = _only(path).value
+        return self.documents[path]
 
 
 def _changed(obj: JSON, *changes: str) -> JSON:

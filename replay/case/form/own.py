@@ -116,7 +116,7 @@ class _Reader(Struct, frozen=True):
 
     document: CaseDocument
     policies: PolicyLoader
-    given: tuple[Path, ...]
+    policy_paths: tuple[Path, ...]
     files: set[str]
 
     def cases(self) -> Iterator[Case | Unusable]:
@@ -156,7 +156,7 @@ class _Reader(Struct, frozen=True):
 
     def _policies(self, fields: Fields, through_api: list[JSON]) -> ManifestSet:
         named = tuple(self._beside(text) for text in fields.texts("policies"))
-        paths = named or self.given
+        paths = named or self.policy_paths
         if not paths and not through_api:
             raise fields.error("policies", "names nothing: give paths beside this file, or --policies")
         for path in paths:

@@ -19,7 +19,7 @@ _SYSTEM_FIELDS = ("uid", "creationTimestamp", "resourceVersion", "generation", "
 
 def kubectl_command(exported: Exported) -> str:
     """The command, with the object as its standard input; raises UnholdableError for what kubectl cannot repeat."""
-    attributes = exported.before
+    attributes = exported.original
     if attributes.operation is Operation.CONNECT or attributes.subresource in CONNECT_SUBRESOURCES:
         raise UnholdableError("a connection has no dry run: kubectl would open it")
     words = ["kubectl", *_verb(attributes), *_impersonation(attributes.user_info)]

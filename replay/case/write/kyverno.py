@@ -16,7 +16,7 @@ _API_VERSION = "cli.kyverno.io/v1alpha1"
 def kyverno_files(exported: Exported) -> dict[str, str]:
     """The files by their names; raises UnholdableError for what such a test cannot say."""
     policy = alone(exported)
-    attributes = exported.before if policy.mutates else exported.validated
+    attributes = exported.original if policy.mutates else exported.validated
     if attributes.operation is not Operation.CREATE or attributes.subresource:
         raise UnholdableError("a test of kyverno creates a resource, and does nothing else")
     if exported.answers:

@@ -26,7 +26,7 @@ def review(exported: Exported) -> JSON:
 
 
 def _request(exported: Exported) -> JSON:
-    attributes, original = exported.validated, exported.before
+    attributes, original = exported.validated, exported.original
     kind = {"group": attributes.kind.group, "version": attributes.kind.version, "kind": attributes.kind.kind}
     resource = {
         "group": attributes.resource.group,

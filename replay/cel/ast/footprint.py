@@ -17,19 +17,9 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cel.ast import operator
+from replay.cel.ast.below import children
 from replay.cel.ast.depth import with_room
-from replay.cel.ast.tree import (
-    Ast,
-    Call,
-    Comprehension,
-    Const,
-    Expr,
-    Ident,
-    ListExpr,
-    MapExpr,
-    Select,
-    StructExpr,
-)
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, Select
 
 Paths = frozenset[str]
 """The places whose value a node may have; empty where its value is computed."""
@@ -74,7 +64,7 @@ def trace_of(ast: Ast, lazy: LazyMap) -> Reads:
 def _trace_of(ast: Ast, lazy: LazyMap) -> Reads:
     reader = _Reader(ast, lazy)
     places = reader.trace(ast.expr, {})
-    return Reads(frozenset(reader.read), places)
+    return Reads(frozenset(reader.reads), places)
 
 
 def joined(path: str, key: str) -> str:
@@ -86,11 +76,11 @@ class _Reader:
     def __init__(self, ast: Ast, lazy: LazyMap) -> None:
         self._references = ast.reference_map
         self._lazy = lazy
-        self.read: set[str] = set()
+        self.reads: set[str] = set()
 
     def consume(self, paths: Paths) -> None:
         """These places are looked at."""
-        self.read.update(paths)
+        self.reads.update(paths)
 
     def trace(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
         """Where the value of a node comes from; what it takes to compute it is consumed."""
@@ -105,7 +95,7 @@ class _Reader:
                 return self._fold(node, scope)
             case ListExpr():
                 return self._list(node, scope)
-        for child in _parts(node):
+        for child in children(node):
             self.consume(self.trace(child, scope))
         return _NOTHING
 
@@ -169,13 +159,13 @@ class _Reader:
     def _fold(self, node: Comprehension, scope: Mapping[str, Paths]) -> Paths:
         ranges = self.trace(node.iter_range, scope)
         elements = frozenset(f"{path}[]" for path in ranges)
-        earlier = set(self.read)
+        earlier = set(self.reads)
         accumulator = self.trace(node.accu_init, scope)
         grown = self._step(node, scope, elements, accumulator)
         if grown != accumulator:  # what the accumulator holds after one step, a second step may read
             accumulator = grown | self._step(node, scope, elements, grown)
         paths = self.trace(node.result, {**scope, node.accu_var: accumulator})
-        paths_of_loop = self.read - earlier
+        paths_of_loop = self.reads - earlier
         # How many elements there are, or which keys, is read in any case.
         self.consume(
             frozenset(f"{path}?" for path in elements if not any(one.startswith(path) for one in paths_of_loop))
@@ -191,13 +181,3 @@ class _Reader:
             names[node.iter_var2] = elements
         self.consume(self.trace(node.loop_condition, names))
         return accumulator | self.trace(node.loop_step, names)
-
-
-def _parts(node: Expr) -> list[Expr]:
-    """The expressions inside a literal."""
-    match node:
-        case MapExpr():
-            return [part for entry in node.entries for part in (entry.key, entry.value)]
-        case StructExpr():
-            return [item.value for item in node.fields]
-    return []

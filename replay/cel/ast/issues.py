@@ -55,14 +55,14 @@ class Issues(Struct):
     """The findings of one pass over one source, in the order of their discovery; those beyond the limit are counted."""
 
     source: Source
-    found: list[Issue] = field(default_factory=list)
+    entries: list[Issue] = field(default_factory=list)
     count: int = 0
 
     def report(self, id_: int, offset: int, message: str) -> None:
         """Add a finding at an offset in code points (`NO_OFFSET` for none)."""
         self.count += 1
         if self.count <= MAX_ISSUES:
-            self.found.append(Issue(id_, offset, message))
+            self.entries.append(Issue(id_, offset, message))
 
     def __bool__(self) -> bool:
         """Whether anything was found."""
@@ -70,7 +70,7 @@ class Issues(Struct):
 
     def to_display_string(self) -> str:
         """All findings by their place in the source, as `kubectl` would show them."""
-        ordered = sorted(self.found, key=lambda issue: issue.location(self.source))
+        ordered = sorted(self.entries, key=lambda issue: issue.location(self.source))
         lines = [issue.to_display_string(self.source) for issue in ordered]
         if self.count > MAX_ISSUES:
             lines.append(f"{self.count - MAX_ISSUES} more errors were truncated")

@@ -44,17 +44,7 @@ from replay.cel.declare.unification import (
 )
 from replay.cel.declare.wellknown import WELL_KNOWN_MESSAGES, WELL_KNOWN_TYPES
 from replay.cel.release import NEWEST_RELEASE, Release
-from replay.cel.value.types import (
-    BOOL,
-    DYN,
-    ERROR,
-    UNSPECIFIED,
-    Kind,
-    Type,
-    list_type,
-    map_type,
-    optional_type,
-)
+from replay.cel.value.types import BOOL, DYN, ERROR, UNSPECIFIED, Kind, Type, list_type, map_type, optional_type
 
 
 def check(ast: Ast, declarations: Declarations, release: Release = NEWEST_RELEASE) -> Ast | Issues:

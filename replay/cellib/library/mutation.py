@@ -39,20 +39,20 @@ class _Fields(Mapping[str, Type]):
     """The fields of a message: those that are known, and one type for all others."""
 
     def __init__(self, fields: Mapping[str, Type], other: Type) -> None:
-        self._known = fields
+        self._fields = fields
         self._other = other
 
     def __getitem__(self, name: str) -> Type:
-        return self._known.get(name, self._other)
+        return self._fields.get(name, self._other)
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._known)
+        return iter(self._fields)
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._fields)
 
 
 _OBJECT_FIELDS = _Fields({}, DYN)

@@ -9,22 +9,22 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
-    AsJson,
     AuthorizerWebhooks,
-    Candidate,
-    Cluster,
+    CandidateSet,
     ClusterName,
-    Current,
-    Form,
+    ClusterSnapshot,
+    CurrentSet,
+    JsonOutput,
     LogFormat,
     Logs,
+    MinorVersion,
     Namespace,
-    Redact,
-    Since,
+    OutputFormat,
+    PeriodEnd,
+    PeriodStart,
+    Redaction,
     Store,
     TimeZone,
-    Until,
-    Version,
     scenario_of,
 )
 from replay.pipeline.project.format import DocumentFormat
@@ -68,8 +68,8 @@ def lookup(
     object_: Annotated[
         str | None, typer.Option("--object", help="NAME or RESOURCE/NAME; * stands for anything.")
     ] = None,
-    since: Since = None,
-    until: Until = None,
+    since: PeriodStart = None,
+    until: PeriodEnd = None,
     action: Annotated[
         ActionChoice | None, typer.Option(help="What was done. `audit` leaves out what was denied too.")
     ] = None,
@@ -84,15 +84,15 @@ def lookup(
     authorizer: Annotated[str | None, typer.Option(help="The authorizer that decided (with --current).")] = None,
     binding: Annotated[str | None, typer.Option(help="The RBAC binding that allowed; * stands for anything.")] = None,
     webhook: AuthorizerWebhooks = None,
-    current: Current = None,
-    candidate: Candidate = None,
-    cluster: Cluster = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
+    cluster: ClusterSnapshot = None,
     limit: Annotated[int, typer.Option(min=1, help="How many single decisions are listed (--json: all).")] = 20,
-    output: Form = DocumentFormat.TERMINAL,
-    as_json: AsJson = False,
+    output: OutputFormat = DocumentFormat.TERMINAL,
+    as_json: JsonOutput = False,
     tz: TimeZone = None,
-    redact: Redact = True,
-    kubernetes_version: Version = None,
+    redact: Redaction = True,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """What did which policy, webhook or built-in plugin do, to whom, since when?
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import ClusterName, LogFormat, Logs, Redact, Store, TimeZone, scenario_of
+from replay.cli.options import ClusterName, LogFormat, Logs, Redaction, Store, TimeZone, scenario_of
 
 if TYPE_CHECKING:
     from polars import DataFrame
@@ -42,7 +42,7 @@ def sql(
     list_queries: Annotated[bool, typer.Option("--list", help="Show the queries that there are.")] = False,
     as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
     tz: TimeZone = None,
-    redact: Redact = True,
+    redact: Redaction = True,
 ) -> None:
     """Ask a log or store in SQL.
 

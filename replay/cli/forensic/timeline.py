@@ -8,16 +8,16 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
-    AsJson,
     ClusterName,
-    Form,
+    JsonOutput,
     LogFormat,
     Logs,
-    Redact,
-    Since,
+    OutputFormat,
+    PeriodEnd,
+    PeriodStart,
+    Redaction,
     Store,
     TimeZone,
-    Until,
     Users,
     scenario_of,
 )
@@ -38,12 +38,12 @@ def timeline(
         str, typer.Option("--namespace", "-n", help="The namespace of the object, where NAME does not say it.")
     ] = "",
     user: Users = None,
-    since: Since = None,
-    until: Until = None,
-    output: Form = DocumentFormat.TERMINAL,
-    as_json: AsJson = False,
+    since: PeriodStart = None,
+    until: PeriodEnd = None,
+    output: OutputFormat = DocumentFormat.TERMINAL,
+    as_json: JsonOutput = False,
     tz: TimeZone = None,
-    redact: Redact = True,
+    redact: Redaction = True,
 ) -> None:
     """What happened to an object, who did it, and what did admission say?
 

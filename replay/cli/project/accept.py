@@ -11,20 +11,20 @@ import typer
 
 from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
-    Add,
-    Candidate,
-    Cluster,
+    AddedPolicies,
+    CandidateSet,
     ClusterName,
-    Current,
+    ClusterSnapshot,
+    CurrentSet,
     LogFormat,
     Logs,
+    MinorVersion,
     Namespaces,
+    PeriodEnd,
+    PeriodStart,
     Policies,
-    Since,
     Store,
-    Until,
     Users,
-    Version,
     Workers,
     scenario_of,
 )
@@ -47,17 +47,17 @@ class By(StrEnum):
 def accept(
     logs: Logs = None,
     log_format: LogFormat = None,
-    current: Current = None,
-    candidate: Candidate = None,
-    add: Add = None,
-    cluster: Cluster = None,
+    current: CurrentSet = None,
+    candidate: CandidateSet = None,
+    add: AddedPolicies = None,
+    cluster: ClusterSnapshot = None,
     store: Store = None,
     cluster_name: ClusterName = None,
     policy: Policies = None,
     namespace: Namespaces = None,
     user: Users = None,
-    since: Since = None,
-    until: Until = None,
+    since: PeriodStart = None,
+    until: PeriodEnd = None,
     by: Annotated[
         By, typer.Option(help="One entry for each workload that is denied, or for all of a namespace or a policy.")
     ] = By.WORKLOAD,
@@ -70,7 +70,7 @@ def accept(
     workers: Workers = 0,
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
-    kubernetes_version: Version = None,
+    kubernetes_version: MinorVersion = None,
 ) -> None:
     """Accept what is newly denied: `replay run` then counts it, and alarms no more until it expires.
 

@@ -45,8 +45,8 @@ class PolicyHistory(Struct, frozen=True):
     policy: str
     story: Story
     signs: Counter[Sign]
-    after: int = 0
-    before: int = 0
+    start: int = 0
+    end: int = 0
     files: tuple[str, ...] = ()
 
 
@@ -163,10 +163,10 @@ def _cause(each: Evidence, history: PolicyHistory) -> str:
     if story is Story.NEVER or (story is Story.SERVERS and each.sign is Sign.ABSENT):
         return _CAUSES[story]
     if story in (Story.CAME, Story.WENT, Story.CHANGED):
-        if history.after - RELOAD <= each.time <= history.before + RELOAD and history.after and history.before:
+        if history.start - RELOAD <= each.time <= history.end + RELOAD and history.start and history.end:
             return "the manifests were reloaded at that time"
         if story is Story.CHANGED:
             return _CAUSES[story]
-        if (story is Story.CAME) == (each.time <= history.after):
+        if (story is Story.CAME) == (each.time <= history.start):
             return "the policy was not in force yet" if story is Story.CAME else "the policy was no longer in force"
     return each.contention or "not explained"

@@ -23,17 +23,17 @@ class Opinions(Struct):
 
     agreed: int = 0
     unsupported: Counter[str] = field(default_factory=Counter)
-    known: Counter[str] = field(default_factory=Counter)
+    habits: Counter[str] = field(default_factory=Counter)
     differing: list[Opinion] = field(default_factory=list)
 
     def add(self, other: Opinions) -> None:
         """Merge another part of the log."""
         self.agreed += other.agreed
         self.unsupported.update(other.unsupported)
-        self.known.update(other.known)
+        self.habits.update(other.habits)
         self.differing = sorted([*self.differing, *other.differing])
 
     @property
-    def asked(self) -> int:
+    def count(self) -> int:
         """All evaluations."""
-        return self.agreed + self.unsupported.total() + self.known.total() + len(self.differing)
+        return self.agreed + self.unsupported.total() + self.habits.total() + len(self.differing)

@@ -134,7 +134,7 @@ class _Policy:
         if other == ERROR and lacking:
             opinions.unsupported[lacking] += 1
         elif (habit := _habit(" ".join(texts), mine, other)) and other == ERROR:
-            opinions.known[habit] += 1
+            opinions.habits[habit] += 1
         else:
             opinions.differing.append(Opinion(audit_id, self.policy.name, ours.expression, mine, other))
 

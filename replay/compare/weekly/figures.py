@@ -76,7 +76,7 @@ class Owner(Struct, frozen=True):
 class Promotion(Struct, frozen=True):
     """What enforcing one policy would have done in the period.
 
-    `today` says in words what it does now. `asked` counts the requests that its match constraints may select, `requests` those
+    `today` says in words what it does now. `matches` counts the requests that its match constraints may select, `requests` those
     that it would deny, `denied_anyway` those among them that the current set denies too, `follow` those that are admitted today and
     would not be made as they were, since an earlier request would end otherwise; `undecided` those of which the log does not hold enough. All
     that stands below is about the roots, which need no other to happen: `halves` are those of the first and of the second half of the
@@ -86,7 +86,7 @@ class Promotion(Struct, frozen=True):
     policy: str
     side: EffectSide
     today: str
-    asked: int
+    matches: int
     requests: int = 0
     denied_anyway: int = 0
     undecided: int = 0
@@ -117,7 +117,7 @@ class Promotion(Struct, frozen=True):
             return PolicyReadiness.DENIES
         if self.undecided:
             return PolicyReadiness.UNDECIDED
-        return PolicyReadiness.READY if self.asked else PolicyReadiness.NOT_ASKED
+        return PolicyReadiness.READY if self.matches else PolicyReadiness.NOT_ASKED
 
 
 class WorkspaceFigures(Struct, frozen=True):

@@ -102,10 +102,10 @@ class Atoms:
 
     def of(self, schema: Schema) -> Atom:
         """The atom of a kind's schema."""
-        found = self._roots.get(schema)
-        if found is None:
-            found = self._roots[schema] = self._reference(schema, preserve=False)
-        return found
+        atom = self._roots.get(schema)
+        if atom is None:
+            atom = self._roots[schema] = self._reference(schema, preserve=False)
+        return atom
 
     def _reference(self, schema: Schema, *, preserve: bool) -> Atom:
         """The atom of a place: named types are shared, and do not inherit that unknown fields are preserved."""

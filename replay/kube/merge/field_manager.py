@@ -92,7 +92,7 @@ class Writer(NamedTuple):
 
 def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
     """Those of `metadata.managedFields`; raises `ForeignVersionError`, and `MergeError` for what is malformed."""
-    found = {}
+    managers = {}
     for entry in entries:
         version, operation = entry.get("apiVersion"), entry.get("operation")
         if operation not in (APPLY, UPDATE):
@@ -100,21 +100,21 @@ def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
         if version != api_version:
             raise ForeignVersionError(f"fields are owned at {version}, and versions are not converted")
         manager = FieldManager(entry.get("manager", ""), operation, entry.get("subresource", ""), api_version)
-        found[manager] = decoded(entry.get("fieldsV1") or {})
-    return found
+        managers[manager] = decoded(entry.get("fieldsV1") or {})
+    return managers
 
 
-def entries_of(managers: Managers, before: Sequence[JSON], time: str) -> list[dict[str, Any]]:
-    """Managers as `metadata.managedFields`, in the server's order; those of `before` that did not change keep their time."""
+def entries_of(managers: Managers, live: Sequence[JSON], time: str) -> list[dict[str, Any]]:
+    """Managers as `metadata.managedFields`, in the server's order; those of `live` that did not change keep their time."""
     entries = []
-    known = {_key(entry): entry for entry in before}
+    old_entries = {_key(entry): entry for entry in live}
     for manager, fields in managers.items():
         own: dict[str, Any] = {
             "manager": manager.name,
             "operation": manager.operation,
             "apiVersion": manager.api_version,
         }
-        old = known.get((manager.name, manager.operation, manager.subresource))
+        old = old_entries.get((manager.name, manager.operation, manager.subresource))
         is_same = old is not None and decoded(old.get("fieldsV1") or {}) == fields
         own |= {
             "time": old.get("time", "") if is_same and old else time,
@@ -136,14 +136,14 @@ def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Write
     manager, ignored, _ = writer
     comparison = compared(atom, live, new).without(ignored)
     changed = comparison.modified | comparison.added
-    kept = {each: fields - changed - comparison.removed for each, fields in managers.items()}
+    owners = {each: fields - changed - comparison.removed for each, fields in managers.items()}
     own = apart_from(changed, ignored) - _STRIPPED
     if own:
-        kept[manager] = kept.get(manager, NO_FIELDS) | own
-    kept = {each: fields for each, fields in kept.items() if fields}
-    if sum(each.operation == UPDATE for each in kept) > MOST_UPDATERS:
+        owners[manager] = owners.get(manager, NO_FIELDS) | own
+    owners = {each: fields for each, fields in owners.items() if fields}
+    if sum(each.operation == UPDATE for each in owners) > MOST_UPDATERS:
         raise MergeError("an object has so many managers that the server joins some of them")
-    return kept
+    return owners
 
 
 def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, writer: Writer) -> tuple[JSON, Managers]:
@@ -165,9 +165,9 @@ def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, wri
     conflicts = {each: fields & changed for each, fields in others.items() if fields & changed}
     if conflicts and not force:
         raise ApplyConflictError(_conflict_text(conflicts))
-    kept = {each: fields - changed - comparison.removed for each, fields in others.items()}
-    kept[manager] = own - _STRIPPED
-    return after, {each: fields for each, fields in kept.items() if fields}
+    owners = {each: fields - changed - comparison.removed for each, fields in others.items()}
+    owners[manager] = own - _STRIPPED
+    return after, {each: fields for each, fields in owners.items() if fields}
 
 
 def _pruned(atom: Atom, after: JSON, last: FieldSet, owned: FieldSet) -> JSON:

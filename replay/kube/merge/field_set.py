@@ -168,10 +168,13 @@ def _item_part(atom: ListAtom, item: JSON) -> str:
 
 def compared(atom: Atom, old: JSON, new: JSON) -> Comparison:
     """How an object differs from another (`TypedValue.Compare`)."""
-    found = _Compared()
-    found.compare(atom, old, new, (), in_leaf=False)
+    comparison = _Compared()
+    comparison.compare(atom, old, new, (), in_leaf=False)
     return Comparison(
-        *(frozenset(path for path in each if path) for each in (found.removed, found.modified, found.added))
+        *(
+            frozenset(path for path in each if path)
+            for each in (comparison.removed, comparison.modified, comparison.added)
+        )
     )
 
 
@@ -296,20 +299,20 @@ def _without(atom: Atom, value: JSON, removed: dict[str, Any]) -> JSON:
 def _map_without(atom: MapAtom, value: JSON, removed: dict[str, Any]) -> JSON:
     if atom.atomic or not isinstance(value, dict):
         return None
-    kept = {}
+    fields = {}
     for name, inner in value.items():
         below = removed.get(f"f:{name}", {})
         if "." not in below:
-            kept[name] = _without(_field(atom, name), inner, below) if below else inner
-    return kept or None
+            fields[name] = _without(_field(atom, name), inner, below) if below else inner
+    return fields or None
 
 
 def _list_without(atom: ListAtom, value: JSON, removed: dict[str, Any]) -> JSON:
     if not atom.associative or not isinstance(value, list):
         return None
-    kept = []
+    items = []
     for item in value:
         below = removed.get(_item_part(atom, item), {})
         if "." not in below:
-            kept.append(_without(atom.element, item, below) if below else item)
-    return kept or None
+            items.append(_without(atom.element, item, below) if below else item)
+    return items or None

@@ -151,7 +151,7 @@ def _validate_map(atom: MapAtom, value: dict[str, JSON], allow_duplicates: bool)
 
 
 def _validate_list(atom: ListAtom, value: list[JSON], allow_duplicates: bool) -> Iterator[_ValidationError]:
-    seen = set()
+    keys = set()
     for index, item in enumerate(value):
         element = f"[{index}]"
         if atom.associative:
@@ -161,9 +161,9 @@ def _validate_list(atom: ListAtom, value: list[JSON], allow_duplicates: bool) ->
                 yield _ValidationError("", f"element {index}: {missing}")
                 return
             element = element_text(key)
-            if key in seen and not allow_duplicates:
+            if key in keys and not allow_duplicates:
                 yield _ValidationError("", f"duplicate entries for key {element}")
-            seen.add(key)
+            keys.add(key)
         for error in _validate(atom.element, item, allow_duplicates=allow_duplicates):
             yield error.under(element)
 
@@ -262,12 +262,12 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
     our_set, their_set = set(ours), set(theirs)
     shared = iter([key for key in theirs if key in our_set])
     next_shared = next(shared, _ABSENT)
-    done = set()
+    merged_keys = set()
     left, right = 0, 0
     while left < len(ours) or right < len(theirs):
         if left < len(ours) and right < len(theirs):
             if ours[left] == theirs[right]:
-                done.add(ours[left])
+                merged_keys.add(ours[left])
                 yield "theirs", right
                 left, right, next_shared = left + 1, right + 1, next(shared, _ABSENT)
                 continue
@@ -279,10 +279,10 @@ def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int
                 yield "ours", left
                 left += 1
                 continue
-            if ours[left] in done:
+            if ours[left] in merged_keys:
                 left += 1
         if right < len(theirs):
-            done.add(theirs[right])
+            merged_keys.add(theirs[right])
             yield "theirs", right
             if next_shared == theirs[right]:
                 next_shared = next(shared, _ABSENT)

@@ -68,11 +68,11 @@ class Grants:
     One object wherever the same bindings give the same roles, so that it can be compared by its identity.
     """
 
-    __slots__ = ("_verdicts", "found", "missing", "names")
+    __slots__ = ("_verdicts", "grants", "missing", "names")
 
     def __init__(self, grants: tuple[Grant, ...], missing: tuple[Missing, ...]) -> None:
         """`missing` says which bindings and roles are not known."""
-        self.found = grants
+        self.grants = grants
         self.missing = missing
         rules = [rule for grant in grants for rule in grant.rules if not isinstance(rule, Missing)]
         self.names = frozenset(name for rule in rules for name in _known_names(rule))
@@ -106,7 +106,7 @@ def names_told_apart(roles: Iterable[JSON | PartialObject | Missing]) -> frozens
     return frozenset(name for rule in rules if not isinstance(rule, Missing) for name in _known_names(rule))
 
 
-_Known = dict[tuple[object, ...], tuple[Grants, object]]
+_Resolutions = dict[tuple[object, ...], tuple[Grants, object]]
 """Grants by the identity of what gives them, each with what must live as long."""
 
 
@@ -123,17 +123,17 @@ class RoleResolver:
         self._bindings: dict[str, RoleBindings | Missing] = {}
         self._bound: dict[tuple[str, tuple[str, ...], str], tuple[tuple[BoundRole, ...], tuple[Missing, ...]]] = {}
         self._grants: dict[tuple[object, ...], Grants] = {}
-        self._known: _Known = base.known if base is not None else {}
+        self._resolutions: _Resolutions = base.resolutions if base is not None else {}
 
     @property
-    def known(self) -> _Known:
+    def resolutions(self) -> _Resolutions:
         """The grants that all resolvers with the same base have in common."""
-        return self._known
+        return self._resolutions
 
     @property
     def verdicts(self) -> Iterator[RBACVerdict]:
         """Everything that was decided so far by all resolvers with the same base."""
-        return (verdict for grants, _ in self._known.values() for verdict in grants.verdicts)
+        return (verdict for grants, _ in self._resolutions.values() for verdict in grants.verdicts)
 
     def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
         """Who allows a request; equal requests are decided once."""
@@ -159,12 +159,12 @@ class RoleResolver:
             ),
             *missing,
         )
-        resolution = self._known.get(key)
+        resolution = self._resolutions.get(key)
         if resolution is None:
             results = [_grant(each, role, namespace) for each, role in zip(bound, roles, strict=True)]
             grants = tuple(grant for grant in results if isinstance(grant, Grant))
             absent = tuple(grant for grant in results if isinstance(grant, Missing))
-            resolution = self._known[key] = Grants(grants, (*missing, *absent)), (bound, roles)
+            resolution = self._resolutions[key] = Grants(grants, (*missing, *absent)), (bound, roles)
         return resolution[0]
 
     def _all_bound(self, user: UserInfo, namespace: str) -> tuple[Sequence[BoundRole], tuple[Missing, ...]]:
@@ -294,14 +294,14 @@ def _verdict(grants: Grants, attributes: AuthorizationAttributes) -> RBACVerdict
     missing = list(grants.missing)
     for kind in (CLUSTER_ROLE_BINDING.kind, ROLE_BINDING.kind):
         allowing: list[Grant] = []
-        for grant in grants.found:
+        for grant in grants.grants:
             if grant.binding[0] == kind:
                 allowed = _allows(grant, attributes)
                 missing += [allowed] if isinstance(allowed, Missing) else []
                 allowing += [grant] if allowed is True else []
         if allowing:
             return RBACVerdict(tuple(allowing))
-    errors = list(dict.fromkeys(grant.error for grant in grants.found if grant.error))
+    errors = list(dict.fromkeys(grant.error for grant in grants.grants if grant.error))
     return RBACVerdict((), _refusal(errors), tuple(missing))
 
 

@@ -19,24 +19,24 @@ class ObjectRedactors:
 
     def __init__(self, secret_rows: Callable[[], Iterable[SecretRow]], *, redact: bool) -> None:
         """`secret_rows` gives the requests about Secrets; it is called once somebody asks about one."""
-        self._read = secret_rows
+        self._secret_rows = secret_rows
         self._redact = redact
         self._bodies: dict[tuple[str, str], list[JSON]] | None = None
-        self._known: dict[tuple[str, str, str], Redactor] = {}
+        self._redactors: dict[tuple[str, str, str], Redactor] = {}
 
     def of(self, resource: str, namespace: str, name: str) -> Redactor:
         """The redactor of an object; `resource` is its plural name."""
         key = (resource, namespace, name) if resource == SECRETS else (resource, "", "")
-        redactor = self._known.get(key)
+        redactor = self._redactors.get(key)
         if redactor is None:
             bodies = self._secrets().get((namespace, name), ()) if self._redact and resource == SECRETS else ()
-            redactor = self._known[key] = Redactor(resource, bodies, redact=self._redact)
+            redactor = self._redactors[key] = Redactor(resource, bodies, redact=self._redact)
         return redactor
 
     def _secrets(self) -> dict[tuple[str, str], list[JSON]]:
         if self._bodies is None:
             self._bodies = {}
-            for namespace, name, *texts in self._read():
+            for namespace, name, *texts in self._secret_rows():
                 self._bodies.setdefault((namespace, name), []).extend(map(decoded, texts))
         return self._bodies
 

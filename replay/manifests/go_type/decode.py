@@ -84,7 +84,7 @@ class _Decoder:
     def __init__(self, package: str) -> None:
         self.decoded = Decoded()
         self._package = package
-        self._seen: set[str] = set()
+        self._messages: set[str] = set()
 
     def value(self, node: Node, go_type: str, context: _Context) -> JSON:
         """The JSON of a value of that type, None for null and for what could not be decoded."""
@@ -223,8 +223,8 @@ class _Decoder:
     def _strict(self, what: str, entry: Entry, context: _Context) -> None:
         path = f"{context.path}.{entry.key}" if context.path else entry.key
         message = f"{what} {quote(path)}"
-        if message not in self._seen and len(self._seen) < _MAX_STRICT_ERRORS:
-            self._seen.add(message)
+        if message not in self._messages and len(self._messages) < _MAX_STRICT_ERRORS:
+            self._messages.add(message)
             self.decoded.strict_errors.append(Problem(message, entry.position, path))
 
 

@@ -42,7 +42,7 @@ class UndecodableError(Exception):
         """`text_count`: how many of `problems`, from the first, the text itself tells; `untyped`: the kind is the problem."""
         super().__init__(text)
         self.problems = tuple(problems)
-        self.told = text_count
+        self.text_count = text_count
         self.untyped = untyped
 
 

@@ -59,11 +59,11 @@ def known_flags(version: KubernetesVersion) -> dict[str, Flag]:
 
 
 class _Parser(Struct):
-    """One command line; `found` are the values by name, those that add joined with commas."""
+    """One command line; `values` are the values by name, those that add joined with commas."""
 
     words: list[str]
     flags: dict[str, Flag]
-    found: dict[str, str] = field(default_factory=dict)
+    values: dict[str, str] = field(default_factory=dict)
     arguments: list[str] = field(default_factory=list)
 
     def parse(self) -> None:
@@ -121,9 +121,9 @@ class _Parser(Struct):
             raise FlagError(f"invalid argument {quote(value)} for {quote(shown)} flag: {problem}")
         if flag.type in _NUMBERS:
             value = str(integer(value))
-        earlier = self.found.get(flag.name)
+        earlier = self.values.get(flag.name)
         joins = earlier is not None and flag.type in _ADDING
-        self.found[flag.name] = f"{earlier},{value}" if joins else value
+        self.values[flag.name] = f"{earlier},{value}" if joins else value
 
 
 def _problem(flag: Flag, value: str) -> str:
@@ -177,4 +177,4 @@ def parse_flags(words: Iterable[str], version: KubernetesVersion) -> dict[str, s
     if any(parser.arguments):
         shown = " ".join(quote(word) for word in parser.arguments)
         raise FlagError(f'"kube-apiserver" does not take any arguments, got [{shown}]')
-    return parser.found
+    return parser.values

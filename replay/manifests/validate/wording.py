@@ -21,8 +21,8 @@ class _Rewording(NamedTuple):
 
     since: int
     field: str
-    now: str
-    before: str
+    new: str
+    old: str
 
 
 _REWORDED = (
@@ -43,8 +43,8 @@ def as_worded(error: FieldError, kind: str, version: KubernetesVersion) -> Field
     """An error of an object of a kind in the words of a minor."""
     body = error.body
     for each in _REWORDED:
-        if version.minor < each.since and error.path.endswith(each.field) and body.endswith(f": {each.now}"):
-            body = body.removesuffix(each.now) + each.before
+        if version.minor < each.since and error.path.endswith(each.field) and body.endswith(f": {each.new}"):
+            body = body.removesuffix(each.new) + each.old
     words = wording_of(version.minor)
     if words is not WORDING:
         body = _LENGTH.sub(rf"\1 {words.unit}", body)

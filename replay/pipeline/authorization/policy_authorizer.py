@@ -21,17 +21,17 @@ _DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it di
 class SetLister(Struct, frozen=True):
     """What a set sees of the cluster, with the time and the number of the set, by which its authorizers are found."""
 
-    seen: Lister
+    lister: Lister
     at: ClusterLister
     number: int
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
-        return self.seen.get(kind, namespace, name)
+        return self.lister.get(kind, namespace, name)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
-        return self.seen.list(kind, namespace)
+        return self.lister.list(kind, namespace)
 
 
 def asked_by(number: int, lister: Lister, lister_seen: Lister) -> Lister:

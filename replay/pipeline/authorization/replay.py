@@ -108,7 +108,7 @@ class AuthorizationReplay(Struct):
     _askings: dict[int, _Asking] = field(default_factory=dict)
     _shapes: dict[tuple[object, ...], int] = field(default_factory=dict)
     _by_grants: dict[tuple[int, tuple[Grants, ...], tuple[int, int]], AuthorizationPair] = field(default_factory=dict)
-    _told: IdentityMap[AuthorizationPair, bytes] = field(default_factory=IdentityMap)
+    _sides_json: IdentityMap[AuthorizationPair, bytes] = field(default_factory=IdentityMap)
     _frame: pl.DataFrame | None = None
 
     def requests(self) -> Iterator[Request]:
@@ -212,17 +212,17 @@ class AuthorizationReplay(Struct):
             "name": attributes.name,
             **({} if attributes.is_resource_request else {"path": attributes.path}),
         }
-        return with_authorization(orjson.dumps(value, default=str), self.told(request))
+        return with_authorization(orjson.dumps(value, default=str), self.authorization_json(request))
 
-    def told(self, request: Request) -> bytes:
+    def authorization_json(self, request: Request) -> bytes:
         """The JSON of `authorization` in a line."""
         if not request.reached:
             return orjson.dumps({"notReachedBecause": request.not_reached_because})
         decided = self.decide(request)
-        line = self._told.get(decided)
+        line = self._sides_json.get(decided)
         if line is None:
             sides: JSON = {"current": decided.current.as_json(), "candidate": decided.candidate.as_json()}
-            line = self._told[decided] = orjson.dumps(sides)
+            line = self._sides_json[decided] = orjson.dumps(sides)
         return line
 
 

@@ -38,20 +38,20 @@ class StateLister:
         uncovered: Mapping[str, Missing],
     ) -> None:
         """`missing` by kind, namespace and name; `uncovered` are kinds of which there may be any object."""
-        self._known = objects
+        self._objects = objects
         self._missing = missing
         self._uncovered = uncovered
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
-        obj = self._known.get(kind, namespace, name)
+        obj = self._objects.get(kind, namespace, name)
         if obj is not None:
             return obj
         return self._missing.get((kind.kind, namespace, name)) or self._uncovered.get(kind.kind)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
         """See `Lister.list`; a `Missing` in it stands for an object, or any number of them, that may be there."""
-        objects = list(self._known.list(kind, namespace))
+        objects = list(self._objects.list(kind, namespace))
         objects += [
             missing
             for key, missing in self._missing.items()

@@ -25,7 +25,7 @@ class OrderingExecutor(Executor):
     def __init__(self, submit: Submit, tell: Told, parcels: Parcels, run: FleetRun) -> None:
         """`tell` says errors of the fleet itself as those of this project; `parcels` are those of `run`."""
         self._submit = submit
-        self._told = tell
+        self._tell = tell
         self._parcels = parcels
         self._run = run
         self._names: IdentityMap[object, str] = IdentityMap()
@@ -36,7 +36,7 @@ class OrderingExecutor(Executor):
         *shared, own = (fn, *args)
         names = tuple(map(self._named, shared))
         order = WorkOrder(self._run, fingerprint(), gc.get_threshold(), names, self._parcels.pack(own))
-        return _Ordered(self._submit(order), self._told, self._parcels)
+        return _Ordered(self._submit(order), self._tell, self._parcels)
 
     def _named(self, value: object) -> str:
         name = self._names.get(value)
@@ -51,7 +51,7 @@ class _Ordered(Future[Any]):
     def __init__(self, name: Future[str], tell: Told, parcels: Parcels) -> None:
         super().__init__()
         self._name = name
-        self._told = tell
+        self._tell = tell
         self._parcels = parcels
         self._fetched: list[Any] = []
         name.add_done_callback(self._arrive)
@@ -61,7 +61,7 @@ class _Ordered(Future[Any]):
             if super().cancel():
                 self.set_running_or_notify_cancel()
         elif (error := name.exception()) is not None:
-            self.set_exception(self._told(error))
+            self.set_exception(self._tell(error))
         else:
             self.set_result(name.result())
 

@@ -77,7 +77,7 @@ class BatchJob(Struct, frozen=True):
                 return None
             with connect(str(self.spool), threads=1, memory=INGEST_MEMORY) as connection:
                 reader = LogReader(
-                    connection, self.spool, SegmentNumbers(self.parts), lambda _what, _done, _total: None
+                    connection, self.spool, SegmentNumbers(self.parts), lambda _what, _count, _total: None
                 )
                 if not reader.copied(connection, Batch(files, batch.number)):
                     return None

@@ -63,16 +63,16 @@ class _Desk:
         self.run = run
         stack = ExitStack()
         self._parcels = Parcels(opened(run.location, stack), run, stack.enter_context(scratch()).resolve())
-        self._given: dict[str, Any] = {}
+        self._values: dict[str, Any] = {}
         self.close = weakref.finalize(self, stack.close)
 
     def do(self, order: WorkOrder) -> None:
         """Put the result of an order, unless a worker that was lost afterwards did."""
         if self._parcels.has(order.result):
             return
-        results = self._given
-        self._given = {name: results[name] if name in results else self._get(name) for name in order.shared}
-        function, *shared = (self._given[name] for name in order.shared)
+        results = self._values
+        self._values = {name: results[name] if name in results else self._get(name) for name in order.shared}
+        function, *shared = (self._values[name] for name in order.shared)
         try:
             result = function(*shared, self._parcels.unpack(order.own))
             self._parcels.put_as(order.result, self._parcels.pack(result))

@@ -112,7 +112,7 @@ def _asked_of(
     lister = job.cluster.at(request.record)
     if isinstance(job.chain, Chain):
         return job.chain, lister, (manifests.current, manifests.candidate)
-    chains = job.chain.asked(request.attributes, lister)
+    chains = job.chain.chains(request.attributes, lister)
     if isinstance(chains, Missing):
         raise ReplayError(f"nothing can be explained: {chains.reason}")
     return chains[-1].chain, chains[-1].lister, chains[-1].sides

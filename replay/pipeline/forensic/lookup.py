@@ -73,7 +73,7 @@ def look_up(
             set_variables(store, variables.items())
             observed = _observed(store, owners, redact=redact)
         summary = store.query("lookup_summary").row(0, named=True)
-        lookup = _Asked(store, question, variables, manifests, redact, owners)
+        lookup = _Lookup(store, question, variables, manifests, redact, owners)
         replayed, undetermined, notes = lookup.replayed()
         notes += _silence(store)
         places = places_of(store, manifests, {each.audit_id for each in (*observed, *replayed)})
@@ -212,7 +212,7 @@ def _resource(group: str, resource: str, subresource: str) -> str:
     return f"{name}/{subresource}" if subresource else name
 
 
-class _Asked(Struct, frozen=True):
+class _Lookup(Struct, frozen=True):
     """A question on its way to the replay of what the log does not show."""
 
     store: Store

@@ -147,7 +147,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
             yield AttributedPaths(
                 Actor.PLUGIN, "", frozenset(tokens(each["path"]) for each in diff(body.value, plugged))
             )
-        old = write.found
+        old = write.old
         if isinstance(old, Known) and old.value is None:
             after = after_create(body, exchange, self.job.cluster.discovery.resource(exchange.resource))
         else:

@@ -68,7 +68,7 @@ def object_timeline(  # noqa: PLR0913 - an object, and how much is told of it
     writes_with_events = zip(writes, _events(writes, decisions, redactor), strict=True)
     events = tuple(event for row, event in writes_with_events if row["seq"] in shown)
     reads = sum(row["verb"] in _READS for row in rows if row["seq"] in shown)
-    return Timeline(scenario.name, target.kind or target.resource, name, events, reads, focus.told)
+    return Timeline(scenario.name, target.kind or target.resource, name, events, reads, focus.text)
 
 
 def _shown(store: Store, focus: Focus, seqs: Sequence[int]) -> frozenset[int]:

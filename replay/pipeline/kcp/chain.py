@@ -57,7 +57,7 @@ class Deciders(NamedTuple):
         return self.current if isinstance(self.planned, Missing) else self.planned
 
 
-class Asked(Struct, frozen=True):
+class RequestChain(Struct, frozen=True):
     """A chain that may have decided a request, with what its policies look up, and the sets that it is made of.
 
     `unknown` tells why nothing is known of the candidate.
@@ -94,7 +94,7 @@ class ShardChain(Struct, dict=True):
     cluster: ShardCluster
     workspaces: Workspaces
     version: KubernetesVersion
-    made: Callable[[Sets], Sets]
+    distinct_sets: Callable[[Sets], Sets]
     """What of both sets of a workspace is asked."""
     policies: frozenset[str] = frozenset()
     """The names of all policies of the current sets, which the log is compared with."""
@@ -115,7 +115,7 @@ class ShardChain(Struct, dict=True):
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[list[Decision]]:
         """The decisions of all sets that may have been in force, each as `Chain.decide` has them."""
-        chains = self.asked(attributes, lister)
+        chains = self.chains(attributes, lister)
         if isinstance(chains, Missing):
             return [self.undetermined(chains.reason, chains.fix)]
         return [each.decide(original, attributes, backends) for each in chains]
@@ -124,7 +124,7 @@ class ShardChain(Struct, dict=True):
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[Attributes]:
         """See `Chain.validated`."""
-        chains = self.asked(attributes, lister)
+        chains = self.chains(attributes, lister)
         if isinstance(chains, Missing):
             return [attributes.with_object(Missing("object", chains.reason, chains.fix))] * 2
         return chains[-1].validated(original, attributes, backends)
@@ -143,7 +143,7 @@ class ShardChain(Struct, dict=True):
 
     def reading_parameters(self, attributes: Attributes, lister: Lister) -> frozenset[str]:
         """The names of the policies that read parameters, of those that may have decided a request."""
-        chains = self.asked(attributes, lister)
+        chains = self.chains(attributes, lister)
         names: set[str] = set()
         for each in () if isinstance(chains, Missing) else chains:
             current = each.sides.current
@@ -176,7 +176,7 @@ class ShardChain(Struct, dict=True):
         planned = "" if isinstance(own.planned, Missing) else names.path(own.planned)
         return DecidedIn(names.path(record.workspace), names.path(own.current), planned)
 
-    def asked(self, attributes: Attributes, lister: Lister) -> Sequence[Asked] | Missing:
+    def chains(self, attributes: Attributes, lister: Lister) -> Sequence[RequestChain] | Missing:
         """The chains that may have decided a request, the earliest set in force first."""
         at = instant_of(lister, attributes.workspace)
         whose = self.deciders(at, attributes.resource.group_resource)
@@ -191,7 +191,7 @@ class ShardChain(Struct, dict=True):
         unknown = whose.planned if isinstance(whose.planned, Missing) else None
         pairs = sides if planned is sides else [self._join(one, other) for one in sides for other in planned]
         base_lister = self._lister(whose.current, at, lister)
-        return [Asked(self._chain(whose, at.workspace, each), base_lister, each, unknown) for each in pairs]
+        return [RequestChain(self._chain(whose, at.workspace, each), base_lister, each, unknown) for each in pairs]
 
     def _at(self, workspace: str, at: Instant) -> list[Sides] | Missing:
         """The sets of a workspace that may have been in force."""
@@ -237,7 +237,7 @@ class ShardChain(Struct, dict=True):
             overlay = namespaces.over(changes.get(whose.candidate, NO_CHANGE).lookups)
             clusters = dict.fromkeys((whose.current, whose.candidate))
             chain = Chain(
-                self.made((sides.current, sides.candidate)),
+                self.distinct_sets((sides.current, sides.candidate)),
                 self.version,
                 Discovery(each for cluster in clusters for each in self.cluster.discovery_of(cluster)),
                 Schemas([crd for cluster in clusters for crd in self.cluster.crds_of(cluster)]),

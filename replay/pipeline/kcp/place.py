@@ -22,13 +22,13 @@ NOWHERE: Place = ("", "")
 class Places(Struct):
     """The places of the requests of a log, by auditID; of a log that is none of kcp there are none."""
 
-    known: dict[str, Place] = field(default_factory=dict)
+    by_audit_id: dict[str, Place] = field(default_factory=dict)
     resources: Mapping[tuple[str, str, str], frozenset[Place]] = field(default_factory=dict)
     """By logical cluster, group and resource the places of all requests about it."""
 
     def of(self, audit_id: str) -> Place:
         """Where a request was decided."""
-        return self.known.get(audit_id, NOWHERE)
+        return self.by_audit_id.get(audit_id, NOWHERE)
 
 
 def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> Places:

@@ -16,7 +16,7 @@ from replay.pipeline.kcp.folder import Folder, WorkspaceNames, require_workspace
 from replay.pipeline.kcp.planned import changes_of
 from replay.pipeline.kcp.workspaces import Policies, Workspaces
 from replay.pipeline.manifests import Manifests
-from replay.pipeline.replay.asked import only_named
+from replay.pipeline.replay.distinct_set import only_named
 from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.shard.cluster import ShardCluster

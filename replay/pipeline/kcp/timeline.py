@@ -120,7 +120,7 @@ class PolicyTimeline:
         bounds = {at for change in self._changes for at in (change.start, change.end + POLICY_DELAY)}
         self._bounds = sorted(bounds)
         self._at: dict[int, list[Sides] | Missing] = {}
-        self._made: dict[int, Sides | Missing] = {}
+        self._sides_by_bound: dict[int, Sides | Missing] = {}
 
     def _follow(self, cluster: Cluster, kind: GroupVersionKind, name: str, own_objects: Objects | None) -> None:
         history, key = cluster.history(kind, "", name), (kind.kind, name)
@@ -195,9 +195,9 @@ class PolicyTimeline:
 
     def _sides(self, count: int) -> Sides | Missing:
         """The sets after so many changes."""
-        sides = self._made.get(count)
+        sides = self._sides_by_bound.get(count)
         if sides is None:
-            sides = self._made[count] = self._of(count)
+            sides = self._sides_by_bound[count] = self._of(count)
         return sides
 
     def _of(self, count: int) -> Sides | Missing:

@@ -49,7 +49,7 @@ class Pace(Struct, frozen=True):
 
 
 class Filling(Struct, frozen=True):
-    """The store of a scenario, filled until `is_ended` says so; `told` is called with lines for the operator.
+    """The store of a scenario, filled until `is_ended` says so; `tell` is called with lines for the operator.
 
     At the end every line of the store that is not used is written to `rejects`.
 
@@ -61,7 +61,7 @@ class Filling(Struct, frozen=True):
     pace: Pace
     retention: Retention
     rejects: Path | None
-    told: Callable[[str], None]
+    tell: Callable[[str], None]
     is_ended: Callable[[], bool]
 
     def follow(self) -> tuple[IngestReport, int]:
@@ -71,8 +71,8 @@ class Filling(Struct, frozen=True):
         with self._alone():
             with self._store() as store:
                 positions = store.positions
-            with closing(FollowedLog(self.scenario.logs, positions, self.told)) as log:
-                self.told(f"following {' '.join(self.scenario.logs)}")
+            with closing(FollowedLog(self.scenario.logs, positions, self.tell)) as log:
+                self.tell(f"following {' '.join(self.scenario.logs)}")
                 report = self._filled(log)
                 return self._drained(log, report)
 
@@ -82,7 +82,7 @@ class Filling(Struct, frozen=True):
 
         with self._alone() as storage:
             with closing(Listener(address, tls, storage.local(JOURNAL))) as log:
-                self.told(f"listening at {log.url}")
+                self.tell(f"listening at {log.url}")
                 report = self._filled(log)
             return self._drained(log, report)
 
@@ -143,14 +143,14 @@ class Filling(Struct, frozen=True):
         """One segment."""
         spool = Path(tempfile.mkdtemp(prefix="live-", dir=store.temporary))
         try:
-            taken = log.take(spool, self.pace.octets)
-            if not taken.files:
+            batch = log.take(spool, self.pace.octets)
+            if not batch.files:
                 return IngestReport()
-            report = store.append(taken.files, taken.positions, self.scenario.formats)
-            taken.done()
+            report = store.append(batch.files, batch.positions, self.scenario.formats)
+            batch.commit()
         finally:
             shutil.rmtree(spool, ignore_errors=True)
-        self.told(f"{plural(report.events, 'event')} read; the store holds {plural(store.requests, 'request')}")
+        self.tell(f"{plural(report.events, 'event')} read; the store holds {plural(store.requests, 'request')}")
         return report
 
     def _is_untidy(self, store: Store) -> bool:
@@ -165,8 +165,8 @@ class Filling(Struct, frozen=True):
         try:
             if forgets:
                 pruned = prune(store.storage.location, self.retention)
-                self.told(f"{plural(pruned.removed, 'ingest')} forgotten, {plural(pruned.kept, 'ingest')} left")
+                self.tell(f"{plural(pruned.removed, 'ingest')} forgotten, {plural(pruned.left, 'ingest')} left")
             with ExitStack() as stack:
                 compact_store(opened(store.storage.location, stack))
         except StoreError as error:
-            self.told(f"the store is not put in order: {error}")
+            self.tell(f"the store is not put in order: {error}")

@@ -30,6 +30,6 @@ def _phase_line(phase: PhaseResult) -> dict[str, JSON]:
         "warnings": list(phase.warnings),
         "auditAnnotations": phase.audit_annotations,
         "effects": list(phase.effects),
-        "sent": phase.sent,
+        "sent": phase.review_spec,
     }
     return line | {key: value for key, value in said.items() if value}

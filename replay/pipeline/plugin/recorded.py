@@ -15,14 +15,16 @@ from replay.json import JSON
 from replay.pipeline.plugin.cases import time_text
 from replay.pipeline.plugin.line import result_line
 from replay.pipeline.plugin.world import PluginWorld
-from replay.pipeline.replay.order import Asked, in_order
+from replay.pipeline.replay.order import LoggedRequest, in_order
 
 
-def recorded_results(plugin: Plugin, world: PluginWorld, requests: Iterable[Asked]) -> Iterator[dict[str, JSON]]:
+def recorded_results(
+    plugin: Plugin, world: PluginWorld, requests: Iterable[LoggedRequest]
+) -> Iterator[dict[str, JSON]]:
     """A result line for each request at which something happens, or with which it is not known whether something does."""
     for each in in_order(requests, by_receipt=plugin.is_timed):
         record = each.request.record
-        world.mention(each.before.namespace)
+        world.mention(each.original.namespace)
         time = datetime.fromtimestamp(record.received / 1_000_000, UTC)
         at = world.time_of(plugin, time)
         # where it is not known whether admission was asked, nothing is charged
@@ -37,20 +39,20 @@ def recorded_results(plugin: Plugin, world: PluginWorld, requests: Iterable[Aske
             _replenish(plugin, world, each, result, at)
 
 
-def _result(plugin: Plugin, each: Asked, world: PluginWorld, time: int) -> PluginResult:
+def _result(plugin: Plugin, each: LoggedRequest, world: PluginWorld, time: int) -> PluginResult:
     """What the plugin says; the validating phase sees the object after the webhooks, with the plugin's own change."""
-    if plugin.is_last and each.after is None:
+    if plugin.is_last and each.validated is None:
         return PluginResult()
-    if each.after is None:
-        return ask(plugin, each.before, world.cluster, time=time)
-    result = ask(plugin, each.before, world.cluster, after=each.after, time=time)
+    if each.validated is None:
+        return ask(plugin, each.original, world.cluster, time=time)
+    result = ask(plugin, each.original, world.cluster, after=each.validated, time=time)
     if plugin.admit is None or plugin.validate is None or not result.patch:
         return result
-    again = ask(plugin, each.after, world.cluster, time=time)
+    again = ask(plugin, each.validated, world.cluster, time=time)
     return again if again.unknown is not None else replace(result, validate=again.validate)
 
 
-def _line(result: PluginResult, each: Asked) -> dict[str, JSON]:
+def _line(result: PluginResult, each: LoggedRequest) -> dict[str, JSON]:
     """The line, empty where nothing happens."""
     if result.unknown is None and not result.says_anything:
         return {}
@@ -58,13 +60,13 @@ def _line(result: PluginResult, each: Asked) -> dict[str, JSON]:
         reason = f"whether admission was asked is not known: {each.request.reached_reason}"
         return {"undetermined": [reason]}
     line = result_line(result)
-    if each.after is None and "validate" in line:
+    if each.validated is None and "validate" in line:
         admit = {"admit": line.pop("admit")} if "admit" in line else {}
         line = {**line, "validateInput": "before", **admit, "validate": line.pop("validate")}
     return line
 
 
-def _replenish(plugin: Plugin, world: PluginWorld, each: Asked, result: PluginResult, time: int) -> None:
+def _replenish(plugin: Plugin, world: PluginWorld, each: LoggedRequest, result: PluginResult, time: int) -> None:
     """Give back to quotas what a request freed, where the configuration says so."""
-    if isinstance(plugin, ResourceQuota) and world.replenishes and each.after is not None:
+    if isinstance(plugin, ResourceQuota) and world.replenishes and each.validated is not None:
         plugin.follow(each.request.attributes, world.cluster, time, refused=not result.allowed)

@@ -17,7 +17,7 @@ from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config
 from replay.pipeline.plugin.recorded import recorded_results
 from replay.pipeline.plugin.world import PluginWorld
-from replay.pipeline.replay.order import Asked, asked
+from replay.pipeline.replay.order import LoggedRequest, logged_request
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
@@ -44,7 +44,7 @@ def plugin_results(
         yield from case_results(asked_next, world, numbered_lines(cases), str(cases))
 
 
-def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[Asked]:
+def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[LoggedRequest]:
     """The requests of a log that admission saw."""
     with opened(scenario, progress) as store:
         job = past_job(store, manifests_of(scenario))
@@ -52,5 +52,5 @@ def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[Asked]:
         for number in range(store.parts):
             for records in store.part(number).objects(_WRITES):
                 for request in reconstructor.requests(records):
-                    if (logged_request := asked(request)) is not None:
-                        yield logged_request
+                    if (logged := logged_request(request)) is not None:
+                        yield logged

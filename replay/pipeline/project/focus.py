@@ -25,7 +25,7 @@ from replay.pipeline.log import require_known
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.period import period, sql_time
 from replay.pipeline.policy_name import WILDCARDS, meant, names_of
-from replay.pipeline.replay.asked import only_named
+from replay.pipeline.replay.distinct_set import only_named
 from replay.pipeline.replay.job import Job
 from replay.reconstruct.cluster import Cluster
 
@@ -119,7 +119,7 @@ def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
     """The requests that something of some names may match, None for all that anything may."""
     if not names:
         return None
-    units = [unit for each in job.asked for unit in units_of(each) if unit.name in names]
+    units = [unit for each in job.distinct_sets for unit in units_of(each) if unit.name in names]
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     return coarse_predicate([unit.match for unit in units], mapper, version=job.version)
 

@@ -44,8 +44,8 @@ from replay.pipeline.authorization.policy_authorizer import asked_by, policy_aut
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.evidence import in_force
 from replay.pipeline.kcp.workspaces import Workspaces
-from replay.pipeline.replay.asked import asked_of, only_named
 from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
 from replay.pipeline.replay.redaction import redacted_denials
@@ -54,7 +54,7 @@ from replay.pipeline.replay.totals import Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.history.collected import CollectionDeletions, Row
+from replay.reconstruct.history.collection_deletion import CollectionDeletions, Row
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
@@ -131,20 +131,20 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def chain(self) -> Chain | ShardChain:
         """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
-        return self.chain_of(self.asked) if self.workspaces is None else self.shard_chain()
+        return self.chain_of(self.distinct_sets) if self.workspaces is None else self.shard_chain()
 
     def shard_chain(self, *, alone: bool = False) -> ShardChain:
         """The chains of all workspaces; `alone`: the candidate's, beside no policies."""
         assert self.workspaces is not None
         assert isinstance(self.cluster, ShardCluster)
 
-        def made(sets: Sets) -> Sets:
+        def distinct(sets: Sets) -> Sets:
             only = self.workspaces.only if self.workspaces is not None else frozenset()
             chosen = (only_named(sets[0], only), only_named(sets[1], only)) if only else sets
-            current, candidate = asked_of(chosen, self.webhooks.names)
+            current, candidate = distinct_sets(chosen, self.webhooks.names)
             return (ManifestSet(), candidate) if alone else (current, candidate)
 
-        return ShardChain(self.cluster, self.workspaces, self.version, made, policy_names(self.asked[0]))
+        return ShardChain(self.cluster, self.workspaces, self.version, distinct, policy_names(self.distinct_sets[0]))
 
     def chain_of(self, sets: Sets) -> Chain:
         """Sets, compiled."""
@@ -183,9 +183,9 @@ class Job(Struct, frozen=True, dict=True):
         return Chains(self.cluster, sides, answers, self.version, began=self.began)
 
     @cached_property
-    def asked(self) -> Sets:
+    def distinct_sets(self) -> Sets:
         """Both sets without the webhooks that both call alike and nobody answers for."""
-        return asked_of(self.sets, self.webhooks.names, with_plugins=self.with_plugins)
+        return distinct_sets(self.sets, self.webhooks.names, with_plugins=self.with_plugins)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
@@ -193,7 +193,7 @@ class Job(Struct, frozen=True, dict=True):
         mutators = self._policy_may_have_changed
         mutation = self._may_be_mutated if self.mutates else False
         classes = DefaultClasses(self.classes, self._undone)
-        plugins = frozenset(each.name for manifests in self.asked for each in manifests.builtin)
+        plugins = frozenset(each.name for manifests in self.distinct_sets for each in manifests.builtin)
         if self.clock_error:
             return TolerantReconstructor(
                 self.cluster, self.trust, mutators, mutation, classes, plugins, self.clock_error
@@ -209,7 +209,7 @@ class Job(Struct, frozen=True, dict=True):
             self.decisions,
             self.mutations,
             self.owners,
-            policy_names(self.asked[0]),
+            policy_names(self.distinct_sets[0]),
             self.mutators,
             self.schemas,
             with_lines=self.with_lines,
@@ -240,7 +240,7 @@ class Job(Struct, frozen=True, dict=True):
         def alone() -> Chain | ShardChain:
             if self.workspaces is not None:
                 return self.shard_chain(alone=True)
-            return self.chain_of((ManifestSet(objects=self.asked[0].objects), self.asked[1]))
+            return self.chain_of((ManifestSet(objects=self.distinct_sets[0].objects), self.distinct_sets[1]))
 
         asks, heeds, consults = self._asks_candidate, self._heeds, self.consults
         return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, asks, heeds, consults, shown)
@@ -248,7 +248,7 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def elsewhere(self) -> Elsewhere:
         """What makes the requests of the candidate's world."""
-        candidate = repr(self.asked[1])
+        candidate = repr(self.distinct_sets[1])
         unread = frozenset(name for name in COUNTED if name not in candidate)
         return Elsewhere(self.reconstructor, self.chain.patchers, unread)
 
@@ -269,7 +269,7 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def _undone(self) -> frozenset[str]:
         """The built-in plugins that did nothing to the objects before mutation: those that are asked, or were off."""
-        admitting = {each.name for manifests in self.asked for each in manifests.builtin if each.admits}
+        admitting = {each.name for manifests in self.distinct_sets for each in manifests.builtin if each.admits}
         on = {each.name for each in self.sets[0].builtin}
         off = {name for name in REPRODUCED if name not in on} if on else set()
         return frozenset((admitting | off) & REPRODUCED)
@@ -281,7 +281,7 @@ class Job(Struct, frozen=True, dict=True):
         is_match = self._changed.get((requests, operation))
         if is_match is None:
             mapper = EquivalentResourceMapper(self.cluster.discovery)
-            criteria = unseen_criteria(self.asked[0], operation)
+            criteria = unseen_criteria(self.distinct_sets[0], operation)
             is_match = any(may_select(each, mapper)(requests) for each in criteria)
             self._changed[requests, operation] = is_match
         return is_match
@@ -293,19 +293,19 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def _may_be_mutated(self) -> Callable[[RequestRecord], bool]:
         """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
-        return self._any_selects(mutating_criteria(self.asked))
+        return self._any_selects(mutating_criteria(self.distinct_sets))
 
     @cached_property
     def _asks_candidate(self) -> Callable[[RequestRecord], bool]:
         """Whether a policy or webhook of the candidate may match a request, by its class alone."""
-        return self._any_selects(criteria_of(self.asked[1:]))
+        return self._any_selects(criteria_of(self.distinct_sets[1:]))
 
     @cached_property
     def consulted(self) -> Callable[[CoarseClass], bool]:
         """Whether a policy of the candidate that may match requests of a class asks authorizers or for parameters."""
         asking = (
             each
-            for each in reads_of(self.asked[1], self.version)
+            for each in reads_of(self.distinct_sets[1], self.version)
             if AUTHORIZER in each.inputs or each.param_kind is not None
         )
         mapper = EquivalentResourceMapper(self.cluster.discovery)
@@ -338,33 +338,33 @@ class Job(Struct, frozen=True, dict=True):
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         return [
             (may_select(together[0], mapper, self.version), each.paths)
-            for each in reads_of(self.asked[1], self.version)
+            for each in reads_of(self.distinct_sets[1], self.version)
             for together in each.criteria
         ]
 
     def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[RequestRecord], bool]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         selecting = [may_select(each, mapper, self.version) for each in criteria]
-        known: dict[tuple[str, str, str, str], bool] = {}
+        verdicts: dict[tuple[str, str, str, str], bool] = {}
 
         def selects(record: RequestRecord) -> bool:
             requests = (record.verb, record.api_group, record.resource, record.subresource)
-            if requests not in known:
-                known[requests] = any(each(CoarseClass(*requests)) for each in selecting)
-            return known[requests]
+            if requests not in verdicts:
+                verdicts[requests] = any(each(CoarseClass(*requests)) for each in selecting)
+            return verdicts[requests]
 
         return selects
 
     @property
     def mutates(self) -> bool:
         """Whether objects before mutation are needed."""
-        return any(has_mutators(each) for each in self.asked)
+        return any(has_mutators(each) for each in self.distinct_sets)
 
     @property
     def mutators(self) -> frozenset[str]:
         """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
-        unseen = [name for each in self.asked for name in policy_names(each, mutating=True)]
-        configurations = [name for each in self.asked for name in webhook_mutators(each)]
+        unseen = [name for each in self.distinct_sets for name in policy_names(each, mutating=True)]
+        configurations = [name for each in self.distinct_sets for name in webhook_mutators(each)]
         return frozenset((*unseen, *(configurations if self.webhooks.names or self.webhooks.removed else ())))
 
     def run(self, part: StorePart) -> PartResult:

@@ -30,7 +30,7 @@ from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.opening import open_books
-from replay.pipeline.replay.order import Asked, asked, in_order
+from replay.pipeline.replay.order import LoggedRequest, in_order, logged_request
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 
@@ -74,24 +74,24 @@ class Ledger(Struct):
     predicate: Predicate
     entries: dict[RequestKey, tuple[Decision, ...]] = field(default_factory=dict)
 
-    def ask(self, cluster: Cluster, requests: Iterable[Asked]) -> Entries:
+    def ask(self, cluster: Cluster, requests: Iterable[LoggedRequest]) -> Entries:
         """Go through requests in the order of admission."""
         request_list = list(requests)
         for books in self.books:
             plugin = next(each for each in books if each is not None).least
             for each in in_order(request_list, by_receipt=plugin.is_timed):
-                if (plugin.handles(each.before.operation)) or isinstance(plugin, ResourceQuota):
+                if (plugin.handles(each.original.operation)) or isinstance(plugin, ResourceQuota):
                     self._ask(books, each, cluster)
         return self.entries
 
-    def _ask(self, books: tuple[Books | None, ...], each: Asked, cluster: Cluster) -> None:
+    def _ask(self, books: tuple[Books | None, ...], each: LoggedRequest, cluster: Cluster) -> None:
         request = each.request
         lister = cluster.at(request.record)
         decisions = decide(self.chain, request, lister)
         key = request.record.seq, request.item
         entries = self.entries.get(key, (ADMITTED,) * len(books))
-        sides = self.chain.asking(each.before, request.attributes, lister, {}).sides
-        attributes_by_side = self.chain.validated(each.before, request.attributes, lister)
+        sides = self.chain.asking(each.original, request.attributes, lister, {}).sides
+        attributes_by_side = self.chain.validated(each.original, request.attributes, lister)
         decisions_with_books = []
         for book, side, shown, decision, earlier in zip(
             books, sides, attributes_by_side, decisions, entries, strict=True
@@ -105,7 +105,9 @@ class Ledger(Struct):
             self.entries[key] = tuple(decisions_with_books)
 
 
-def _one(book: Books, each: Asked, attributes: Attributes, cluster: PluginCluster, decision: Decision) -> Decision:
+def _one(
+    book: Books, each: LoggedRequest, attributes: Attributes, cluster: PluginCluster, decision: Decision
+) -> Decision:
     """What one plugin of one set says of a request, and what it remembers of it."""
     record = each.request.record
     time = record.received
@@ -129,7 +131,7 @@ def _one(book: Books, each: Asked, attributes: Attributes, cluster: PluginCluste
     return effects.decision()
 
 
-def _follow(book: Books, each: Asked, cluster: PluginCluster, time: int, *, refused: bool) -> None:
+def _follow(book: Books, each: LoggedRequest, cluster: PluginCluster, time: int, *, refused: bool) -> None:
     """Give back what a request freed that was carried out; what was refused was never charged."""
     attributes, record = each.request.attributes, each.request.record
     key = str(attributes.resource.group_resource), attributes.namespace, attributes.name
@@ -165,7 +167,7 @@ def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin
     for plugin in BUILTIN_PLUGINS:
         if not plugin.type.is_stateful or not plugin.type.keeps_books:
             continue
-        plugins = [plugin.made(manifests) for manifests in sets]
+        plugins = [plugin.plugin(manifests) for manifests in sets]
         if not any(plugins):
             continue
         predicate = coarse_predicate(rules_criteria(plugin.type), mapper)
@@ -208,9 +210,9 @@ def entries_of(store: Store, ledger: Ledger, reconstructor: Reconstructor, clust
     return ledger.ask(cluster, _requests(store, ledger.predicate, reconstructor))
 
 
-def _requests(store: Store, predicate: Predicate, reconstructor: Reconstructor) -> Iterator[Asked]:
+def _requests(store: Store, predicate: Predicate, reconstructor: Reconstructor) -> Iterator[LoggedRequest]:
     for number in range(store.parts):
         for records in store.part(number).objects(predicate):
             for request in reconstructor.requests(records):
-                if (request_asked := asked(request)) is not None:
-                    yield request_asked
+                if (logged := logged_request(request)) is not None:
+                    yield logged

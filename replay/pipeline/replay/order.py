@@ -21,12 +21,12 @@ class _Place(NamedTuple):
     line: int
 
 
-class Asked(NamedTuple):
-    """A request that admission saw; `after` is None where it did not come as far as the last plugins."""
+class LoggedRequest(NamedTuple):
+    """A request that admission saw; `validated` is None where it did not come as far as the last plugins."""
 
     request: ReplayRequest
-    before: Attributes
-    after: Attributes | None
+    original: Attributes
+    validated: Attributes | None
     is_certain: bool
 
     @property
@@ -35,7 +35,7 @@ class Asked(NamedTuple):
         return self.request.reached is not Reached.FAILED_BEFORE
 
 
-def asked(request: ReplayRequest) -> Asked | None:
+def logged_request(request: ReplayRequest) -> LoggedRequest | None:
     """What both phases were told; None for what admission was not asked about, and for deletions of collections."""
     record, attributes = request.record, request.attributes
     if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT:
@@ -44,16 +44,16 @@ def asked(request: ReplayRequest) -> Asked | None:
     attributes_asked = original if isinstance(original, Attributes) else attributes.with_object(original)
     if request.reached is Reached.FAILED_BEFORE:
         came = record.verb != "delete" and reached_mutation(record)
-        return Asked(request, attributes_asked, None, is_certain=True) if came else None
+        return LoggedRequest(request, attributes_asked, None, is_certain=True) if came else None
     if is_denied_by_policy(record):
-        return Asked(request, attributes_asked, None, is_certain=True)
-    return Asked(request, attributes_asked, attributes, is_certain=request.reached is Reached.VALIDATION)
+        return LoggedRequest(request, attributes_asked, None, is_certain=True)
+    return LoggedRequest(request, attributes_asked, attributes, is_certain=request.reached is Reached.VALIDATION)
 
 
-def in_order(requests: Iterable[Asked], *, by_receipt: bool) -> list[Asked]:
+def in_order(requests: Iterable[LoggedRequest], *, by_receipt: bool) -> list[LoggedRequest]:
     """The requests in the order of their completion, as the log has them, or in that of their receipt."""
     ordered = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
-    places: IdentityMap[Asked, _Place] = IdentityMap()
+    places: IdentityMap[LoggedRequest, _Place] = IdentityMap()
     latest: dict[str, int] = {}
     for each in ordered:
         record = each.request.record

@@ -22,7 +22,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
-from replay.pipeline.replay.asked import asked_of
+from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import entries_of, ledger_of
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
@@ -72,10 +72,10 @@ def job_of(  # noqa: PLR0913 - what a job is made of
 
 def with_history(store: Store, job: Job) -> Job:
     """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
-    lookup_kinds = _looked_up(job.asked, Cluster(job.snapshot).discovery)
+    lookup_kinds = _looked_up(job.distinct_sets, Cluster(job.snapshot).discovery)
     if job.workspaces is not None:
         shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
-        lookup_kinds |= {*SHARD_LOOKUPS, *_looked_up(job.asked, shard.discovery)}
+        lookup_kinds |= {*SHARD_LOOKUPS, *_looked_up(job.distinct_sets, shard.discovery)}
     job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *lookup_kinds})
     ready = replace(
         job,
@@ -86,9 +86,9 @@ def with_history(store: Store, job: Job) -> Job:
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
     ready = replace(ready, classes=_shown_classes(store, ready))
-    if not keeps_books(ready.asked) or not isinstance(ready.chain, Chain):
+    if not keeps_books(ready.distinct_sets) or not isinstance(ready.chain, Chain):
         return ready
-    ledger = ledger_of(ready.chain, ready.asked, ready.cluster, ready.began)
+    ledger = ledger_of(ready.chain, ready.distinct_sets, ready.cluster, ready.began)
     if ledger is None:
         return ready
     return replace(ready, entries=entries_of(store, ledger, ready.reconstructor, ready.cluster))
@@ -150,13 +150,13 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
     sets, discovery, workspaces = prepare(store, manifests)
     mapper = EquivalentResourceMapper(discovery)
-    distinct_sets = asked_of(sets, webhooks.names, with_plugins=with_plugins)
+    distinct = distinct_sets(sets, webhooks.names, with_plugins=with_plugins)
     return Job(
         sets=sets,
         version=manifests.version,
         snapshot=manifests.snapshot,
         trust=_trust(store, error),
-        predicate=coarse_predicate(criteria_of(distinct_sets), mapper, version=manifests.version),
+        predicate=coarse_predicate(criteria_of(distinct), mapper, version=manifests.version),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,
@@ -175,4 +175,4 @@ def _trust(store: Store, error: int) -> Trust:
         evidence.links[GroupResource(group, resource)] += links
         evidence.breaks[GroupResource(group, resource)] += breaks
     trust = evidence.trust()
-    return Trust(trust.distrusted, whole=False) if error > MOST_TRUSTED else trust
+    return Trust(trust.distrusted, is_whole=False) if error > MOST_TRUSTED else trust

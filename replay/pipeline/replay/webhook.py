@@ -55,22 +55,22 @@ class PatientBackend:
         self._endpoint.close()
 
 
-class _AskedOnce:
+class _SharedBackend:
     """The answers of a backend to one request: both sets may send it the same."""
 
     def __init__(self, backend: WebhookBackend) -> None:
         self._backend = backend
-        self._known: list[tuple[WebhookReview, WebhookAnswer | Missing]] = []
+        self._answers: list[tuple[WebhookReview, WebhookAnswer | Missing]] = []
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """The answers, each call made once."""
         new = [review for review in reviews if self._answer(review) is None]
         if new:
-            self._known += zip(new, self._backend.review(new), strict=True)
+            self._answers += zip(new, self._backend.review(new), strict=True)
         return [answer for review in reviews if (answer := self._answer(review)) is not None]
 
     def _answer(self, review: WebhookReview) -> WebhookAnswer | Missing | None:
-        for earlier_review, answer in self._known:
+        for earlier_review, answer in self._answers:
             same_webhook = earlier_review.invocation.hook.webhook == review.invocation.hook.webhook
             if same_webhook and earlier_review.phase == review.phase and earlier_review.request == review.request:
                 return answer
@@ -95,7 +95,9 @@ class WebhookAnswers(Struct, frozen=True):
 
     def backends(self, request: ReplayRequest) -> Backends:
         """Who answers about one request."""
-        backends: dict[str, WebhookBackend] = {name: _AskedOnce(backend) for name, backend in self.endpoints.items()}
+        backends: dict[str, WebhookBackend] = {
+            name: _SharedBackend(backend) for name, backend in self.endpoints.items()
+        }
         recorded = self.recorded | self._undone(request.record)
         if recorded:
             record = RecordedBackend(request.record, request.before_mutation, request.attributes)

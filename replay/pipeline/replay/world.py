@@ -7,7 +7,7 @@ not there. Namespaces come first, since all else in them depends on them; then o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 
 import orjson
@@ -16,12 +16,14 @@ from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.audit.place import LogPosition
+from replay.audit.place import LogPosition, object_place
 from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
 from replay.matching.coarse import Predicate
-from replay.pipeline.replay.followed import (
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.ownership import Ownership
+from replay.pipeline.replay.reach import (
     AUDIT_ID,
     BETWEEN,
     dependent,
@@ -32,15 +34,13 @@ from replay.pipeline.replay.followed import (
     looked_up_kinds,
     object_key,
 )
-from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.replayer import STORING, Line
 from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
-from replay.world.made import RefusedPods
 from replay.world.namespace import namespace_key
+from replay.world.pod import RefusedPods, template_key
 from replay.world.result import NOT_SENT, Alone, Blame, Cause, Consequence, result_of
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked, Walker
@@ -52,12 +52,14 @@ TICKS = 1024
 MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
-_KEY = "concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', \"namespace\"), object_name, nullif(workspace, ''))"
-_KEY_OR_ID = f"if(object_name = '', audit_id, {_KEY})"
 _WRITES = (
     "(verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))"
 )
-_AMONG = "(select unnest(from_json(?, '[\"VARCHAR\"]')))"
+
+
+def _among(type_name: str) -> str:
+    """The values of a parameter, a JSON list, of a type of SQL."""
+    return f"(select unnest(from_json(?, '[\"{type_name}\"]')))"
 
 
 class World(Struct):
@@ -123,31 +125,39 @@ class Wave(Struct, frozen=True):
     around: WalkContext
     nameless: frozenset[str] = frozenset()
 
-    def within(self, part: StorePart) -> Wave:
-        """The same of a part alone: what a part is asked of grows with the part, not with the log."""
-        if len(self.keys) + len(self.nameless) < FEW_OBJECTS:
-            return self
-        there = frozenset(part.values(_KEY_OR_ID, Predicate(_WRITES, ())))
-        return replace(self, keys=self.keys & there, nameless=self.nameless & there)
-
-    @property
-    def predicate(self) -> Predicate:
-        """The requests about them."""
-        parameters = tuple(orjson.dumps(sorted(each)).decode() for each in (self.keys, self.nameless))
-        named = f"object_name <> '' and {_KEY} in {_AMONG}"
-        return Predicate(f"({_WRITES} and ({named} or (object_name = '' and audit_id in {_AMONG})))", parameters)
+    def walk(self, parts: int) -> Walk:
+        """How it is walked in so many parts."""
+        identities: dict[int, list[int]] = {}
+        for key in self.keys:
+            part, identity = object_place(key.split(BETWEEN), parts)
+            identities.setdefault(part, []).append(identity)
+        return Walk(self.around, self.nameless, identities)
 
 
 class Walk(Struct, frozen=True):
-    """The walk of a wave, part by part."""
+    """The walk of a wave; `identities` are by part those of the objects that stand in it."""
 
-    wave: Wave
+    around: WalkContext
+    nameless: frozenset[str]
+    identities: Mapping[int, Sequence[int]]
+
+    def predicate(self, part: int) -> Predicate | None:
+        """The requests of a part about them, None where there are none: what is asked of a part grows with the part, not with the log."""
+        identities = self.identities.get(part, ())
+        if not identities and not self.nameless:
+            return None
+        parameters = tuple(orjson.dumps(sorted(each)).decode() for each in (identities, self.nameless))
+        named, nameless = _among("UBIGINT"), _among("VARCHAR")
+        return Predicate(
+            f"({_WRITES} and (identity in {named} or (object_name = '' and audit_id in {nameless})))", parameters
+        )
 
     def run(self, job: Job, part: StorePart) -> Walked:
         """Walk the objects of one part; the changes are those of namespaces."""
-        walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.wave.around)
+        walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.around)
         walk_result = Walked()
-        for records in part.objects(self.wave.within(part).predicate):
+        predicate = self.predicate(part.number)
+        for records in part.objects(predicate) if predicate is not None else ():
             walked = walker.walk(records)
             walk_result.consequences += walked.consequences
             walk_result.refused += walked.refused
@@ -155,7 +165,7 @@ class Walk(Struct, frozen=True):
             if walked.changes and first.resource == "namespaces" and not first.api_group:
                 walk_result.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
             elif walked.changes and first.name and not first.workspace:
-                kind = self.wave.around.kinds[first.api_group, first.resource]
+                kind = self.around.kinds[first.api_group, first.resource]
                 walk_result.objects[object_key(first, kind)] = walked.changes
             walk_result.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
         job.webhooks.close()
@@ -280,12 +290,22 @@ class _Stage(Struct, frozen=True):
         self.store.rest()
         is_few = len(wave.keys) + len(wave.nameless) < FEW_OBJECTS
         parts = [self.store.whole()] if is_few else [self.store.part(number) for number in range(self.store.parts)]
-        walks = self.crew.run(Walk(wave), parts, self.progress)
+        walks = self.crew.run(wave.walk(len(parts)), parts, self.progress)
         for walked in walks:
             self.world.add(walked.consequences)
-        for username, seconds in _seconds([each for walked in walks for each in walked.refused], self.store):
+        refused = _without_logged([each for walked in walks for each in walked.refused], self.store)
+        for username, seconds in _seconds(refused, self.store):
             self.world.refused.append(attempts(retry_of(username, ""), seconds))
         return walks
+
+
+def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPods]:
+    """Those for whose template the log holds no ReplicaSet of the same Deployment."""
+    if not (uids := sorted({uid for each in refused for uid in each.deployments})):
+        return refused
+    rows = store.query("replicaset_templates", uids=orjson.dumps(uids).decode()).rows()
+    logged = {(uid, template_key(orjson.loads(template))) for uid, template in rows}
+    return [each for each in refused if logged.isdisjoint((uid, each.template) for uid in each.deployments)]
 
 
 def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str, float]]:

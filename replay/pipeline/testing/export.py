@@ -54,7 +54,7 @@ class Exporter(Struct, frozen=True, dict=True):
         if job.workspaces is not None:
             raise ReplayError("a case has one set of policies: none is written of a request to a workspace of kcp")
         authorizer = recording(job.authorizer)
-        return Chain(job.asked, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
+        return Chain(job.distinct_sets, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
 
     @cached_property
     def _loader(self) -> PolicyLoader:
@@ -89,11 +89,11 @@ class Exporter(Struct, frozen=True, dict=True):
         redactor = redactor_of(request, redact=self.redact)
         exported = Exported(
             name=name,
-            before=_shown(original, redactor),
+            original=_shown(original, redactor),
             validated=_shown(validated, redactor),
             decision=redacted_decision(redactor, decision),
             objects=tuple(self._objects(lister, attributes)),
-            answers=lister.told(),
+            answers=lister.replies(),
             policies=(*self._set.static, *(self._set.api or ()), *self._api_policies),
             policy_paths=tuple(str(path.absolute()) for path in self.paths),
             api_policies=self._api_policies,
@@ -108,9 +108,9 @@ class Exporter(Struct, frozen=True, dict=True):
 
     def _with_object(self, exported: Exported) -> Exported:
         """With an object that was validated where the one before mutation is not known, if that is decided alike."""
-        if not isinstance(exported.before.object, Missing) or isinstance(exported.validated.object, Missing):
+        if not isinstance(exported.original.object, Missing) or isinstance(exported.validated.object, Missing):
             return exported
-        assumed = replace(exported, before=exported.before.with_object(exported.validated.object))
+        assumed = replace(exported, original=exported.original.with_object(exported.validated.object))
         return exported if self._differences(assumed, assumed.case()) else assumed
 
     @staticmethod
@@ -127,7 +127,7 @@ class Exporter(Struct, frozen=True, dict=True):
     def _objects(self, lister: RecordingLister, attributes: Attributes) -> Iterable[JSON]:
         """What was looked up, and the definitions of the custom kinds that the request and its parameters are of."""
         namespace = ("", "Namespace", "", attributes.namespace)
-        objects = {key: value for key, value in lister.found.items() if key[1] != CRD and key != namespace}
+        objects = {key: value for key, value in lister.objects.items() if key[1] != CRD and key != namespace}
         groups = {key[0] for key in objects} | {attributes.resource.group}
         for crd in self.job.cluster.crds:
             if crd["spec"]["group"] in groups:
@@ -145,7 +145,7 @@ class Exporter(Struct, frozen=True, dict=True):
             raise UnholdableError(f"the case would be decided otherwise: {differences[0]}{hint}")
 
     def _matters(self, exported: Exported) -> bool:
-        return self.redact and exported.before.resource.resource == SECRETS
+        return self.redact and exported.original.resource.resource == SECRETS
 
     def _is_held(self, exported: Exported, case: dict[str, JSON]) -> bool:
         return not self._differences(exported, case)
@@ -165,11 +165,11 @@ class Exporter(Struct, frozen=True, dict=True):
         """What a smaller case of a request says, for the other forms."""
         case_read = self.read(exported, case)
         assert isinstance(case_read, Case)
-        attributes = self._decider.decided(case_read).told
+        attributes = self._decider.decided(case_read).attributes
         objects = tuple(obj for obj in case_read.objects if not is_policy(obj))
         return replace(
             exported,
-            before=attributes.before,
+            original=attributes.original,
             validated=attributes.validated,
             objects=objects,
             answers=case_read.answers or (),

@@ -72,10 +72,10 @@ def _distinct(summary: Summary) -> Iterator[_Finding]:
         yield _Finding(key.outcome, key.policies, key.resource, example)
 
 
-def _name(finding: _Finding, taken: dict[str, str]) -> str:
+def _name(finding: _Finding, names: dict[str, str]) -> str:
     """A file name that says what was found."""
     policy = finding.policies[0].removesuffix(".static.k8s.io") if finding.policies else ""
     text = "-".join(filter(None, (finding.outcome.value, policy, finding.resource)))
     base = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST]
-    numbered = (base if number == 1 else f"{base}-{number}" for number in range(1, len(taken) + 2))
-    return next(f"{name}.yaml" for name in numbered if f"{name}.yaml" not in taken)
+    numbered = (base if number == 1 else f"{base}-{number}" for number in range(1, len(names) + 2))
+    return next(f"{name}.yaml" for name in numbered if f"{name}.yaml" not in names)

@@ -38,12 +38,12 @@ def planned_policies(manifests: Manifests) -> Iterator[PlannedPolicy]:
         renamed = {each.new_name: each.name for each in differences if each.verb is Verb.RENAMED}
         changed = {each.name for each in differences}
     trial = {} if manifests.current is None else dict(_on_trial(manifests.current))
-    taken = set()
+    planned = set()
     if manifests.candidate is not None:
         for policy in _denying(manifests.candidate):
             was = renamed.get(policy.name, policy.name)
             if was in trial:
-                taken.add(was)
+                planned.add(was)
                 as_what = f" as {was.removesuffix(STATIC_SUFFIX)}" if was != policy.name else ""
                 yield PlannedPolicy(
                     policy, EffectSide.CANDIDATE, f"{trial[was][1]}{as_what}", frozenset({EffectAction.DENY})
@@ -53,7 +53,7 @@ def planned_policies(manifests: Manifests) -> Iterator[PlannedPolicy]:
             elif was in changed or any(b in changed for b in _bindings(manifests.current, was)):
                 yield PlannedPolicy(policy, EffectSide.CANDIDATE, "denies otherwise", frozenset({EffectAction.DENY}))
     for name, (policy, today) in trial.items():
-        if name not in taken:
+        if name not in planned:
             yield PlannedPolicy(policy, EffectSide.CURRENT, today, frozenset({EffectAction.WARN, EffectAction.AUDIT}))
 
 

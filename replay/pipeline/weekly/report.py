@@ -50,13 +50,13 @@ _MOST_STEPS = 120
 class WeeklyQuestion(Struct, frozen=True):
     """The period as the operator wrote it, what to compare it with, and which label of a namespace names its owner.
 
-    `previous` is the JSON of an earlier report; without one, `kept` is a directory where earlier ones may lie.
+    `previous` is the JSON of an earlier report; without one, `directory` is a directory where earlier ones may lie.
     """
 
     since: str | None = None
     until: str | None = None
     previous: Path | None = None
-    kept: Path | None = None
+    directory: Path | None = None
     owner_label: str = OWNER_LABEL
     readiness: bool = False
     """Whether to hold the pods against the Pod Security levels."""
@@ -72,7 +72,7 @@ def weekly(
         scope = scope_of(store, manifests, options.focus)
         span, period = _periods(store, question, zone)
         previous = _before(question, span, period)
-        periods = (period.before, period) if previous.figures is None and previous.in_store else (period,)
+        periods = (period.previous, period) if previous.figures is None and previous.in_store else (period,)
         step = next((step for step in _STEPS if period.length // step <= _MOST_STEPS), _STEPS[-1])
         part = WeeklyPart()
         if sides := _sides(manifests):
@@ -89,7 +89,7 @@ def weekly(
                     readiness.setdefault(namespace, NamespaceReadiness()).add(own)
         refused = refusals(store, periods, manifests, options)
         at_rest = scan_store(store, scenario, manifests, options.focus.namespaces, progress)
-    result = WeeklyResult(scenario.name, figures[-1], previous.figures, previous.told)
+    result = WeeklyResult(scenario.name, figures[-1], previous.figures, previous.label)
     if len(figures) > 1:
         result.previous = figures[0]
     _add_sets(result, scenario, manifests)
@@ -144,7 +144,7 @@ class _Before(NamedTuple):
 
     figures: Figures | None
     in_store: bool
-    told: str
+    label: str
 
 
 def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
@@ -155,13 +155,13 @@ def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
             raise ReplayError(
                 "the earlier report is of no earlier period: name another file", path=str(question.previous)
             )
-        return _Before(figures, in_store=False, told=question.previous.name)
-    if span.start <= period.before.start + period.length // 20:
-        return _Before(None, in_store=True, told="the same log")
-    path = kept_before(question.kept, period) if question.kept else None
+        return _Before(figures, in_store=False, label=question.previous.name)
+    if span.start <= period.previous.start + period.length // 20:
+        return _Before(None, in_store=True, label="the same log")
+    path = kept_before(question.directory, period) if question.directory else None
     if path is not None:
-        return _Before(read_figures(path), in_store=False, told=path.name)
-    return _Before(None, in_store=False, told="")
+        return _Before(read_figures(path), in_store=False, label=path.name)
+    return _Before(None, in_store=False, label="")
 
 
 def _sides(manifests: Manifests) -> tuple[EffectSide, ...]:

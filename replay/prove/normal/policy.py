@@ -73,7 +73,7 @@ class _Forms:
 
     def __init__(self, compiled: CompiledUnit) -> None:
         self._variables = compiled.compiler.variables
-        self._known: dict[str, Normal] = {}
+        self._forms: dict[str, Normal] = {}
         self._open: set[str] = set()
 
     def all_of(self, expressions: tuple[CompiledExpression, ...]) -> frozenset[Normal]:
@@ -96,15 +96,15 @@ class _Forms:
         return written_form(compiled.program.ast, self._written_variable)
 
     def _variable(self, name: str) -> Normal | None:
-        if name in self._known:
-            return self._known[name]
+        if name in self._forms:
+            return self._forms[name]
         compiled = self._variables.get(name)
         if compiled is None or name in self._open:
             return None
         self._open.add(name)
-        self._known[name] = self.form(compiled).root
+        self._forms[name] = self.form(compiled).root
         self._open.discard(name)
-        return self._known[name]
+        return self._forms[name]
 
     def _written_variable(self, name: str) -> Any:
         compiled = self._variables.get(name)

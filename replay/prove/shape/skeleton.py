@@ -149,17 +149,17 @@ class ValidSkeletons:
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` know the built-in kinds."""
         self.schemas = schemas
-        self._made: dict[tuple[GroupVersionKind, str, str], JSON] = {}
+        self._skeletons: dict[tuple[GroupVersionKind, str, str], JSON] = {}
         self._own: set[int] = set()
         """The identities of what was made, which is never let go of."""
 
     def object(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
         """The least object of a kind, defaulted; nobody changes it in place."""
         key = (kind, namespace, name)
-        if key not in self._made:
-            self._made[key] = self._make(kind, namespace, name)
-            self._own.add(id(self._made[key]))
-        return self._made[key]
+        if key not in self._skeletons:
+            self._skeletons[key] = self._make(kind, namespace, name)
+            self._own.add(id(self._skeletons[key]))
+        return self._skeletons[key]
 
     def is_own(self, obj: JSON) -> bool:
         """Whether this very object came from here, unchanged."""

@@ -42,7 +42,7 @@ def wanted_terms(model: RequestModel) -> list[Term]:
         ]
         asked_terms += [present for present, _ in node.parts.values()]
         asked_terms += [term for present, key, _ in node.fresh for term in (present, key)]
-    for term, predicates in root.texts.asked.items():
+    for term, predicates in root.texts.predicates.items():
         asked_terms += [term, *(atom_of(root, predicate, term) for predicate in predicates)]
     for term in root.amounts:
         asked_terms += [apply("is quantity", (term,), BOOL), apply("amount", (term,), REAL)]
@@ -247,7 +247,7 @@ class Decoder:
         """A text that gives the answers that the solution has for a number."""
         answers: dict[TextPredicate, bool] = {}
         amount: Fraction | None = None
-        for term, predicates in self._root.texts.asked.items():
+        for term, predicates in self._root.texts.predicates.items():
             if self._values.get(term) == number:
                 for predicate in predicates:
                     answers[predicate] = bool(self._values.get(atom_of(self._root, predicate, term), False))

@@ -112,8 +112,8 @@ def _run(node: Comprehension, loop: FoldFunctions, entries: list[FoldEntry]) -> 
         if not absorbs:  # of `all` and `exists` the condition only ends what is decided
             _, fails = truth(loop.condition(names))
             goes_on = negated(fails)
-        taken = conj(running, there, goes_on)
-        accumulator = either(taken, loop.step(names), accumulator)
+        joins = conj(running, there, goes_on)
+        accumulator = either(joins, loop.step(names), accumulator)
         running = conj(running, negated(conj(there, negated(goes_on))))
     return loop.result({node.accu_var: accumulator})
 

@@ -56,7 +56,7 @@ def text_facts(root: Root) -> Iterator[Term]:
     yield from _about_lengths(root)
     yield from _about_results(root)
     yield from _about_constants(root)
-    for term, predicates in root.texts.asked.items():
+    for term, predicates in root.texts.predicates.items():
         yield from _about_text(root, term, tuple(predicates))
         yield at_most(integer(0), term)
     for term in root.measured:
@@ -74,7 +74,7 @@ def _about_lengths(root: Root) -> Iterator[Term]:
     texts = root.texts
     limits = sorted({limit for number in root.numbers for limit in (number - 1, number) if 0 <= limit <= _LONGEST})
     for term in root.measured:
-        if any(not predicate.is_equality for predicate in texts.asked.get(term, ())):
+        if any(not predicate.is_equality for predicate in texts.predicates.get(term, ())):
             length = apply("length", (term,), INT)
             for limit in limits[:_MOST_LENGTHS]:
                 is_longer, more = texts.holds(TextPredicate("longer", number=limit), term), less(integer(limit), length)
@@ -88,7 +88,7 @@ def _about_results(root: Root) -> Iterator[Term]:
         _share_questions(root)
         questions = [
             (term, predicate)
-            for term, predicates in texts.asked.items()
+            for term, predicates in texts.predicates.items()
             if term in texts.derived
             for predicate in predicates
             if (term, predicate) not in pairs_done and is_regular(predicate)
@@ -104,7 +104,7 @@ def _about_results(root: Root) -> Iterator[Term]:
 
 def _share_questions(root: Root) -> None:
     """What is asked of a text is asked of those that it is compared with, while these are few questions."""
-    predicates_by_text = root.texts.asked
+    predicates_by_text = root.texts.predicates
     for pair in root.texts.compared:
         for one, other in (pair, reversed(pair)):
             if any(each in root.texts.derived for each in pair):
@@ -116,7 +116,7 @@ def _about_constants(root: Root) -> Iterator[Term]:
     """What functions of texts say of constants."""
     predicates = {
         predicate
-        for asked_predicates in root.texts.asked.values()
+        for asked_predicates in root.texts.predicates.values()
         for predicate in asked_predicates
         if not predicate.is_equality
     }

@@ -35,7 +35,7 @@ class Maker:
     def __init__(self, root: Root) -> None:
         """`root` collects the facts."""
         self.root = root
-        self._known: dict[object, str] = {}
+        self._values: dict[object, str] = {}
 
     def name_of(self, key: object) -> str:
         """A name for something, the same for equal things."""

@@ -15,7 +15,7 @@ from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
-from replay.reconstruct.history.collected import settled
+from replay.reconstruct.history.collection_deletion import settled
 from replay.reconstruct.history.derived import (
     after_binding,
     after_partial_metadata,

@@ -53,7 +53,13 @@ def _builtin() -> Schemas:
 
 
 def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
-    """Which of two forms a map patch has that made one object of another; None where both, or neither, did."""
+    """Which of two forms a map patch has that made one object of another; None where both, or neither, did.
+
+    None also where it does not matter (`after_patch`): the forms do not differ, or a directive tells that it is a strategic one.
+    """
+    patch = exchange.request.json
+    if not isinstance(patch, dict) or not is_ambiguous(patch) or has_directive(patch):
+        return None
     forms = []
     for strategic in (True, False):
         try:

@@ -97,15 +97,15 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
     """Priority: the number and preemption policy of the pod's PriorityClass, or of the global default."""
     if shown is not None:
         own, spec = pod.value.get("spec") or {}, shown.get("spec") or {}
-        taken = {name: spec[name] for name in FIELDS if spec.get(name) is not None and own.get(name) is None}
-        return pod.with_fields(("spec",), taken) if taken else pod
+        fields = {name: spec[name] for name in FIELDS if spec.get(name) is not None and own.get(name) is None}
+        return pod.with_fields(("spec",), fields) if fields else pod
     class_name = get(pod.value, ("spec", "priorityClassName")) or ""
     chosen = SYSTEM_CLASSES.get(class_name) or _priority_class(class_name, lister)
     if isinstance(chosen, Missing):
         return pod.with_holes([Hole(("spec", name), chosen.reason) for name in FIELDS])
     named = {"priorityClassName": chosen["metadata"]["name"]} if "metadata" in chosen else {}
-    taken = {"priority": chosen.get("value") or 0, "preemptionPolicy": chosen.get("preemptionPolicy") or PREEMPT}
-    return pod.with_fields(("spec",), {**named, **taken})
+    fields = {"priority": chosen.get("value") or 0, "preemptionPolicy": chosen.get("preemptionPolicy") or PREEMPT}
+    return pod.with_fields(("spec",), {**named, **fields})
 
 
 def _priority_class(name: str, lister: Lister) -> JSON | Missing:

@@ -28,7 +28,7 @@ from replay.kube.object_ref import ObjectRef
 from replay.kube.schema import Schemas
 from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister, Writes, key_of
 from replay.reconstruct.history.clock import RevisionClock
-from replay.reconstruct.history.collected import CollectionDeletions
+from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.history.derived import instant
 from replay.reconstruct.history.history import History
 from replay.reconstruct.record.known import get

@@ -66,7 +66,7 @@ class Annotations(Struct, frozen=True):
     """All findings of a command, the rules that they are of, and what was looked at without a finding, with its place."""
 
     title: str
-    found: Sequence[Annotation]
+    findings: Sequence[Annotation]
     rules: Mapping[str, FindingRule] = field(default_factory=dict)
     clean: Sequence[tuple[str, str]] = ()
 

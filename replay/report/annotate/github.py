@@ -11,7 +11,7 @@ _COMMANDS = {FindingLevel.ERROR: "error", FindingLevel.WARNING: "warning", Findi
 
 def github_lines(annotations: Annotations) -> Iterator[str]:
     """One command for each finding; of those of one gravity GitHub shows ten for each step, so the gravest come first."""
-    for each in annotations.found:
+    for each in annotations.findings:
         place = f"file={github_property(relative(each.path))}," if each.path else ""
         place += f"line={each.line}," if each.line else ""
         place += f"col={each.column}," if each.column else ""

@@ -19,6 +19,6 @@ def gitlab(annotations: Annotations) -> str:
             "severity": _SEVERITIES[each.level],
             "location": {"path": relative(each.path) or "cluster", "lines": {"begin": max(each.line, 1)}},
         }
-        for each in annotations.found
+        for each in annotations.findings
     ]
     return json.dumps(issues, indent=1, ensure_ascii=False) + "\n"

@@ -11,7 +11,7 @@ from replay.report.annotate.annotation import Annotation, Annotations, FindingLe
 
 def junit(annotations: Annotations) -> str:
     """A suite for each rule's findings would hide what is clean: one suite, a case for each subject, failed by its errors."""
-    by_place = sorted(annotations.found, key=lambda each: (each.path, each.subject))
+    by_place = sorted(annotations.findings, key=lambda each: (each.path, each.subject))
     groups = [(subject, list(each)) for subject, each in groupby(by_place, key=lambda each: (each.path, each.subject))]
     failures = sum(any(each.level is FindingLevel.ERROR for each in group) for _, group in groups)
     tests = len(groups) + len(annotations.clean)

@@ -15,14 +15,14 @@ _HOME = "https://kubernetes.io/docs/reference/access-authn-authz/validating-admi
 
 def sarif(annotations: Annotations) -> str:
     """A log of one run: rules with their help, and results with relative URIs and fingerprints that stay the same."""
-    names = sorted({each.rule for each in annotations.found})
+    names = sorted({each.rule for each in annotations.findings})
     driver = {
         "name": "replay",
         "version": version("replay"),
         "informationUri": _HOME,
         "rules": [_rule(annotations.rules.get(name, FindingRule(name, name))) for name in names],
     }
-    results = [_result(each, names.index(each.rule)) for each in annotations.found]
+    results = [_result(each, names.index(each.rule)) for each in annotations.findings]
     run = {
         "tool": {"driver": driver},
         "automationDetails": {"id": f"{annotations.title.replace(' ', '-')}/"},

@@ -59,9 +59,9 @@ def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
     yield Fact("Authorizers saw", plural(reached, "request"), note)
     if reached:
         tone = Tone.GOOD if summary.reproduced == reached else Tone.WARN
-        known = f"decisions and reasons of the current chain; {number(summary.differs)} differ"
+        detail = f"decisions and reasons of the current chain; {number(summary.differs)} differ"
         unknown = f", {number(summary.undecided)} are not known" if summary.undecided else ""
-        yield Fact("As the log says", share(summary.reproduced, reached), f"{known}{unknown}", tone)
+        yield Fact("As the log says", share(summary.reproduced, reached), f"{detail}{unknown}", tone)
 
 
 def authorization_differences(summary: AuthorizationSummary, rows: int) -> Iterator[Section]:

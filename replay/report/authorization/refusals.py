@@ -49,7 +49,7 @@ def _table(name: str, caption: str, refusals: Refusals, ordered: list[Refused], 
             inert(each.user),
             inert(f"{each.verb} {each.target}"),
             number(refusals.now[each]),
-            "" if refusals.before is None else number(refusals.before[each]) if each in refusals.before else "new",
+            "" if refusals.earlier is None else number(refusals.earlier[each]) if each in refusals.earlier else "new",
         )
         for each in ordered[:rows]
     )
@@ -64,7 +64,7 @@ def refusals_json(refusals: Refusals) -> JSON:
             {
                 **each._asdict(),
                 "requests": refusals.now[each],
-                "before": None if refusals.before is None else refusals.before[each],
+                "before": None if refusals.earlier is None else refusals.earlier[each],
             }
             for each in keys
         ],

@@ -104,7 +104,7 @@ def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing
         name = f"{key.namespace}/{example.name}" if key.namespace else example.name
         change = summary.changes.groups.get((key.outcome, key.policies, key.shapes))
         if change is not None:
-            caption, text = change.about, object_diff(change.before, change.after)
+            caption, text = change.about, object_diff(change.current, change.candidate)
         else:
             caption, text = f"{example.operation} {key.resource} {name} by {key.user}", ""
         text = text or "\n".join(inert(orjson.dumps(operation).decode()) for operation in example.patch)

@@ -16,7 +16,7 @@ from replay.pipeline.plugin.config import configured_plugin, read_config
 from replay.pipeline.plugin.recorded import recorded_results
 from replay.pipeline.plugin.results import logged_requests
 from replay.pipeline.plugin.world import PluginWorld
-from replay.pipeline.replay.order import Asked
+from replay.pipeline.replay.order import LoggedRequest
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
@@ -33,7 +33,7 @@ UNDETERMINED = {
 
 
 @pytest.fixture(scope="module")
-def requests() -> list[Asked]:
+def requests() -> list[LoggedRequest]:
     scenario = Scenario((str(SHOP / "audit.jsonl.zst"),), cluster=SHOP / "cluster.jsonl.zst")
     return list(logged_requests(scenario, lambda *_: None))
 
@@ -51,7 +51,7 @@ def _name(config: Path) -> str:
 @pytest.mark.slow
 @pytest.mark.skipif(not CONFIGS, reason="the corpus is not beside the checkout")
 @pytest.mark.parametrize("config", CONFIGS, ids=_name)
-def test_recorded_then_synthetic_requests(config: Path, requests: Sequence[Asked], snapshot: list[Any]) -> None:
+def test_recorded_then_synthetic_requests(config: Path, requests: Sequence[LoggedRequest], snapshot: list[Any]) -> None:
     read = read_config(config, config.parent.name)
     plugin, world = configured_plugin(read), PluginWorld(read, snapshot)
     found = [*recorded_results(plugin, world, requests)]

@@ -52,7 +52,7 @@ class Reader:
                 if not taken.files:
                     break
                 new += store.append(taken.files, taken.positions).lines
-                taken.done()
+                taken.commit()
         return new
 
     def ids(self) -> list[str]:

@@ -151,7 +151,7 @@ def test_who_sends_more_than_can_be_kept_is_told_to_come_again(journal: Path, tm
         answer = post(listener.url, body)
         assert (answer.status, answer.text) == (429, "the store is behind: send it again\n")
         assert answer.headers["retry-after"] == "5"
-        listener.take(tmp_path, 1 << 20).done()
+        listener.take(tmp_path, 1 << 20).commit()
         assert (post(listener.url, body).status, listener.waiting() > 0) == (200, True)
     finally:
         listener.close()
@@ -295,7 +295,7 @@ def test_a_journal_that_was_left(journal: Path, tmp_path: Path) -> None:
             taken = left.take(tmp_path, 1)
             store.append(taken.files, taken.positions)
             left.close()
-        taken.done()
+        taken.commit()
         assert (left.waiting(), list(journal.iterdir())) == (0, [])
         assert sorted(record.audit_id for record in log_lines.records(store)) == ["id-0", "id-1", "id-2"]
         assert log_lines.rejects(store) == []

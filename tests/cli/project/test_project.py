@@ -142,17 +142,27 @@ WINS = [
 
 @pytest.mark.parametrize(("line", "environment", "told"), [row[1:] for row in WINS], ids=[row[0] for row in WINS])
 def test_who_wins(line: str, environment: dict[str, str], told: dict[str, Any]) -> None:
-    from replay.cli.options import Add, Candidate, Current, Logs, Store  # noqa: PLC0415 - read by Typer at run time
+    from replay.cli.options import AddedPolicies, CandidateSet, CurrentSet, Logs, Store  # noqa: PLC0415 - read by Typer at run time
 
     heard: dict[str, Any] = {}
 
     def listen(
-        logs: Logs = None, store: Store = None, current: Current = None, candidate: Candidate = None, add: Add = None
+        logs: Logs = None,
+        store: Store = None,
+        current: CurrentSet = None,
+        candidate: CandidateSet = None,
+        add: AddedPolicies = None,
     ) -> None:
         heard.update(logs=logs, store=store, current=current, candidate=candidate)
         assert add is None or candidate is None
 
-    listen.__annotations__ = {"logs": Logs, "store": Store, "current": Current, "candidate": Candidate, "add": Add}
+    listen.__annotations__ = {
+        "logs": Logs,
+        "store": Store,
+        "current": CurrentSet,
+        "candidate": CandidateSet,
+        "add": AddedPolicies,
+    }
     own = typer.Typer()
     own.command("listen", cls=Command)(listen)
     own.command("other")(lambda: None)

@@ -88,7 +88,7 @@ def found_in(directory: Path, *events: dict[str, Any], current: bool = False) ->
         (manifests / "map").mkdir(parents=True)
         (manifests / "map" / "team.yaml").write_text(POLICY)
     source = Scenario((str(log),), current=manifests)
-    return mutations(source, Options(workers=1), lambda _what, _done, _total: None).found
+    return mutations(source, Options(workers=1), lambda _what, _done, _total: None).attributions
 
 
 def changes(found: Attributions) -> dict[tuple[Actor, str], tuple[str, ...]]:
@@ -178,6 +178,6 @@ def test_no_change_of_the_recording_is_unexplained(recording: Path) -> None:
     if not recording.is_dir():
         pytest.skip("the full recording is not beside the checkout")
     source = Scenario((str(recording),)).resolved()
-    found = mutations(source, Options(workers=1), lambda _what, _done, _total: None).found
+    found = mutations(source, Options(workers=1), lambda _what, _done, _total: None).attributions
     assert {key.actor for key in found.groups} == {Actor.SERVER, Actor.PLUGIN}
     assert found.compared > 20 * found.not_compared.total()

@@ -104,9 +104,9 @@ def test_events_of_an_object(kind: str, source: Scenario) -> None:
 def test_what_is_asked_for_alone(focus: Focus, verbs: list[str], reads: int, source: Scenario) -> None:
     """Changes are told against what was left out, too."""
     found = object_timeline(source, "Deployment", "prod/web", silent, focus)
-    assert ([event.verb for event in found.events], found.reads, found.asked) == (verbs, reads, focus.told)
+    assert ([event.verb for event in found.events], found.reads, found.focus) == (verbs, reads, focus.text)
     assert all(event.changes for event in found.events if event.verb == "update")
-    assert focus.told in timeline_document(found).subtitle
+    assert focus.text in timeline_document(found).subtitle
 
 
 def test_a_dry_run_is_marked_and_leaves_nothing(tmp_path: Path) -> None:

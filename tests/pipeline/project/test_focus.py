@@ -164,6 +164,6 @@ def test_the_set_in_force_is_held_against_a_part_of_the_log(scenario: Scenario) 
 
 
 def test_changes_of_a_part_of_the_log_are_attributed(scenario: Scenario) -> None:
-    whole = mutations(scenario, Options(workers=1), silent).found
-    part = mutations(scenario, Options(workers=1, focus=Focus(namespaces=("team-a",))), silent).found
+    whole = mutations(scenario, Options(workers=1), silent).attributions
+    part = mutations(scenario, Options(workers=1, focus=Focus(namespaces=("team-a",))), silent).attributions
     assert 0 < part.compared < whole.compared

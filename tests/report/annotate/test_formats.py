@@ -52,7 +52,7 @@ def test_sarif() -> None:
 
 
 def test_gitlab() -> None:
-    found = gitlab_issues(ANNOTATED["gitlab"](replace(ALL, found=(replace(DENIED, path="p.yaml"), NOWHERE))))
+    found = gitlab_issues(ANNOTATED["gitlab"](replace(ALL, findings=(replace(DENIED, path="p.yaml"), NOWHERE))))
     assert [(each.severity, each.location.path, each.location.lines.begin) for each in found] == [
         ("major", "p.yaml", 4),
         ("info", "cluster", 1),

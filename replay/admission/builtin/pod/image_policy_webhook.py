@@ -190,7 +190,7 @@ class ImagePolicyWebhook(Plugin):
             raise UnknownInputError(
                 Missing("object.spec", reason, f"name who does: --webhook {self.name}=URL, =recorded or =FILE")
             )
-        review.sent = image_review(spec)
+        review.review_spec = image_review(spec)
         answer = self.backend.reviewed(spec)
         if isinstance(answer, Missing):
             raise UnknownInputError(answer)

@@ -209,13 +209,13 @@ class PodSecurity(Plugin):
         refusal = None
         if enforce:
             annotations[f"{PREFIX}enforce-policy"] = str(policy.enforce)
-            if found_ := violations(policy.enforce, NEWEST, pod):
-                text = f'violates PodSecurity "{policy.enforce}": {detail(found_)}'
+            if breaches := violations(policy.enforce, NEWEST, pod):
+                text = f'violates PodSecurity "{policy.enforce}": {detail(breaches)}'
                 refusal = review.forbidden(text, review.attributes.name)
-        if found_ := violations(policy.audit, NEWEST, pod):
-            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, found_)
-        if refusal is None and (found_ := violations(policy.warn, NEWEST, pod)):
-            review.warnings.append(_would(policy.warn, found_))
+        if breaches := violations(policy.audit, NEWEST, pod):
+            annotations[f"{PREFIX}audit-violations"] = _would(policy.audit, breaches)
+        if refusal is None and (breaches := violations(policy.warn, NEWEST, pod)):
+            review.warnings.append(_would(policy.warn, breaches))
         return refusal
 
 

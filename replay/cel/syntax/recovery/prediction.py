@@ -70,7 +70,7 @@ class Predictor:
         self._automaton = automaton
         self._states = automaton.states
         self._starts: dict[tuple[int, int], _Remembered] = {}
-        self._known: dict[Configs, _Remembered] = {}
+        self._predictions: dict[Configs, _Remembered] = {}
         self._starts_in_context: dict[tuple[int, int, RuleStack], _Remembered] = {}
         self._known_in_context: dict[Configs, _Remembered] = {}
 
@@ -115,9 +115,9 @@ class Predictor:
             following = None
             if reached:
                 # A name with many fields leads back to where it was: what follows then is known.
-                following = self._known.get(reached)
+                following = self._predictions.get(reached)
                 if following is None:
-                    following = self._known[reached] = _Remembered(reached, _unique_alternative(reached))
+                    following = self._predictions[reached] = _Remembered(reached, _unique_alternative(reached))
                     following.conflict = not following.alternative and self._is_conflict(reached)
             current.edges[token] = following
         return current.edges[token]

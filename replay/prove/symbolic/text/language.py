@@ -30,22 +30,22 @@ class TextPredicate(Struct, frozen=True):
     kind: str
     text: str = ""
     number: int = 0
-    of: tuple[TextFunction, ...] = ()
+    functions: tuple[TextFunction, ...] = ()
     """What is done to the text before it is asked, the last one first."""
 
     @property
     def is_equality(self) -> bool:
         """Whether it asks if the text itself is another one."""
-        return self.kind == "equal" and not self.of
+        return self.kind == "equal" and not self.functions
 
     def after(self, function: TextFunction) -> TextPredicate:
         """The same question about the result of a function."""
-        return replace(self, of=(*self.of, function))
+        return replace(self, functions=(*self.functions, function))
 
     def holds(self, text: str) -> bool | None:  # noqa: PLR0911 - one case a kind
         """The answer for one text; None where the kind has none here."""
-        if self.of:
-            return replace(self, of=self.of[:-1]).holds(self.of[-1].of(text))
+        if self.functions:
+            return replace(self, functions=self.functions[:-1]).holds(self.functions[-1].of(text))
         match self.kind:
             case "matches":
                 return matches_exactly(text, self.text)
@@ -107,11 +107,11 @@ def is_regular(predicate: TextPredicate) -> bool:
 
 @lru_cache(maxsize=2048)
 def _automaton(predicate: TextPredicate) -> NFA | None:
-    if not predicate.of:
+    if not predicate.functions:
         return _plain(predicate)
-    nfa = _automaton(replace(predicate, of=predicate.of[:-1]))
+    nfa = _automaton(replace(predicate, functions=predicate.functions[:-1]))
     try:
-        return None if nfa is None else predicate.of[-1].before(nfa)
+        return None if nfa is None else predicate.functions[-1].before(nfa)
     except UnsayableError:
         return None
 

@@ -27,7 +27,7 @@ class Texts:
     def __init__(self) -> None:
         """No text yet."""
         self.literals: dict[str, int] = {}
-        self.asked: dict[Term, dict[TextPredicate, None]] = {}
+        self.predicates: dict[Term, dict[TextPredicate, None]] = {}
         """The predicates that are asked of each text that is not a constant."""
         self.derived: dict[Term, tuple[TextFunction, Term]] = {}
         """The texts that a function makes of others."""
@@ -74,7 +74,7 @@ class Texts:
             answer = predicate.holds(self.text_of(term) or "")
             if answer is not None:
                 return boolean(answer)
-        self.asked.setdefault(term, {})[predicate] = None
+        self.predicates.setdefault(term, {})[predicate] = None
         return apply(name_of(predicate), (term,), BOOL)
 
     def same(self, one: Term, other: Term) -> Term:
@@ -88,7 +88,7 @@ class Texts:
                 is_numeral = re.fullmatch("0|-?[1-9][0-9]{0,18}", text, re.ASCII) is not None
                 return equal(self.numerals[term], integer(int(text))) if is_numeral else boolean(False)
             if text is not None and term.op != "const":
-                self.asked.setdefault(term, {})[TextPredicate("equal", text)] = None
+                self.predicates.setdefault(term, {})[TextPredicate("equal", text)] = None
         if one.op != "const" and other.op != "const" and one is not other:
             self.compared[one, other] = None
         return equal(one, other)
@@ -97,5 +97,5 @@ class Texts:
 def name_of(predicate: TextPredicate | TextFunction) -> str:
     """The name of a predicate, or of a function of texts, in formulas."""
     own = f"{predicate.kind} {predicate.text.encode('unicode_escape').hex()} {predicate.number}"
-    inner = predicate.of if isinstance(predicate, TextPredicate) else ()
+    inner = predicate.functions if isinstance(predicate, TextPredicate) else ()
     return " of ".join((own, *map(name_of, inner)))

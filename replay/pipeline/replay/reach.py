@@ -1,4 +1,4 @@
-"""Which objects are followed into the candidate's world beside those of a finding, by what keeps an object apart from others."""
+"""How far a finding reaches: the objects that are followed into the candidate's world beside its own, by their keys."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.gate import OPEN
 from replay.pipeline.replay.job import Job
 from replay.world.collection import Collections
-from replay.world.looked_up import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookedUpChanges, granting
+from replay.world.lookup import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookupChanges, granting
 from replay.world.namespace import namespace_key
 from replay.world.result import Cause, answered, refusers
 
@@ -39,7 +39,7 @@ def key_of(about: ObjectRef) -> str:
 
 def unlike(job: Job) -> Callable[[CoarseClass], bool]:
     """Whether the sets may decide requests of a class otherwise than each other, whatever an open verdict of both comes to."""
-    current, candidate = job.asked
+    current, candidate = job.distinct_sets
     if (
         job.workspaces is not None
         or job.gate != OPEN
@@ -49,7 +49,8 @@ def unlike(job: Job) -> Callable[[CoarseClass], bool]:
         return lambda _requests: True
     mapper = EquivalentResourceMapper(job.cluster.discovery)
     units = [
-        [(unit.digest, may_select(unit.match, mapper, job.version)) for unit in units_of(each)] for each in job.asked
+        [(unit.digest, may_select(unit.match, mapper, job.version)) for unit in units_of(each)]
+        for each in job.distinct_sets
     ]
 
     def acting(of_set: list[tuple[str, Callable[[CoarseClass], bool]]], requests: CoarseClass) -> list[str]:
@@ -67,7 +68,7 @@ def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
 
 def followed_collections(store: Store, job: Job, findings: Container[int]) -> Collections:
     """The collections that the log deleted, and those that a policy refused which the candidate does not hold as it is."""
-    changed = {name for each in diff_sets(*job.asked) for name in (each.name, each.new_name)}
+    changed = {name for each in diff_sets(*job.distinct_sets) for name in (each.name, each.new_name)}
 
     def is_followed(record: RequestRecord) -> bool:
         is_refused = answered(record).cause == Cause.DENIED
@@ -82,27 +83,27 @@ def in_collections(store: Store, collections: Collections, stops: Mapping[int, s
     By the number of a collection `stops` are the names of the first objects that are refused: it leaves what comes after.
     """
     keys: set[str] = set()
-    for (group, resource, namespace, workspace), found in collections.by_place.items():
-        if any(each.is_refused for each in found):
+    for (group, resource, namespace, workspace), here in collections.by_place.items():
+        if any(each.is_refused for each in here):
             inside = in_namespaces(store, [namespace_key(namespace, workspace)])
             keys.update(key for key in inside if key.split(BETWEEN)[:3] == [group, resource, namespace])
-        for each in found:
+        for each in here:
             stop = stops.get(each.record.seq)
-            left = (name for name in each.names if stop is not None and name > stop)
-            keys.update(key_of(ObjectRef(group, resource, namespace, name, workspace)) for name in left)
+            rest = (name for name in each.names if stop is not None and name > stop)
+            keys.update(key_of(ObjectRef(group, resource, namespace, name, workspace)) for name in rest)
     return frozenset(keys)
 
 
 def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
     """By group and resource the kinds whose objects change decisions: namespaces, RBAC, parameters, definitions of resources."""
-    resources = looked_up_resources((job.asked[1],), job.cluster.discovery)
+    resources = looked_up_resources((job.distinct_sets[1],), job.cluster.discovery)
     params = {(each.resource.group, each.resource.resource): each.kind.kind for each in resources}
     rbac = {(RBAC_GROUP, resource): kind.kind for resource, kind in RBAC_KINDS.items()}
     group, kind = DEFINITION
     return {**params, **rbac, ("", "namespaces"): "Namespace", (group, "customresourcedefinitions"): kind}
 
 
-def dependent(store: Store, job: Job, changes: LookedUpChanges) -> frozenset[str]:
+def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     """The keys of the objects of requests that may end otherwise because something that is looked up differs.
 
     Those whose policies ask authorizers or for parameters, those that a binding allowed which differs, those that were refused and may
@@ -111,26 +112,26 @@ def dependent(store: Store, job: Job, changes: LookedUpChanges) -> frozenset[str
     if not changes:
         return frozenset()
     is_meant = _subjects(job, changes)
-    since = min(each.place.seq for found in changes.values() for each in found)
+    since = min(each.place.seq for of_object in changes.values() for each in of_object)
     others = any(key[0] != RBAC_GROUP for key in changes)
     defined = {key[3] for key in changes if key[:2] == DEFINITION}
     keys: set[str] = set()
-    for key, *columns, user, is_forbidden, reason in store.query("askers", since=since).iter_rows():
+    for *columns, user, is_forbidden, reason, asked_keys in store.query("askers", since=since).iter_rows():
         requests = CoarseClass(*columns)
         if (
             f"{requests.resource}.{requests.api_group}" in defined
             or not granting(reason).isdisjoint(changes)
             or ((is_forbidden or job.consulted(requests)) and (others or is_meant(user)))
         ):
-            keys.add(key)
+            keys.update(asked_keys)
     return frozenset(keys)
 
 
-def _subjects(job: Job, changes: LookedUpChanges) -> Callable[[str], bool]:
+def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
     """Whether a user, as JSON, may be one for whom bindings differ; a role may be anybody's."""
     bindings: list[RoleBindings] = []
-    for key, found in changes.items():
-        states = [branch.state for each in found for branch in each.branches if branch.state is not None]
+    for key, of_object in changes.items():
+        states = [branch.state for each in of_object for branch in each.branches if branch.state is not None]
         history = job.cluster.history(GroupVersionKind(key[0], "v1", key[1]), key[2], key[3])
         values = [getattr(state, "value", None) for state in states]
         values += [effect.state for effect in history.effects] if history is not None else []
@@ -140,8 +141,8 @@ def _subjects(job: Job, changes: LookedUpChanges) -> Callable[[str], bool]:
 
     @cache
     def is_meant(user: str) -> bool:
-        told: UserInfo = user_info_from_json(user)
-        return any(True for each in bindings for _ in each.of(told))
+        user_info: UserInfo = user_info_from_json(user)
+        return any(True for each in bindings for _ in each.of(user_info))
 
     return is_meant
 

@@ -27,11 +27,11 @@ def selected_name(request_uri: str) -> str | None:
     return exact_match(requirements, "metadata.name")
 
 
-class Deleted(NamedTuple):
-    """An object that a response lists; `kept` by finalizers, it outlives the request."""
+class CollectionItem(NamedTuple):
+    """An object that a response lists; one that finalizers hold outlives the request."""
 
     uid: str
-    kept: bool
+    is_held: bool
 
 
 class CollectionDeletion(NamedTuple):
@@ -43,7 +43,7 @@ class CollectionDeletion(NamedTuple):
     start: int
     end: int
     request_uri: str
-    items: Mapping[str, Deleted] | None
+    items: Mapping[str, CollectionItem] | None
     workspace: str = ""
 
     def effect_on(self, name: str) -> Effect | None:
@@ -55,7 +55,7 @@ class CollectionDeletion(NamedTuple):
         item = self.items.get(name)
         if item is None:
             return None
-        lingers = item.kept or (self.api_group, self.resource) in _LINGERS
+        lingers = item.is_held or (self.api_group, self.resource) in _LINGERS
         kind = EffectKind.COLLECTED if lingers else EffectKind.GONE
         return Effect(kind, self.start, self.end, None, uid=item.uid)
 
@@ -85,7 +85,9 @@ def _of_row(row: Row, error: int) -> CollectionDeletion:
     assert isinstance(received, int)
     assert isinstance(stage_time, int)
     listed = (
-        {name: Deleted(uid, bool(is_left)) for name, uid, is_left in items} if isinstance(items, list | tuple) else None
+        {name: CollectionItem(uid, bool(is_held)) for name, uid, is_held in items}
+        if isinstance(items, list | tuple)
+        else None
     )
     return CollectionDeletion(
         str(group),

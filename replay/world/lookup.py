@@ -23,7 +23,7 @@ from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
 from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
-LookedUpChanges = Mapping[ObjectKey, Sequence[WorldChange]]
+LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
 """The objects that differ at some time, with when they do."""
 RBAC_KINDS = {f"{kind.kind.lower()}s": kind for kind in (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)}
 """By resource."""
@@ -32,9 +32,12 @@ DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) "([^"]*)"')
 """The reason of RBAC's authorizer, which names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""
 _OPEN = Missing("", "it may be another one in this world")
+_FORBIDDEN = "forbid"
+_ESCAPE = "\\u"
+_PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 
 
-class LookedUp(Struct, frozen=True, dict=True):
+class Lookups(Struct, frozen=True, dict=True):
     """The objects that are others at one time, null where they are absent, and who is to blame."""
 
     states: Mapping[ObjectKey, Known | Missing]
@@ -57,29 +60,35 @@ class LookedUp(Struct, frozen=True, dict=True):
 
     def _may_authorize(self, record: RequestRecord) -> bool:
         """Whether what authorizers look up is another one than in the log for a request."""
-        if not self._has_rbac:
+        text = record.annotations or ""
+        if not any(sign in text for sign in self._signs):
             return False
-        is_forbidden, granted = _authorized(record.annotations)
+        is_forbidden, granted = _authorized(text)
         return is_forbidden or not granted.isdisjoint(self.states)
 
     @cached_property
-    def _has_rbac(self) -> bool:
-        return any(key[0] == RBAC_GROUP for key in self.states)
+    def _signs(self) -> tuple[str, ...]:
+        """What stands in the text of annotations where RBAC may decide otherwise; most requests were allowed by somebody else.
+
+        Of a name that JSON may write in several ways that is nothing at all; none where nothing of RBAC differs.
+        """
+        names = {key[3] for key in self.states if key[0] == RBAC_GROUP}
+        return (_FORBIDDEN, _ESCAPE, *(name if _PLAIN.fullmatch(name) else "" for name in names)) if names else ()
 
 
-SAME_LOOKED_UP = LookedUp({})
+SAME_LOOKUPS = Lookups({})
 
 
-class LookedUpInTime:
+class LookupsInTime:
     """What requests find of objects that differ at some time: put together once for all that come between two changes."""
 
-    def __init__(self, changes: LookedUpChanges) -> None:
+    def __init__(self, changes: LookupChanges) -> None:
         """Of no change in particular."""
         self._changes = changes
         self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
-        self._after: dict[int, LookedUp] = {}
+        self._after: dict[int, Lookups] = {}
 
-    def at(self, place: LogPosition) -> LookedUp:
+    def at(self, place: LogPosition) -> Lookups:
         """What a request finds."""
         passed = bisect_left(self._places, place)
         lister = self._after.get(passed)
@@ -87,7 +96,7 @@ class LookedUpInTime:
             lister = self._after[passed] = self._put_together(place)
         return lister
 
-    def _put_together(self, place: LogPosition) -> LookedUp:
+    def _put_together(self, place: LogPosition) -> Lookups:
         states: dict[ObjectKey, Known | Missing] = {}
         blame: Blame | None = None
         for key, object_changes in self._changes.items():
@@ -96,7 +105,7 @@ class LookedUpInTime:
                 state = branches[0].state
                 states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
                 blame = blame or next((branch.blame for branch in branches if branch.blame), None)
-        return LookedUp(states, blame) if states else SAME_LOOKED_UP
+        return Lookups(states, blame) if states else SAME_LOOKUPS
 
 
 class WorldLister:
@@ -151,7 +160,7 @@ def refused(record: RequestRecord, lister: Lister) -> RequestEnd | None:
 def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
     """Whether the authorizers refused a request, and the binding and the role that allowed it."""
     annotation_map = annotations_from_json(annotations)
-    is_forbidden = annotation_map.get("authorization.k8s.io/decision") == "forbid"
+    is_forbidden = annotation_map.get("authorization.k8s.io/decision") == _FORBIDDEN
     return is_forbidden, granting(annotation_map.get("authorization.k8s.io/reason", ""))
 
 

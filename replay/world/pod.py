@@ -81,11 +81,25 @@ _MAKERS = {
 
 
 class RefusedPods(NamedTuple):
-    """What is in this world alone, and whose pods are refused to a controller: from which request on, until which; None for the end of the log."""
+    """What is in this world alone, and whose pods are refused to a controller: from which request on, until which; None for the end of the log.
+
+    `deployments` are the uids of the log's Deployments that had the `template` (`template_key`) at another time. Its controller may have been
+    too late there to make a ReplicaSet of it, and has the time here; if the log holds that ReplicaSet, it tells of its pods.
+    """
 
     username: str
     since: int
-    until: int | None = None
+    until: int | None
+    deployments: tuple[str, ...]
+    template: bytes
+
+
+class _LoggedTemplate(NamedTuple):
+    """Which template the log shows after a request, of the object with which uid."""
+
+    seq: int
+    uid: str
+    template: bytes
 
 
 def makes_pods(record: RequestRecord) -> bool:
@@ -93,33 +107,37 @@ def makes_pods(record: RequestRecord) -> bool:
     return (record.api_group, record.resource) in _MAKERS
 
 
-class Made:
+class ControllerPods:
     """The pods that one object gets in this world alone: a Deployment by its ReplicaSets, a StatefulSet, a Job."""
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
         """`steps` are all requests about the object, for which pods are made (`makes_pods`)."""
         record = steps[0].exchange.record
         self._maker = _MAKERS[record.api_group, record.resource]
-        self._told = steps
+        self._steps = steps
         self._judge = judge
         self._elsewhere = elsewhere
-        self._template: JSON = None
-        self._logged: set[bytes] | None = None
+        self._template = b""
+        self._logged: list[_LoggedTemplate] | None = None
         self.refused: list[RefusedPods] = []
 
     def follow(self, step: WorldStep, branches: tuple[Branch, ...], *, is_alone: bool) -> None:
         """The object after a request; `is_alone` says that the log's is not there."""
         # Of a Deployment the pods of each template are others; the log tells of those of its own StatefulSet or Job.
         template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
-        if template == self._template:
+        key = b"" if template is None else template_key(template)
+        logged = [] if is_alone or template is None else self._of_log()
+        now = next((each for each in reversed(logged) if each.seq <= step.record.seq), None)
+        if now is not None and now.template == key:
+            key = b""  # requests of the log tell what becomes of it
+        if key == self._template:
             return
-        self._template = template
+        self._template = key
         if self.refused and self.refused[-1].until is None:
             self.refused[-1] = self.refused[-1]._replace(until=step.record.seq)
-        if template is None or (not is_alone and _key(template) in self._of_log()):
-            return
-        if self._is_refused(step, template):
-            self.refused.append(RefusedPods(self._maker.username, step.record.seq))
+        if key and self._is_refused(step, template):
+            uids = tuple({each.uid for each in logged if each.template == key})
+            self.refused.append(RefusedPods(self._maker.username, step.record.seq, None, uids, key))
 
     def _wanted(self, branches: tuple[Branch, ...]) -> JSON:
         """The template of which pods are wanted, where it is certain and may be another one than in the log."""
@@ -132,12 +150,20 @@ class Made:
             return None
         return spec.get("template")
 
-    def _of_log(self) -> set[bytes]:
-        """The templates that the object had in the log: their pods are there, or were never wanted."""
+    def _of_log(self) -> list[_LoggedTemplate]:
+        """The templates that the object had in the log, in their order."""
         if self._logged is None:
-            shown = (step.exchange.response.json for step in self._told if step.exchange.concerns_parent)
-            templates = (get(body, ("spec", "template")) for body in shown)
-            self._logged = {_key(each) for each in templates if isinstance(each, dict)}
+            shown = (
+                (step.exchange.record, step.exchange.response.json)
+                for step in self._steps
+                if step.exchange.concerns_parent
+            )
+            templates = ((record, get(body, ("spec", "template"))) for record, body in shown)
+            self._logged = [
+                _LoggedTemplate(record.seq, record.response_uid, template_key(template))
+                for record, template in templates
+                if isinstance(template, dict)
+            ]
         return self._logged
 
     def _is_refused(self, step: WorldStep, template: JSON) -> bool:
@@ -191,5 +217,6 @@ class Made:
         return Exchange(request_record, self._elsewhere.reconstructor.cluster.discovery)
 
 
-def _key(template: JSON) -> bytes:
+def template_key(template: JSON) -> bytes:
+    """What a pod template is compared by, of a Deployment or of its ReplicaSet."""
     return orjson.dumps(plain_template(template), option=orjson.OPT_SORT_KEYS)

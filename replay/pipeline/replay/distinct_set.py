@@ -10,12 +10,10 @@ from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
 
 
-def asked_of(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
+def distinct_sets(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
     """What of both sets is asked; `names` are the webhooks, and plugins with a backend, that somebody answers for."""
-    distinct_sets = without_shared_webhooks(sets, names)
-    return (
-        with_shared_plugins(distinct_sets, REPRODUCED) if with_plugins else without_shared_plugins(distinct_sets, names)
-    )
+    own_sets = without_shared_webhooks(sets, names)
+    return with_shared_plugins(own_sets, REPRODUCED) if with_plugins else without_shared_plugins(own_sets, names)
 
 
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
