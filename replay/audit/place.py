@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from hashlib import md5
 from typing import NamedTuple
 
+from replay.kube.rbac.kind import RBAC_RESOURCES
+
 LOOKED_UP = (
     "configmaps",
     "limitranges",
@@ -14,7 +16,7 @@ LOOKED_UP = (
     "serviceaccounts",
     "customresourcedefinitions.apiextensions.k8s.io",
     "priorityclasses.scheduling.k8s.io",
-    *(f"{name}.rbac.authorization.k8s.io" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")),
+    *map(str, RBAC_RESOURCES),
 )
 """Kinds that decisions about other objects look up, as `resource.group`: they stand in parts of their own."""
 _PARTS_FOR_EACH_FIRST = 16

@@ -15,11 +15,11 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.rbac.aggregation import aggregated
+from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
 from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_configuration, is_rbac
 from replay.reconstruct.snapshot import read_snapshot
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
-RBAC_KINDS = ("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding")
+_KINDS = sorted(kind.kind for kind in RBAC_KINDS)
 
 RBACKey = tuple[str, str, str]
 """Kind, namespace and name."""
@@ -111,8 +111,8 @@ def _group(obj: JSON) -> str:
 def _problem(obj: JSON) -> str | None:
     """Why an object is no RBAC object, None if it is one."""
     kind, metadata = obj.get("kind"), obj.get("metadata")
-    if _group(obj) != RBAC_GROUP or kind not in RBAC_KINDS:
-        return f"{kind} of `{obj.get('apiVersion')}` is no RBAC object; {', '.join(RBAC_KINDS)} belong here"
+    if _group(obj) != RBAC_GROUP or kind not in _KINDS:
+        return f"{kind} of `{obj.get('apiVersion')}` is no RBAC object; {', '.join(_KINDS)} belong here"
     if not isinstance(metadata, dict) or not isinstance(metadata.get("name"), str) or not metadata["name"]:
         return f"{kind} has no `metadata.name`"
     named = f"{kind} `{metadata['name']}`"

@@ -13,8 +13,8 @@ from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecisio
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister, ObjectLister
 from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac.kind import RBAC_GROUP
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
 _NOBODY_SAYS = Missing(
     "authorizer",
     "the case says nothing of the authorizer",

@@ -15,6 +15,7 @@ from msgspec import Struct, field
 from replay.admission.reads import AUTHORIZER, NAME, NAMESPACE, OBJECT, OLD_OBJECT, OPTIONS, PARAMS, PolicyReads
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, split_api_version
+from replay.kube.rbac.kind import RBAC_RESOURCES
 from replay.matching.coarse import CONNECT_SUBRESOURCES
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.rules import ANY
@@ -27,10 +28,6 @@ CREATING = ("create", "update", "patch")
 SECRETS = GroupResource("", "secrets")
 SERVICE_ACCOUNTS = GroupResource("", "serviceaccounts")
 TOKEN = "serviceaccounts/token"  # noqa: S105 - the name of a subresource
-RBAC = tuple(
-    GroupResource("rbac.authorization.k8s.io", name)
-    for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-)
 CRDS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = GroupResource("", "namespaces")
 _OTHER = "\0"
@@ -187,7 +184,7 @@ def _lookups(reads: Sequence[PolicyReads], discovery: Discovery) -> Iterator[Gro
     if NAMESPACE in inputs:
         yield NAMESPACES
     if AUTHORIZER in inputs:
-        yield from RBAC
+        yield from RBAC_RESOURCES
     kinds = {
         (split_api_version(each.param_kind.api_version)[0], each.param_kind.kind)
         for each in reads

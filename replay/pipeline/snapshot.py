@@ -13,11 +13,12 @@ from msgspec import Struct
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads
 from replay.cellib.version import KubernetesVersion
-from replay.compare.audit_policy import CRDS, NAMESPACES, RBAC, SECRETS
+from replay.compare.audit_policy import CRDS, NAMESPACES, SECRETS
 from replay.errors import SnapshotError
 from replay.json import JSON
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, split_api_version
+from replay.kube.rbac.kind import RBAC_RESOURCES
 from replay.manifests.set_loader import load_manifest_set
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.whole_file import whole_file
@@ -83,7 +84,7 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
     if any(NAMESPACE in each.inputs for each in reads):
         yield Wanted(NAMESPACES, "namespaceSelector and namespaceObject")
     if any(AUTHORIZER in each.inputs for each in reads):
-        yield from (Wanted(resource, "authorizer") for resource in RBAC)
+        yield from (Wanted(resource, "authorizer") for resource in RBAC_RESOURCES)
     if any(each.operations("", "pods", "", mapper) for each in reads):
         yield from (Wanted(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
     unknown = "\0", "\0", ""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from replay.kube.attributes import Operation
+from replay.kube.rbac.kind import RBAC_RESOURCES
 from replay.reconstruct.history.history import CREATED, NOT_FOUND, History
 from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
-_RBAC = "rbac.authorization.k8s.io"
-_CREATED_BY_PUT = frozenset(
+CREATED_BY_UPDATE = frozenset(
     [
         ("", "endpoints"),
         ("", "events"),
@@ -20,7 +20,7 @@ _CREATED_BY_PUT = frozenset(
         ("coordination.k8s.io", "leases"),
         ("events.k8s.io", "events"),
         ("node.k8s.io", "runtimeclasses"),
-        *((_RBAC, name) for name in ("clusterrolebindings", "clusterroles", "rolebindings", "roles")),
+        *RBAC_RESOURCES,
     ]
 )
 """The resources whose strategy has `AllowCreateOnUpdate` (`pkg/registry`); an apply creates any."""
@@ -51,7 +51,7 @@ def _may_create(exchange: Exchange) -> bool:
         return False
     if record.verb == "patch":
         return form_of(exchange) is PatchForm.APPLY
-    return (record.api_group, record.resource) in _CREATED_BY_PUT and sent_revision(exchange) is None
+    return (record.api_group, record.resource) in CREATED_BY_UPDATE and sent_revision(exchange) is None
 
 
 def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:

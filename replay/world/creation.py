@@ -3,26 +3,9 @@
 from __future__ import annotations
 
 from replay.audit.event import RequestRecord
+from replay.reconstruct.operation import CREATED_BY_UPDATE
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
-
-CREATED_BY_UPDATE = frozenset(
-    {
-        ("", "services"),
-        ("", "endpoints"),
-        ("", "events"),
-        ("events.k8s.io", "events"),
-        ("", "limitranges"),
-        ("coordination.k8s.io", "leases"),
-        ("coordination.k8s.io", "leasecandidates"),
-        ("node.k8s.io", "runtimeclasses"),
-        *(
-            ("rbac.authorization.k8s.io", name)
-            for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings")
-        ),
-    }
-)
-"""What a PUT may create (`AllowCreateOnUpdate` of the strategies)."""
 
 
 def may_apply(record: RequestRecord) -> bool:

@@ -17,7 +17,8 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.object_lister import ObjectKey
-from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING, RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac.kind import RBAC_GROUP, ROLE
 from replay.reconstruct.record.known import Known, attribute
 from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
 from replay.world.state import SAME, content
@@ -25,9 +26,6 @@ from replay.world.timeline import WorldChange, branches_at
 
 LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
 """The objects that differ at some time, with when they do."""
-RBAC_KINDS = {f"{kind.kind.lower()}s": kind for kind in (ROLE, ROLE_BINDING, CLUSTER_ROLE, CLUSTER_ROLE_BINDING)}
-"""By resource."""
-RBAC_GROUP = ROLE.group
 DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
 _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) "([^"]*)"')
 """The reason of RBAC's authorizer, which names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""

@@ -14,7 +14,7 @@ from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.object_lister import ObjectTracker
-from replay.kube.rbac.authorizer import ROLE, ROLE_BINDING
+from replay.kube.rbac.kind import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from replay.admission.builtin.plugin import CREATE_UPDATE, RBAC_KINDS, Plugin, Refusal, Review, known
+from replay.admission.builtin.plugin import CREATE_UPDATE, RBAC, Plugin, Refusal, Review, known
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
@@ -21,7 +21,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
 
     name = "OwnerReferencesPermissionEnforcement"
     operations = CREATE_UPDATE
-    looks_up = RBAC_KINDS
+    looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
         """Ask the authorizer, whose reason ends the message, and no error."""

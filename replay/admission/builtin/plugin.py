@@ -18,6 +18,7 @@ from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, guarded
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.kube.rbac.kind import RBAC_KINDS
 
 
 class Refusal(Struct, frozen=True):
@@ -175,9 +176,8 @@ class Plugin:
         return operation in self.operations
 
 
-RBAC_KINDS = tuple(
-    ("rbac.authorization.k8s.io", kind) for kind in ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding")
-)
+RBAC = tuple((kind.group, kind.kind) for kind in RBAC_KINDS)
+"""What whoever asks an authorizer looks up."""
 CREATE = frozenset({Operation.CREATE})
 CREATE_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 WRITES = frozenset({Operation.CREATE, Operation.UPDATE, Operation.DELETE})

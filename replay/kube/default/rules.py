@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from replay.kube.image import is_latest
+from replay.kube.rbac.kind import RBAC_GROUP
 
 StructFields = dict[str, Any]
 
@@ -19,7 +20,6 @@ _APPS = "io.k8s.api.apps.v1."
 _RBAC = "io.k8s.api.rbac.v1."
 ADMISSION = "io.k8s.api.admissionregistration.v1."
 _FLOW = "io.k8s.api.flowcontrol.v1."
-_RBAC_GROUP = "rbac.authorization.k8s.io"
 _EVERYTHING: Mapping[str, Any] = {}
 _DEFAULT_MODE = 0o644
 
@@ -73,7 +73,7 @@ FILLED: Mapping[str, Mapping[str, Any]] = {
     "io.k8s.api.networking.v1.IngressClassParametersReference": {"scope": "Cluster"},
     "io.k8s.api.autoscaling.v1.HorizontalPodAutoscalerSpec": {"minReplicas": 1},
     "io.k8s.api.autoscaling.v2.HorizontalPodAutoscalerSpec": {"minReplicas": 1},
-    _RBAC + "RoleRef": {"apiGroup": _RBAC_GROUP},
+    _RBAC + "RoleRef": {"apiGroup": RBAC_GROUP},
     "io.k8s.api.discovery.v1.EndpointPort": {"name": "", "protocol": "TCP"},
     "io.k8s.api.storage.v1.StorageClass": {"reclaimPolicy": "Delete", "volumeBindingMode": "Immediate"},
     "io.k8s.api.storage.v1.CSIDriverSpec": {
@@ -314,7 +314,7 @@ def _network_policy_spec(spec: StructFields) -> None:
 
 def _subject(subject: StructFields) -> None:
     if subject.get("kind") in {"User", "Group"}:
-        _fill(subject, "apiGroup", _RBAC_GROUP)
+        _fill(subject, "apiGroup", RBAC_GROUP)
 
 
 def _csi_driver_spec(spec: StructFields) -> None:

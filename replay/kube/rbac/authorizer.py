@@ -16,12 +16,7 @@ from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecisio
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac.binding import BoundRole, RoleBindings, missing_in, subject_text
-
-_GROUP, _VERSION = "rbac.authorization.k8s.io", "v1"
-ROLE = GroupVersionKind(_GROUP, _VERSION, "Role")
-ROLE_BINDING = GroupVersionKind(_GROUP, _VERSION, "RoleBinding")
-CLUSTER_ROLE = GroupVersionKind(_GROUP, _VERSION, "ClusterRole")
-CLUSTER_ROLE_BINDING = GroupVersionKind(_GROUP, _VERSION, "ClusterRoleBinding")
+from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_GROUP, ROLE, ROLE_BINDING
 
 MASTERS_GROUP = "system:masters"
 NODES_GROUP = "system:nodes"
@@ -223,7 +218,7 @@ class RoleResolver:
             role = self.role(ROLE, namespace, name)
         else:
             return f'unsupported role reference kind: "{kind}"'
-        return f'{kind.lower()}.{_GROUP} "{name}" not found' if role is None else role
+        return f'{kind.lower()}.{RBAC_GROUP} "{name}" not found' if role is None else role
 
     def role(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
         """A role, as `Lister.get`."""

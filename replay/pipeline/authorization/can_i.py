@@ -18,9 +18,9 @@ from replay.errors import ReplayError
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
+from replay.kube.rbac.kind import RBAC_KINDS
 from replay.pipeline.authorization.answers import named_answers, webhook_names
 from replay.pipeline.authorization.chains import Chains, sides
-from replay.pipeline.authorization.state import RBAC_KINDS
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 

@@ -21,19 +21,12 @@ from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
-from replay.kube.rbac.authorizer import (
-    CLUSTER_ROLE_BINDING,
-    NODE_PREFIX,
-    ROLE_BINDING,
-    Grants,
-    RoleResolver,
-    names_told_apart,
-    unused_bindings,
-)
+from replay.kube.rbac.authorizer import NODE_PREFIX, Grants, RoleResolver, names_told_apart, unused_bindings
+from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_KINDS, ROLE_BINDING
 from replay.pipeline.authorization.changing import ChangingObject, changing_objects, unchanging
 from replay.pipeline.authorization.graph_state import GraphAt, GraphStates, bound_pods
 from replay.pipeline.authorization.rbac_state import RBACStates
-from replay.pipeline.authorization.state import RBAC_KINDS, Instants, RBACState
+from replay.pipeline.authorization.state import Instants, RBACState
 from replay.reconstruct.cluster import Cluster
 
 _READ_BY_NODES = frozenset(

@@ -11,9 +11,9 @@ from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.kind import RBAC_GROUP
 from replay.pipeline.authorization.replay import Request, read_questions
 
-_GROUP = "rbac.authorization.k8s.io"
 _SERVICE_ACCOUNT = "system:serviceaccount:"
 _HEADER = (
     "# What `{user}` was allowed to do in the log, and no more. What it does less often than the log is long is not in it:\n"
@@ -76,14 +76,14 @@ def _role_and_binding(user: str, namespace: str, rules: list[JSON]) -> Iterable[
     kind = "Role" if namespace else "ClusterRole"
     name = f"{user.rpartition(':')[2].rpartition('@')[0] or user.rpartition(':')[2]}-least".lower()
     metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
-    version = {"apiVersion": f"{_GROUP}/v1"}
+    version = {"apiVersion": f"{RBAC_GROUP}/v1"}
     yield {**version, "kind": kind, "metadata": metadata, "rules": rules}
-    ref = {"apiGroup": _GROUP, "kind": kind, "name": name}
+    ref = {"apiGroup": RBAC_GROUP, "kind": kind, "name": name}
     yield {**version, "kind": f"{kind}Binding", "metadata": metadata, "roleRef": ref, "subjects": [_subject(user)]}
 
 
 def _subject(user: str) -> JSON:
     if not user.startswith(_SERVICE_ACCOUNT):
-        return {"apiGroup": _GROUP, "kind": "User", "name": user}
+        return {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
     namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
     return {"kind": "ServiceAccount", "namespace": namespace, "name": name}

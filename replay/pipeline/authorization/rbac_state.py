@@ -10,8 +10,9 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac.aggregation import aggregated
-from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RoleResolver
-from replay.pipeline.authorization.state import RBAC_KINDS, RBACState, StateLister, uncovered
+from replay.kube.rbac.authorizer import RoleResolver
+from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_KINDS
+from replay.pipeline.authorization.state import RBACState, StateLister, uncovered
 from replay.reconstruct.cluster import Cluster
 
 _LOST = "a write to it is not in the log"

@@ -18,6 +18,7 @@ from replay.authorization.trace import Authorization
 from replay.cellib.version import KubernetesVersion
 from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.kind import RBAC_KINDS, RBAC_RESOURCES
 from replay.manifests.object_diff import ObjectDiff
 from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
 from replay.pipeline.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
@@ -29,7 +30,6 @@ from replay.pipeline.authorization.replay import (
     summarized,
     with_authorization,
 )
-from replay.pipeline.authorization.state import RBAC_KINDS, RBAC_RESOURCES
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
 from replay.pipeline.replay.gate import Gate
@@ -117,7 +117,7 @@ def chains_of(
     """The chains of both sets over the time of a store, for some questions; `job` is one with history."""
     if not any(map(asks_graph, questions)):
         return Chains(job.cluster, inputs.sides, inputs.answers, inputs.version, began=job.began)
-    job, lookups = looked_up(store, job, {*RBAC_RESOURCES, *_GRAPH_RESOURCES})
+    job, lookups = looked_up(store, job, {*map(str, RBAC_RESOURCES), *_GRAPH_RESOURCES})
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
     writes = [record for key, lookup in lookups.items() if key.resource in _GRAPH_NAMES for record in lookup]
     deletions = CollectionDeletions(job.deletions, job.clock_error)

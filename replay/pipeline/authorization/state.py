@@ -16,14 +16,9 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac.authorizer import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING
 from replay.reconstruct.cluster import CACHE_DELAY, ClusterLister
 from replay.reconstruct.record.known import attribute
 
-RBAC_KINDS = (CLUSTER_ROLE, CLUSTER_ROLE_BINDING, ROLE, ROLE_BINDING)
-RBAC_RESOURCES = tuple(
-    f"{name}.rbac.authorization.k8s.io" for name in ("clusterroles", "clusterrolebindings", "roles", "rolebindings")
-)
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 _NO_SNAPSHOT = "give a snapshot of the cluster (--cluster)"
 

@@ -17,6 +17,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupResource
 from replay.kube.object_ref import ObjectRef
 from replay.kube.plugin.priority import PRIORITY_CLASS
+from replay.kube.rbac.kind import RBAC_GROUP, RBAC_RESOURCES
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
@@ -35,8 +36,6 @@ from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Continuity, Trust
 
-RBAC_GROUP = "rbac.authorization.k8s.io"
-RBAC = tuple(f"{name}.{RBAC_GROUP}" for name in ("roles", "rolebindings", "clusterroles", "clusterrolebindings"))
 LOOKUPS = (
     "limitranges",
     "namespaces",
@@ -76,7 +75,7 @@ def with_history(store: Store, job: Job) -> Job:
     if job.workspaces is not None:
         shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
         lookup_kinds |= {*SHARD_LOOKUPS, *_looked_up(job.distinct_sets, shard.discovery)}
-    job, lookups = looked_up(store, job, {*LOOKUPS, *RBAC, *lookup_kinds})
+    job, lookups = looked_up(store, job, {*LOOKUPS, *map(str, RBAC_RESOURCES), *lookup_kinds})
     ready = replace(
         job,
         lookups=lookups,

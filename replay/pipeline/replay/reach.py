@@ -16,13 +16,14 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.object_lister import ObjectKey
 from replay.kube.object_ref import ObjectRef
 from replay.kube.rbac.binding import RoleBindings
+from replay.kube.rbac.kind import RBAC_GROUP, RBAC_RESOURCES
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.gate import OPEN
 from replay.pipeline.replay.job import Job
 from replay.world.collection import Collections
-from replay.world.lookup import DEFINITION, RBAC_GROUP, RBAC_KINDS, LookupChanges, granting
+from replay.world.lookup import DEFINITION, LookupChanges, granting
 from replay.world.namespace import namespace_key
 from replay.world.result import Cause, answered, refusers
 
@@ -98,7 +99,7 @@ def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
     """By group and resource the kinds whose objects change decisions: namespaces, RBAC, parameters, definitions of resources."""
     resources = looked_up_resources((job.distinct_sets[1],), job.cluster.discovery)
     params = {(each.resource.group, each.resource.resource): each.kind.kind for each in resources}
-    rbac = {(RBAC_GROUP, resource): kind.kind for resource, kind in RBAC_KINDS.items()}
+    rbac = {(each.group, each.resource): kind.kind for each, kind in RBAC_RESOURCES.items()}
     group, kind = DEFINITION
     return {**params, **rbac, ("", "namespaces"): "Namespace", (group, "customresourcedefinitions"): kind}
 

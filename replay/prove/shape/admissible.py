@@ -16,6 +16,7 @@ from replay.kube import names
 from replay.kube.go_object import counterparts
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.quantity import QuantityError, parse_quantity
+from replay.kube.rbac.kind import RBAC_KINDS
 from replay.kube.schema import OBJECT_META, Schema
 from replay.prove.shape.enumeration import ENUMERATIONS, NOT_NEGATIVE, POSITIVE
 
@@ -27,7 +28,7 @@ _PORT_NAME = re.compile(r"(?=.*[a-z])[a-z0-9]([-a-z0-9]{0,13}[a-z0-9])?")
 _ENV_NAME = re.compile(r"[ -<>-~]+")
 _RBAC_NAME = re.compile(r"[^/%]+")
 _LABEL_KINDS = frozenset({"Namespace", "Service"})
-_PATHLIKE_KINDS = frozenset({"Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"})
+_PATHLIKE = frozenset((kind.group, kind.kind) for kind in RBAC_KINDS)
 _MOST_TEXT = 253
 _MOST_PORT = 65535
 _UNSAVED = frozenset({"PodExecOptions", "PodAttachOptions", "PodPortForwardOptions", "Eviction", "Binding"})
@@ -53,7 +54,7 @@ def _has_valid_name(kind: GroupVersionKind, metadata: JSON) -> bool:
     name = metadata.get("name")
     if not isinstance(name, str) or not name or len(name) > _MOST_TEXT or name in {".", ".."}:
         return False
-    if kind.kind in _PATHLIKE_KINDS and kind.group == "rbac.authorization.k8s.io":
+    if (kind.group, kind.kind) in _PATHLIKE:
         return _RBAC_NAME.fullmatch(name) is not None
     return (_LABEL if kind.kind in _LABEL_KINDS else _SUBDOMAIN).fullmatch(name) is not None
 

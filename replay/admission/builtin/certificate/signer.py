@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from replay.admission.builtin.plugin import CREATE_UPDATE, RBAC_KINDS, Plugin, Refusal, Review, known
+from replay.admission.builtin.plugin import CREATE_UPDATE, RBAC, Plugin, Refusal, Review, known
 from replay.json import JSON
 from replay.kube.attributes import Operation
 from replay.kube.authorizer import AuthorizationAttributes
@@ -22,7 +22,7 @@ class CertificateApproval(Plugin):
     name = "CertificateApproval"
     operations = _UPDATE
     concerns = (("certificates.k8s.io", ("certificatesigningrequests/approval",)),)
-    looks_up = RBAC_KINDS
+    looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the approval."""
@@ -40,7 +40,7 @@ class CertificateSigning(Plugin):
     name = "CertificateSigning"
     operations = _UPDATE
     concerns = (("certificates.k8s.io", ("certificatesigningrequests/status",)),)
-    looks_up = RBAC_KINDS
+    looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the signature."""
@@ -62,7 +62,7 @@ class ClusterTrustBundleAttest(Plugin):
     name = "ClusterTrustBundleAttest"
     operations = CREATE_UPDATE
     concerns = (("certificates.k8s.io", ("clustertrustbundles",)),)
-    looks_up = RBAC_KINDS
+    looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
         """Refuse the bundle."""
