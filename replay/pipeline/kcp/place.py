@@ -14,19 +14,19 @@ from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, workspaces_of
 from replay.pipeline.manifests import Manifests
 from replay.reconstruct.shard.cluster import ShardCluster
 
-Place = tuple[str, str]
+WorkspacePair = tuple[str, str]
 """The paths of the workspace of a request, and of that whose policies decide about it, empty where that is not known."""
-NOWHERE: Place = ("", "")
+NOWHERE: WorkspacePair = ("", "")
 
 
 class Places(Struct):
     """The places of the requests of a log, by auditID; of a log that is none of kcp there are none."""
 
-    by_audit_id: dict[str, Place] = field(default_factory=dict)
-    resources: Mapping[tuple[str, str, str], frozenset[Place]] = field(default_factory=dict)
+    by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
+    resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)
     """By logical cluster, group and resource the places of all requests about it."""
 
-    def of(self, audit_id: str) -> Place:
+    def of(self, audit_id: str) -> WorkspacePair:
         """Where a request was decided."""
         return self.by_audit_id.get(audit_id, NOWHERE)
 
@@ -39,8 +39,8 @@ def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | N
     names = workspaces_of(manifests, rows).names
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
     ids = None if audit_ids is None else frozenset(audit_ids)
-    places_by_id: dict[str, Place] = {}
-    resources: dict[tuple[str, str, str], set[Place]] = {}
+    places_by_id: dict[str, WorkspacePair] = {}
+    resources: dict[tuple[str, str, str], set[WorkspacePair]] = {}
     for audit_id, workspace, group, resource, start, end in store.query("request_workspaces").iter_rows():
         if ids is None or audit_id in ids:
             places_by_id[audit_id] = _place(cluster, names, workspace, (GroupResource(group, resource), start, end))
@@ -50,6 +50,6 @@ def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | N
 
 def _place(
     cluster: ShardCluster, names: WorkspaceNames, workspace: str, change: tuple[GroupResource, int, int]
-) -> Place:
+) -> WorkspacePair:
     own = cluster.policy_workspace(workspace, *change)
     return names.path(workspace), "" if isinstance(own, Missing) else names.path(own)

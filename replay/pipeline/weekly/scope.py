@@ -16,7 +16,7 @@ from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
 from replay.pipeline.focus import Focus
 from replay.pipeline.kcp.folder import union
-from replay.pipeline.kcp.place import Place, Places, places_of
+from replay.pipeline.kcp.place import Places, WorkspacePair, places_of
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.project.focus import chosen, together
@@ -47,7 +47,7 @@ class ReportScope(Struct, frozen=True):
     workspaces: frozenset[str] | None = None
     within: Predicate | None = None
 
-    def place(self, audit_id: str) -> Place | None:
+    def place(self, audit_id: str) -> WorkspacePair | None:
         """Where a request was decided; None for one that the report is not about."""
         place = self.places.of(audit_id)
         return place if self.workspaces is None or place[0] in self.workspaces else None
