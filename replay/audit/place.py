@@ -8,8 +8,7 @@ from typing import NamedTuple
 
 from replay.kube.rbac.kind import RBAC_RESOURCES
 
-LOOKED_UP = (
-    "configmaps",
+LOOKUPS = (
     "limitranges",
     "namespaces",
     "nodes",
@@ -18,7 +17,9 @@ LOOKED_UP = (
     "priorityclasses.scheduling.k8s.io",
     *map(str, RBAC_RESOURCES),
 )
-"""Kinds that decisions about other objects look up, as `resource.group`: they stand in parts of their own."""
+"""What decisions about other objects may always look up, as `resource.group`; policies have parameters beside them."""
+LOOKED_UP = ("configmaps", *LOOKUPS)
+"""The same with what parameters mostly are: they stand in parts of their own."""
 _PARTS_FOR_EACH_FIRST = 16
 
 

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from replay.admission.chain import Chain
 from replay.admission.ordered.registry import criteria_of, keeps_books, looked_up_resources
 from replay.audit.event import RequestRecord
+from replay.audit.place import LOOKUPS
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
@@ -17,7 +18,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupResource
 from replay.kube.object_ref import ObjectRef
 from replay.kube.plugin.priority import PRIORITY_CLASS
-from replay.kube.rbac.kind import RBAC_GROUP, RBAC_RESOURCES
+from replay.kube.rbac.kind import RBAC_GROUP
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
@@ -35,15 +36,6 @@ from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
 from replay.reconstruct.trust import Continuity, Trust
-
-LOOKUPS = (
-    "limitranges",
-    "namespaces",
-    "nodes",
-    "serviceaccounts",
-    "priorityclasses.scheduling.k8s.io",
-    "customresourcedefinitions.apiextensions.k8s.io",
-)
 
 
 def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
@@ -75,7 +67,7 @@ def with_history(store: Store, job: Job) -> Job:
     if job.workspaces is not None:
         shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
         lookup_kinds |= {*SHARD_LOOKUPS, *_looked_up(job.distinct_sets, shard.discovery)}
-    job, lookups = looked_up(store, job, {*LOOKUPS, *map(str, RBAC_RESOURCES), *lookup_kinds})
+    job, lookups = looked_up(store, job, {*LOOKUPS, *lookup_kinds})
     ready = replace(
         job,
         lookups=lookups,
