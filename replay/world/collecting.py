@@ -83,6 +83,18 @@ class Collector(Struct, frozen=True):
             return True
         return any(branch.state is not None and not branch.is_absent for branch in branches)
 
+    def may_meet(self, branches: Sequence[Branch]) -> bool:
+        """Whether any collection may concern the object, or only those that list the log's object or were refused.
+
+        What is there in the log too, with the same labels, is not selected by others: nothing comes of meeting them.
+        """
+        if all(branch.state is None or branch.is_absent for branch in branches):
+            return False
+        is_unselected = all(
+            isinstance(state, Later) and blame is not None and not state.differs_at(LABELS) for state, blame in branches
+        )
+        return not (is_unselected and self.existence.now)
+
     def answers(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
         """What may be answered in one branch, as far as this object is concerned."""
         number, state = meeting.number, branch.state

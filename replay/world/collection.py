@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -54,7 +54,52 @@ class Collection(Struct, frozen=True, dict=True):
         )
 
 
-class Collections(NamedTuple):
+class PlaceCollections:
+    """The collections that may be about the objects of one place, in order."""
+
+    def __init__(self, collections: Iterable[Collection]) -> None:
+        """Index them: a log of months has thousands of a place, of which an object meets a few."""
+        self.ordered = sorted(collections, key=lambda each: each.record.seq)
+        self.seqs = [each.record.seq for each in self.ordered]
+        self._refused = [index for index, each in enumerate(self.ordered) if each.is_refused]
+        self._listing: dict[str, list[int]] = {}
+        for index, each in enumerate(self.ordered):
+            for uid in each.items:
+                self._listing.setdefault(uid, []).append(index)
+
+    def next_of(self, uid: str, start: int) -> int:
+        """The index, from one on, of the first that lists the object with a uid of the log, or was refused; the number of all if none does."""
+        return min(_next(places, start, len(self.ordered)) for places in (self._refused, self._listing.get(uid, ())))
+
+
+class Meetings:
+    """The collections that one object meets, from one request to the next."""
+
+    def __init__(self, collections: PlaceCollections) -> None:
+        """Those of its place, of which it has met none."""
+        self._collections = collections
+        self._next = 0
+
+    def until(self, seq: float, uid: str, may_meet: Callable[[], bool]) -> Iterator[Collection]:
+        """Those up to a place in the log that list the object with a uid of the log or were refused, and others where `may_meet`.
+
+        That is asked before each.
+        """
+        end = bisect_right(self._collections.seqs, seq)
+        while self._next < end:
+            if not may_meet():
+                self._next = min(self._collections.next_of(uid, self._next), end)
+            if self._next < end:
+                self._next += 1
+                yield self._collections.ordered[self._next - 1]
+
+
+def _next(places: Sequence[int], start: int, end: int) -> int:
+    index = bisect_left(places, start)
+    return places[index] if index < len(places) else end
+
+
+class Collections(Struct, frozen=True, dict=True):
     """All of a log, by group, resource, namespace and workspace."""
 
     by_place: Mapping[tuple[str, str, str, str], tuple[Collection, ...]]
@@ -76,11 +121,19 @@ class Collections(NamedTuple):
             by_place.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names))
         return Collections({key: tuple(collections) for key, collections in by_place.items()})
 
-    def about(self, record: RequestRecord) -> tuple[Collection, ...]:
+    def about(self, record: RequestRecord) -> PlaceCollections:
         """Those that may be about the object of a record."""
-        group, resource, workspace = record.api_group, record.resource, record.workspace
-        everywhere = self.by_place.get((group, resource, "", workspace), ()) if record.namespace else ()
-        return (*self.by_place.get((group, resource, record.namespace, workspace), ()), *everywhere)
+        key = (record.api_group, record.resource, record.namespace, record.workspace)
+        collections = self._about.get(key)
+        if collections is None:
+            group, resource, namespace, workspace = key
+            everywhere = self.by_place.get((group, resource, "", workspace), ()) if namespace else ()
+            collections = self._about[key] = PlaceCollections((*self.by_place.get(key, ()), *everywhere))
+        return collections
+
+    @cached_property
+    def _about(self) -> dict[tuple[str, str, str, str], PlaceCollections]:
+        return {}
 
 
 def _listed(exchange: Exchange) -> Iterator[tuple[str, int, str]]:

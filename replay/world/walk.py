@@ -6,6 +6,7 @@ from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from math import inf
 
 from msgspec import Struct, field
 
@@ -19,7 +20,7 @@ from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
 from replay.world.collecting import Collector
-from replay.world.collection import Collection, Collections
+from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
 from replay.world.elsewhere import Elsewhere
@@ -158,14 +159,17 @@ class _ObjectWalk:
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
     def run(self) -> Walked:
-        collections = self._around.collections.about(self._steps[0].exchange.record)
-        events: list[reconstructor.RebuildStep | Collection] = [*collections, *self._steps]
-        for event in sorted(events, key=_seq) if collections else events:
-            if isinstance(event, Collection):
-                self._collect(event)
-            else:
-                self._take(event)
+        meetings = Meetings(self._around.collections.about(self._steps[0].exchange.record))
+        for step in sorted(self._steps, key=lambda each: each.exchange.record.seq):
+            self._meet(meetings, step.exchange.record.seq)
+            self._take(step)
+        self._meet(meetings, inf)
         return self._outcome
+
+    def _meet(self, meetings: Meetings, seq: float) -> None:
+        """The collections up to a place in the log."""
+        for collection in meetings.until(seq, self._uid, lambda: self._collector.may_meet(self._branches)):
+            self._collect(collection)
 
     def _take(self, rebuild_step: reconstructor.RebuildStep) -> None:
         """One request."""
@@ -377,10 +381,6 @@ class _ObjectWalk:
 def _branch(branch: Branch, answer: ServerAnswer, around: Blame | None, own: Blame) -> Branch:
     """What an answer makes of a branch."""
     return SAME[0] if answer.state is None else Branch(answer.state, branch.blame or answer.blame or around or own)
-
-
-def _seq(event: reconstructor.RebuildStep | Collection) -> int:
-    return event.record.seq if isinstance(event, Collection) else event.exchange.record.seq
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:

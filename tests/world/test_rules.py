@@ -18,7 +18,7 @@ from replay.kube.rbac.kind import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known
-from replay.world.collection import Collection
+from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import attempts, is_controller, retry_of
 from replay.world.lookup import Lookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
@@ -461,3 +461,41 @@ def test_a_patch_of_an_object_parts_of_which_are_not_known(patch: Any, container
     assert isinstance(after, Known)
     assert [each["image"] for each in after.value["spec"]["containers"]] == containers
     assert [hole.path for hole in after.holes] == holes
+
+
+def _collection(seq: int, *uids: str, namespace: str = "n", denied: bool = False) -> Collection:
+    fields = {"code": 422, "status_message": "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no"}
+    deletion = record(
+        verb="deletecollection", resource="pods", namespace=namespace, seq=seq, **(fields if denied else {})
+    )
+    return Collection(deletion, {uid: number for number, uid in enumerate(uids)})
+
+
+MEETINGS = [
+    ("nothing of its own: those that list it or were refused", "a", {}, [(2, [2]), (4, [3]), (9, [6])]),
+    ("an object of the other world meets all", "a", {0, 2, 4, 9}, [(2, [1, 2]), (4, [3, 4]), (9, [5, 6])]),
+    ("it is there from one request on", "a", {4, 9}, [(2, [2]), (4, [3, 4]), (9, [5, 6])]),
+    ("an object of which no uid is known", "", {}, [(2, []), (4, [3]), (9, [])]),
+    ("those of one time come before the request", "c", {9}, [(0, []), (5, [3, 5]), (5, []), (9, [6])]),
+]
+
+
+@pytest.mark.parametrize(
+    ("uid", "meeting", "requests"), [row[1:] for row in MEETINGS], ids=[row[0] for row in MEETINGS]
+)
+def test_which_collections_an_object_meets(uid: str, meeting: set[int], requests: list[tuple[int, list[int]]]) -> None:
+    own = (
+        _collection(6, "a"),
+        _collection(1),
+        _collection(2, "b", "a"),
+        _collection(3, denied=True),
+        _collection(5, "c"),
+    )
+    by_place = {("", "pods", "n", ""): own, ("", "pods", "", ""): (_collection(4, namespace=""),)}
+    collections = Collections({**by_place, ("", "pods", "other", ""): (_collection(1, "a", namespace="other"),)})
+    meetings = Meetings(collections.about(record(resource="pods", namespace="n")))
+    shown = [
+        (seq, [each.record.seq for each in meetings.until(seq, uid, lambda seq=seq: seq in meeting)])  # type: ignore[misc]
+        for seq, _ in requests
+    ]
+    assert shown == requests
