@@ -89,7 +89,7 @@ def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
     parent = _parent(document, path)
     if parent is None:
         raise JSONPatchError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
-    key = _keys(path)[-1]
+    key = tokens(path)[-1]
     if isinstance(parent, list):
         try:
             _index_of(parent, key)
@@ -103,7 +103,7 @@ def _move(document: JSON, operation: Mapping[str, Any]) -> JSON:
     parent = _parent(document, source)
     if parent is None:
         raise JSONPatchError(f"move operation does not apply: doc is missing from path: {source}: {_MISSING}")
-    key = _keys(source)[-1]
+    key = tokens(source)[-1]
     try:
         value = _get(parent, key)
         document = _removed(document, source)
@@ -125,7 +125,7 @@ def _copy(document: JSON, operation: Mapping[str, Any], copied: int) -> tuple[JS
     if parent is None:
         raise JSONPatchError(f"copy operation does not apply: doc is missing from path: {source}: {_MISSING}")
     try:
-        value = _get(parent, _keys(source)[-1])
+        value = _get(parent, tokens(source)[-1])
     except JSONPatchError as error:
         raise JSONPatchError(f"error in copy for from: '{source}': {error}") from None
     path = _text(operation, "path", "copy operation failed to decode path: missing value")
@@ -151,7 +151,7 @@ def _test(document: JSON, operation: Mapping[str, Any], *, explicit_null: bool) 
         if parent is None:
             raise JSONPatchError(f"test operation does not apply: is missing path: {path}: {_MISSING}")
         try:
-            value = _get(parent, _keys(path)[-1])
+            value = _get(parent, tokens(path)[-1])
         except JSONPatchError as error:
             raise JSONPatchError(f"error in test for path: '{path}': {error}") from None
     is_null = explicit_null and "value" in operation and operation["value"] is None
@@ -172,7 +172,7 @@ def _text(operation: Mapping[str, Any], field: str, error: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _keys(path: str) -> tuple[str, ...]:
+def tokens(path: str) -> tuple[str, ...]:
     """The decoded tokens of a JSON pointer (RFC 6901): one pass over `~1` and `~0`, all else as it is."""
     if "~" not in path:
         return tuple(path.split("/")[1:])
@@ -185,7 +185,7 @@ def _unescaped(token: str) -> str:
 
 def _parent(document: JSON, path: str) -> JSON | None:
     """The container that holds the last token, None where the path does not lead to one."""
-    keys = _keys(path)
+    keys = tokens(path)
     if not keys:
         return None
     for key in keys[:-1]:
@@ -241,7 +241,7 @@ def _set(container: JSON, key: str, value: JSON) -> None:
 
 
 def _inserted(document: JSON, path: str, value: JSON) -> JSON:
-    key = _keys(path)[-1]
+    key = tokens(path)[-1]
 
     def insert(container: JSON) -> None:
         if isinstance(container, list):
@@ -253,7 +253,7 @@ def _inserted(document: JSON, path: str, value: JSON) -> JSON:
 
 
 def _removed(document: JSON, path: str) -> JSON:
-    key = _keys(path)[-1]
+    key = tokens(path)[-1]
 
     def remove(container: JSON) -> None:
         if isinstance(container, list):
@@ -269,7 +269,7 @@ def _removed(document: JSON, path: str) -> JSON:
 def _with_parent(document: JSON, path: str, change: Any) -> JSON:
     """A document in which `change` was applied to the container of the last token; what it shares is unchanged."""
     root = container = document.copy()
-    for key in _keys(path)[:-1]:
+    for key in tokens(path)[:-1]:
         at = _index_of(container, key) if isinstance(container, list) else key
         container[at] = container[at].copy()
         container = container[at]

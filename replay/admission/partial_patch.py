@@ -6,13 +6,16 @@ and no list that has such an item: then it would be the same whatever stands the
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from replay.admission.conversion import Object
 from replay.admission.json_patch import apply, diff, equal, escaped
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+
+_LOOKED_INTO = (dict, list, Missing)
+"""The types of what is not known, and of what may hold it."""
 
 
 def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
@@ -21,18 +24,24 @@ def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
         return value
     if not isinstance(value, PartialObject):
         return change(value)
-    for path, missing in _leaves("", value.value):
+    leaves = tuple(_leaves("", value.value))
+    for path, missing in leaves:
         if path.rpartition("/")[2].isdigit():
             return missing
     certain = _without_missing(value.value)
     operations = diff(certain, change(certain))
-    touched = touched_missing(value.value, operations)
+    touched = _touched(leaves, operations)
     return touched or PartialObject(apply(value.value, operations), value.missing)
 
 
 def touched_missing(value: JSON, operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
     """What of a partly known object a patch touches without knowing it."""
-    for path, missing in _leaves("", value):
+    return _touched(_leaves("", value), operations)
+
+
+def _touched(leaves: Iterable[tuple[str, Missing]], operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
+    """The first of what is not known that a patch touches."""
+    for path, missing in leaves:
         if any(_overlap(operation["path"], path) for operation in operations):
             return missing
     return None
@@ -44,15 +53,20 @@ def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:
         yield path, value
     elif isinstance(value, dict):
         for key, inner in value.items():
-            yield from _leaves(f"{path}/{escaped(key)}", inner)
+            if isinstance(inner, _LOOKED_INTO):
+                yield from _leaves(f"{path}/{escaped(key)}", inner)
     elif isinstance(value, list):
         for index, item in enumerate(value):
-            yield from _leaves(f"{path}/{index}", item)
+            if isinstance(item, _LOOKED_INTO):
+                yield from _leaves(f"{path}/{index}", item)
 
 
 def _without_missing(value: JSON) -> JSON:
     if isinstance(value, dict):
-        return {key: _without_missing(inner) for key, inner in value.items() if not isinstance(inner, Missing)}
+        certain = {key: inner for key, inner in value.items() if not isinstance(inner, Missing)}
+        return {
+            key: _without_missing(inner) if isinstance(inner, (dict, list)) else inner for key, inner in certain.items()
+        }
     if isinstance(value, list):
         return [_without_missing(item) for item in value]
     return value

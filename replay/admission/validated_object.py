@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from replay.admission.change import Changes, Patch
 from replay.admission.conversion import Object
-from replay.admission.json_patch import JSONPatchError, apply, escaped
+from replay.admission.json_patch import JSONPatchError, apply, escaped, tokens
 from replay.admission.partial_patch import touched_missing
 from replay.go.strconv import parse_uint
 from replay.json import JSON
@@ -96,8 +96,7 @@ def _shows(there: JSON, mutated: JSON) -> bool:
 
 def _found(value: JSON, path: str) -> JSON:
     """What stands at a pointer, None if nothing does."""
-    for key in path.split("/")[1:]:
-        name = key.replace("~1", "/").replace("~0", "~")
+    for name in tokens(path):
         if isinstance(value, list):
             index = parse_uint(name)
             value = value[index] if index is not None and index < len(value) else None
@@ -112,8 +111,7 @@ def _value(value: Object) -> JSON:
 
 def _same_lists(one: JSON, other: JSON, path: str) -> bool:
     """Whether every list that a pointer leads through has as many items in both objects: then its indices mean the same."""
-    for key in path.split("/")[1:-1]:
-        name = key.replace("~1", "/").replace("~0", "~")
+    for name in tokens(path)[:-1]:
         if isinstance(one, list) and isinstance(other, list):
             index = parse_uint(name)
             if len(one) != len(other) or index is None or index >= len(one):
