@@ -152,7 +152,7 @@ def test_each_kind_of_change_is_shown_before_and_after(case: Change, tmp_path: P
     assert result.summary.outcomes == {case.outcome: 1}
     ((key, example),) = result.summary.changes.groups.items()
     assert key == (case.outcome, ("patch.static.k8s.io",), (("add /data/b",),))
-    assert (example.current["data"], example.candidate["data"]) == (case.current, case.candidate)
+    assert (example.current["data"], example.candidate["data"]) == (case.before, case.after)
 
 
 @pytest.mark.parametrize(
