@@ -32,6 +32,7 @@ _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) 
 _OPEN = Missing("", "it may be another one in this world")
 _FORBIDDEN = "forbid"
 _ESCAPE = "\\u"
+"""With what JSON may write any character of a name."""
 _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 
 

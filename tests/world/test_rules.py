@@ -379,6 +379,7 @@ RULES = {
 RBAC = "rbac.authorization.k8s.io"
 NAMED = (RBAC, "RoleBinding", "n", "b")
 BY_BINDING = 'RBAC: allowed by RoleBinding "b/n" of Role "r" to User "jane"'
+GRANT = r"""{"authorization.k8s.io/reason": "RBAC: allowed by RoleBinding \"%s/n\" of Role \"r\" to User \"jane\""}"""
 BY_OTHER = 'RBAC: allowed by ClusterRoleBinding "c" of ClusterRole "edit" to Group "g"'
 
 
@@ -404,6 +405,26 @@ def test_who_is_let_in_where_a_binding_is_another(
     )
     found = Lookups({NAMED: state}).end(asked, ObjectTracker(objects))
     assert (found.cause if found is not None else None) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "annotations", "expected"),
+    [
+        pytest.param("b", GRANT % "b", True, id="by a binding that differs"),
+        pytest.param("b", GRANT % "other", False, id="by another one"),
+        pytest.param("b", GRANT % r"\u0062", True, id="its name is written with an escape"),
+        pytest.param("b&c", GRANT % "b&c", True, id="a name that may be written in several ways"),
+        pytest.param("b&c", GRANT % r"b\u0026c", True, id="it is, as Go does"),
+        pytest.param("b", '{"authorization.k8s.io/decision": "forbid"}', True, id="by nobody"),
+        pytest.param("b", "b", False, id="no JSON"),
+        pytest.param("b", None, False, id="not recorded"),
+    ],
+)
+def test_whose_requests_may_end_otherwise_where_a_binding_differs(
+    name: str, annotations: str | None, expected: bool
+) -> None:
+    key = (*NAMED[:3], name)
+    assert Lookups({key: GONE}).ends(record(verb="create", annotations=annotations)) is expected
 
 
 def test_what_a_lister_of_the_other_world_shows() -> None:
