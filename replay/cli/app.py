@@ -29,6 +29,7 @@ SIGNALLED = 128
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 _PRIVATE = 0o077
 _IMPORT_SECONDS = 0.02  # after which an interrupt asks again
+_SCRATCH = "replay.storage.scratch"
 """What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
 
 RARELY = (50_000, 50, 1000)
@@ -132,10 +133,12 @@ def _run_command() -> None:
 def _may_be_cut_off(frame: FrameType | None) -> bool:
     """Whether an exception may be raised here: in the command, whose errors are told, but in none of its imports.
 
-    A native module that an exception cuts off in its import aborts the process.
+    A native module that an exception cuts off in its import aborts the process, and a directory whose making or removal is cut
+    off is left behind.
     """
     while frame is not None and frame.f_code is not _run_command.__code__:
-        if frame.f_code.co_filename == "<frozen importlib._bootstrap>":
+        is_import = frame.f_code.co_filename == "<frozen importlib._bootstrap>"
+        if is_import or frame.f_globals.get("__name__") == _SCRATCH:
             return False
         frame = frame.f_back
     return frame is not None

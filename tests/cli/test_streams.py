@@ -127,6 +127,33 @@ def test_ctrl_c_waits_for_an_import(seconds: float, then: str, tmp_path: Path) -
     assert (tmp_path / "duckdb.py.whole").exists()
 
 
+@pytest.mark.parametrize("moment", ["tempfile.mkdtemp", "shutil.rmtree"])
+def test_ctrl_c_leaves_no_directory(moment: str, tmp_path: Path) -> None:
+    """It comes when a directory for one run is made or about to be removed."""
+    module, _, name = moment.partition(".")
+    interrupted = f"""
+import os, signal, {module}
+from replay.__main__ import main
+action = {moment}
+def interrupted(*arguments, **options):
+    first = action(*arguments, **options) if "{name}" == "mkdtemp" else None
+    os.kill(os.getpid(), signal.SIGINT)
+    return first or action(*arguments, **options)
+{moment} = interrupted
+main()
+"""
+    store = tmp_path / "store"
+    done = subprocess.run(
+        [sys.executable, "-c", interrupted, "ingest", SAMPLE, "--store", store],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "TMPDIR": str(tmp_path)},
+    )
+    assert (done.returncode, done.stderr) == (130, "replay: interrupted; nothing was written but what is complete\n")
+    assert [path for path in tmp_path.iterdir() if path != store] == []
+
+
 def test_outcomes_go_into_a_pipe_and_leave_it_there(short_sample: Path, tmp_path: Path) -> None:
     pipe, link = tmp_path / "pipe", tmp_path / "link"
     os.mkfifo(pipe)
