@@ -86,6 +86,7 @@ def evaluated(row: Row, *, exact: bool) -> Evaluated:
     return Evaluation(compiler, {"object": {"l": [1, 2]}}, 10_000_000, exact=exact).evaluate(compiled)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("exact", [True, False], ids=["strict", "compiled"])
 @pytest.mark.parametrize("name", ROWS)
 def test_bounded(name: str, *, exact: bool) -> None:

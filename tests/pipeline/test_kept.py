@@ -137,6 +137,7 @@ SEQUENCES = [
 """Changes that are made one after the other."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("names", SEQUENCES, ids=[row[0] for row in SEQUENCES])
 def test_changes_in_a_row_give_what_runs_without_a_store_give(
     names: tuple[str, ...], store: Path, short_sample: Path, tmp_path: Path
