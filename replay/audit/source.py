@@ -23,6 +23,7 @@ from msgspec import Struct
 from replay.audit.file.gzip_member import GzipReader
 from replay.audit.file.zstd_frame import ZstdReader
 from replay.errors import AuditLogError
+from replay.storage.listing import files_below
 from replay.storage.remote import is_remote, remote_files
 
 STDIN = "-"
@@ -212,7 +213,7 @@ def expanded(argument: str) -> list[str]:
     if argument == STDIN or (os.path.exists(argument) and not os.path.isdir(argument)):  # noqa: PTH110, PTH112 - any text
         return [argument]
     if os.path.isdir(argument):  # noqa: PTH112 - any text
-        paths = [str(path) for path in Path(argument).rglob("*") if path.is_file() and not path.name.startswith(".")]
+        paths = [str(path) for path in files_below(Path(argument)) if path.is_file() and not path.name.startswith(".")]
         if not paths:
             raise AuditLogError("the directory holds no file", path=argument)
         return sorted(paths)

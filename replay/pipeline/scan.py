@@ -8,12 +8,12 @@ from fnmatch import fnmatchcase
 from functools import cached_property
 from pathlib import Path
 
-import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.audit.ingest import Progress
+from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
 from replay.case.attributes import CaseAttributes, Teller
 from replay.case.case import UNSTATED, Case, CaseError, CaseRequest, Expectation
@@ -118,15 +118,9 @@ def _is_in(obj: JSON, namespaces: tuple[str, ...]) -> bool:
 def _writers(store: Store) -> Writers:
     """Who wrote each object last."""
     return {
-        (group, resource, namespace, name): _user(user)
+        (group, resource, namespace, name): user_info_from_json(user)
         for group, resource, namespace, name, _, user in store.query("writers").iter_rows()
     }
-
-
-def _user(text: str) -> UserInfo:
-    value = orjson.loads(text)
-    extra = {key: tuple(texts) for key, texts in (value.get("extra") or {}).items()}
-    return UserInfo(value.get("username") or "", value.get("uid") or "", tuple(value.get("groups") or ()), extra)
 
 
 class _Scanner(Struct, frozen=True, dict=True):

@@ -14,6 +14,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from replay.errors import StoreError
+from replay.storage.listing import files_below
 from replay.storage.storage import StoredFile
 
 PARTIAL = ".partial-"
@@ -65,7 +66,7 @@ class DirectoryStorage:
 
     def entries(self, prefix: str = "") -> Iterator[StoredFile]:
         """See `Storage.entries`; files that are being written are none."""
-        for path in (self.path / prefix).rglob("*"):
+        for path in files_below(self.path / prefix):
             if PARTIAL not in path.name:
                 with suppress(FileNotFoundError):
                     stat = path.stat()
@@ -135,7 +136,9 @@ class DirectoryStorage:
 
     def sweep(self) -> None:
         """See `Storage.sweep`."""
-        for path in self.path.rglob(f"*{PARTIAL}*"):
+        for path in files_below(self.path):
+            if PARTIAL not in path.name:
+                continue
             machine, _, process = path.name.rpartition(PARTIAL)[2].rpartition("-")
             with suppress(OSError):
                 if machine == socket.gethostname() and process.isdecimal() and not _is_alive(int(process)):

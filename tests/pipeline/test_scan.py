@@ -113,6 +113,24 @@ def test_the_log_tells_who_writes_an_object(snapshot: Path) -> None:
     assert {"ci-deployer", "alice@example.com", "admin"} <= users
 
 
+@pytest.mark.parametrize(
+    ("user", "username"),
+    [
+        pytest.param("alice", "", id="a text"),
+        pytest.param({"username": "alice", "extra": "all"}, "alice", id="extra is a text"),
+        pytest.param({"username": "alice", "groups": "developers", "extra": {"a": 1}}, "alice", id="groups are a text"),
+        pytest.param({"username": 7}, "", id="the name is a number"),
+        pytest.param(None, "", id="null"),
+    ],
+)
+def test_what_is_not_of_the_type_of_a_user_is_left_out(
+    snapshot: Path, tmp_path: Path, user: Any, username: str
+) -> None:
+    log = tmp_path / "audit.jsonl"
+    log.write_bytes(b"\n".join(orjson.dumps({**orjson.loads(line), "user": user}) for line in updates(snapshot)))
+    assert {each["user"] for each in scanned(snapshot, str(log))["findings"]} == {username}
+
+
 def test_anew_is_a_creation(snapshot: Path) -> None:
     update, create = (scanned(snapshot, "--as", each) for each in ("update", "create"))
     assert update["as"] == "update"

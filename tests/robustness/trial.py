@@ -207,6 +207,7 @@ def _ask(base: Base, random: Random, log: Path, directory: Path, tried: Tried) -
         ["timeline", reference.get("resource", "pods"), about or "none", log],
         ["mutations", log, *sets, *snapshot, "--workers", 1],
         ["coverage", log, "--candidate", candidate, *snapshot],
+        ["scan", base.directory / "base-cluster.jsonl", log, "--candidate", candidate],
         ["sql", random.choice(("decisions_by_policy", "requests_by_user", "select * from request")), log, "--json"],
         ["run", log, *sets, "--candidate", candidate, "--report", directory / "report", "--workers", 1],
         ["sql", "select * from reject", log],
@@ -224,7 +225,8 @@ def try_cluster(base: Base, random: Random, directory: Path, tried: Tried) -> No
     tried.objects += len(chosen)
     log, candidate = base.directory / "base.jsonl", base.directory / "candidate"
     tried.refused += base.run(log, snapshot, candidate, directory / "outcomes.jsonl") is None
-    tried.runs += 1
+    invoke("scan", snapshot, "--candidate", candidate)
+    tried.runs += 2
 
 
 def try_manifests(base: Base, random: Random, directory: Path, tried: Tried) -> None:

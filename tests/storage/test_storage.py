@@ -73,6 +73,16 @@ def test_what_killed_processes_left_is_swept(tmp_path: Path) -> None:
     }
 
 
+def test_a_folder_that_goes_while_it_is_listed_holds_nothing(tmp_path: Path) -> None:
+    storage = DirectoryStorage(tmp_path)
+    for name in ("a", "segments/new-1/b", "segments/000001/c"):
+        storage.put(name, b"")
+    entries = storage.entries()
+    first = next(entries).name
+    storage.remove("segments/new-1")  # as another ingest does with its own
+    assert [first, *(entry.name for entry in entries)] == ["a", "segments/000001/c"]
+
+
 def test_one_writer_at_a_time(storage: Storage) -> None:
     with (
         storage.locked("lock", "busy"),

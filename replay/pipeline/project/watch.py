@@ -9,6 +9,7 @@ from itertools import count
 from pathlib import Path
 
 from replay.pipeline.scenario import STDIN, Scenario
+from replay.storage.listing import files_below
 
 INTERVAL = 0.5
 """Seconds between two looks."""
@@ -41,7 +42,7 @@ def watch(
 def state(paths: Iterable[str | Path], files: Iterable[str]) -> FileStates:
     """When each file was changed last and how large it is; one that is gone is not there."""
     roots = [Path(each) for path in paths for each in _meant(str(path))]
-    below = (each for path in roots for each in (path.rglob("*") if path.is_dir() else (path,)))
+    below = (each for path in roots for each in (files_below(path) if path.is_dir() else (path,)))
     states: FileStates = {}
     for path in (*below, *map(Path, files)):
         try:
