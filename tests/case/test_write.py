@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +16,7 @@ from replay.case.exported import Exported, UnholdableError
 from replay.case.write.kat import kat_files
 from replay.case.write.kubectl import kubectl_command
 from replay.case.write.own import yaml_text
-from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.yaml_reader import read_yaml
@@ -101,6 +102,28 @@ def test_kat_has_no_failure_policy(is_error: bool, reason: str) -> None:
     assert text == (reason or f"{FAILS}\n")
 
 
-def test_a_connection_is_not_repeated() -> None:
-    with pytest.raises(UnholdableError, match="a connection has no dry run"):
-        kubectl_command(exported(Operation.CONNECT, "exec"))
+NOT_REPEATED: list[tuple[str, Exported, str]] = [
+    ("a connection", exported(Operation.CONNECT, "exec"), "a connection has no dry run"),
+    (
+        "a creation whose object is not recorded",
+        replace(
+            exported(Operation.CREATE, ""),
+            original=replace(exported(Operation.CREATE, "").original, object=Missing("object", "not recorded")),
+        ),
+        "the log does not show what was sent",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("request_", "reason"), [row[1:] for row in NOT_REPEATED], ids=[row[0] for row in NOT_REPEATED]
+)
+def test_what_cannot_be_repeated(request_: Exported, reason: str) -> None:
+    with pytest.raises(UnholdableError, match=reason):
+        kubectl_command(request_)
+
+
+def test_metadata_that_are_no_object_are_sent_as_they_were() -> None:
+    told = exported(Operation.CREATE, "")
+    command = kubectl_command(replace(told, original=replace(told.original, object={**POD, "metadata": "a"})))
+    assert orjson.loads(command.split("EOF")[1].lstrip("'")) == {**POD, "metadata": "a"}

@@ -15,10 +15,12 @@ import pyarrow as pa
 import yaml
 from typer.testing import CliRunner
 
+from replay.admission.builtin.registry import BY_NAME
 from replay.cli.app import app
 from replay.errors import ReplayError
 from tests.robustness.mutated import Document, changed, changed_lines
 
+_FORMS = ("case", "review", "kat", "kyverno", "kubectl")
 _SIDES = ("current", "candidate")
 _LOOKED_UP = frozenset(
     (
@@ -44,6 +46,13 @@ class Base:
     events: Sequence[Document]
     cluster: Sequence[Document]
     manifests: Sequence[Path]
+
+    @cached_property
+    def no_configuration(self) -> Path:
+        """What `replay plugin` is given where a plugin is asked as it is by default."""
+        path = self.directory / "plugin.yaml"
+        path.write_text("{}", encoding="utf-8")
+        return path
 
     @cached_property
     def outcomes(self) -> dict[tuple[str, int], Document]:
@@ -208,6 +217,17 @@ def _ask(base: Base, random: Random, log: Path, directory: Path, tried: Tried) -
         ["mutations", log, *sets, *snapshot, "--workers", 1],
         ["coverage", log, "--candidate", candidate, *snapshot],
         ["scan", base.directory / "base-cluster.jsonl", log, "--candidate", candidate],
+        ["export", event["auditID"], log, *sets, "--candidate", candidate, *snapshot, "--form", random.choice(_FORMS)],
+        [
+            "plugin",
+            random.choice(list(BY_NAME)),
+            log,
+            "--config",
+            base.no_configuration,
+            *snapshot,
+            "--out",
+            directory / "out",
+        ],
         ["sql", random.choice(("decisions_by_policy", "requests_by_user", "select * from request")), log, "--json"],
         ["run", log, *sets, "--candidate", candidate, "--report", directory / "report", "--workers", 1],
         ["sql", "select * from reject", log],

@@ -65,5 +65,9 @@ def _impersonation(user: UserInfo) -> list[str]:
 def _sent(attributes: Attributes) -> JSON:
     """The object without what the server sets itself; an update is one of whatever version there is."""
     value = plain(attributes.object)
-    metadata = {name: part for name, part in (value.get("metadata") or {}).items() if name not in _SYSTEM_FIELDS}
-    return {**value, "metadata": metadata}
+    if not isinstance(value, dict):
+        raise UnholdableError("the log does not show what was sent: there is nothing to send again")
+    metadata = value.get("metadata") or {}
+    if not isinstance(metadata, dict):
+        return value
+    return {**value, "metadata": {name: part for name, part in metadata.items() if name not in _SYSTEM_FIELDS}}
