@@ -1,7 +1,13 @@
 -- What:       all successful `deletecollection` requests, in order; the objects they deleted are in the response
 -- Parameters: $group    an API group, or null for all
 --             $refused  whether those are wanted too that a policy or webhook refused
--- Example:    execute collections(group := null, refused := false)
+--             $written  whether only those are wanted that may find an object of the log: who empties a namespace asks for all kinds
+-- Example:    execute collections(group := null, refused := false, written := false)
+with written as (
+  select distinct api_group, resource, unnest(["namespace", '']) as "namespace", workspace
+  from request
+  where verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy')
+)
 select
   identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
@@ -13,4 +19,5 @@ where
   verb = 'deletecollection'
   and (code between 200 and 299 or $refused and code >= 400 and regexp_matches(status_message, 'denied (the )?request: '))
   and api_group = coalesce($group::varchar, api_group)
+  and (not $written or (api_group, resource, "namespace", workspace) in (from written))
 order by seq, audit_id

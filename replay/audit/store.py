@@ -335,9 +335,14 @@ class Store:
             Path(path),
         )
 
-    def collections(self, group: str | None = None, *, refused: bool = False) -> list[RequestRecord]:
-        """All successful `deletecollection` requests in order, or those of an API group; `refused` adds what policies refused."""
-        rows = self._records("collections", "identity", group=group, refused=refused)
+    def collections(
+        self, group: str | None = None, *, refused: bool = False, written: bool = False
+    ) -> list[RequestRecord]:
+        """All successful `deletecollection` requests in order, or those of an API group.
+
+        `refused` adds what policies refused; `written` leaves out those at whose place the log writes no object.
+        """
+        rows = self._records("collections", "identity", group=group, refused=refused, written=written)
         return [record for batch in rows for _, record in batch]
 
     def _records(self, name: str, key: str, **parameters: Any) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:

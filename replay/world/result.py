@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 from replay.admission.decision import Denial
 from replay.audit.event import RequestRecord
-from replay.audit.place import LogPosition
 from replay.world.controller import Retry
 
 _DENIED = re.compile(
@@ -117,15 +116,13 @@ class Blame(NamedTuple):
 
 
 class Consequence(NamedTuple):
-    """How a request ends in the candidate's world.
+    """How a request ends in the candidate's world; equal ones of many requests are one object.
 
     `follows` is the request that is to blame, None for a root: a difference that needs no other to happen. `differs` tells
-    whether the log's answer was another one, `denials` are those of another object than the log's. `item` is the name of the object of a collection. `retry` says that a controller tries again, and
-    `repetitions` how often in all, as far as its pauses tell.
+    whether the log's answer was another one, `denials` are those of another object than the log's. `item` is the name of the object of a collection. `retry` says that a controller tries
+    again, `own` which request that is, and `repetitions` how often in all, as far as its pauses tell.
     """
 
-    place: LogPosition
-    own: Blame
     result: RequestEnd
     follows: Blame | None = None
     root: bool = False
@@ -133,6 +130,7 @@ class Consequence(NamedTuple):
     denials: tuple[Denial, ...] | None = None
     item: str = ""
     retry: Retry | None = None
+    own: Blame | None = None
     repetitions: int = 0
 
 

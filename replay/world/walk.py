@@ -102,7 +102,8 @@ class WalkContext(Struct, frozen=True, dict=True):
 class Walked(Struct):
     """What becomes of one object: its requests, itself, and its being there for what it owns."""
 
-    consequences: list[Consequence] = field(default_factory=list)
+    consequences: list[tuple[LogPosition, Consequence]] = field(default_factory=list)
+    """By place; of a collection those of all objects that have no place of their own stand at the first."""
     changes: list[WorldChange] = field(default_factory=list)
     namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
     objects: dict[ObjectKey, list[WorldChange]] = field(default_factory=dict)
@@ -223,7 +224,7 @@ class _ObjectWalk:
         """A request that is not sent, because the object is absent."""
         record, blame = exchange.record, self._branches[0].blame
         place = LogPosition(record.seq, 0)
-        self._outcome.consequences.append(Consequence(place, Blame(record.audit_id, label(record)), NOT_SENT, blame))
+        self._outcome.consequences.append((place, Consequence(NOT_SENT, blame)))
         self._existence.follow()
         self._identify(exchange, self._branches)
         self._note(place, self._branches)
@@ -298,18 +299,17 @@ class _ObjectWalk:
         blame = self._blame(step, answers)
         is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
         denials = _denials(answers)
-        self._outcome.consequences.append(
-            Consequence(
-                step.place,
-                step.own,
-                result,
-                None if is_root or not differs else blame,
-                is_root and differs,
-                differs,
-                denials if result.cause == Cause.DENIED else None,
-                retry=retry(step, result),
-            )
+        again = retry(step, result)
+        consequence = Consequence(
+            result,
+            None if is_root or not differs else blame,
+            is_root and differs,
+            differs,
+            denials if result.cause == Cause.DENIED else None,
+            retry=again,
+            own=step.own if again is not None else None,
         )
+        self._outcome.consequences.append((step.place, consequence))
 
     def _blame(self, step: WorldStep, answers: Iterable[ServerAnswer]) -> Blame | None:
         """Who is to blame for a difference, None if nobody is before the request itself."""
@@ -337,9 +337,8 @@ class _ObjectWalk:
         if differs or meeting.number is not None or collection.is_refused:
             denials = _denials(answer for answer, _ in answers) if result.cause == Cause.DENIED else None
             is_root = differs and blame is None
-            self._outcome.consequences.append(
-                Consequence(place, own, result, blame, is_root, differs, denials, item=meeting.name)
-            )
+            consequence = Consequence(result, blame, is_root, differs, denials, item=meeting.name)
+            self._outcome.consequences.append((place, consequence))
         if meeting.number is not None and not meeting.exchange.dry_run:
             self._existence.end()
         self._note(place, previous)

@@ -23,6 +23,7 @@ from msgspec import Struct
 
 from replay.admission.ordered.registry import units_of
 from replay.audit.directory.remembered import code_digest
+from replay.audit.place import LogPosition
 from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass
@@ -78,12 +79,14 @@ class KeptResults(Struct, frozen=True):
             world_kept = _WORLD.decode(_whole(self.storage, self.world))
         except (OSError, msgspec.MsgspecError):
             return None
-        consequences = {each.place: each for each in world_kept.consequences}
+        consequences = {LogPosition(seq, item): world_kept.ends[end] for seq, item, end in world_kept.places}
         return World(consequences, world_kept.collections, world_kept.refused, still=Counter(world_kept.still))
 
     def write_world(self, world: World) -> None:
         """Keep what follows from all classes, as far as it can be written, and forget the oldest results."""
-        world_to_keep = _World(list(world.consequences.values()), world.collections, world.refused, dict(world.still))
+        ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
+        places = [(*place, ends[each]) for place, each in world.consequences.items()]
+        world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
         # As for results: a store that cannot be written is a slower one.
         with suppress(OSError, *_UNKEEPABLE):
             _put(self.storage, self.world, msgspec.msgpack.encode(world_to_keep))
@@ -91,9 +94,13 @@ class KeptResults(Struct, frozen=True):
 
 
 class _World(NamedTuple):
-    """A `World` as a file has it: without lines, since nothing is kept of runs that want them."""
+    """A `World` as a file has it: without lines, since nothing is kept of runs that want them.
 
-    consequences: list[Consequence]
+    `places` are the number of a request, that of its item, and how it ends: the number of one of `ends`.
+    """
+
+    ends: list[Consequence]
+    places: list[tuple[int, int, int]]
     collections: dict[int, Consequence]
     refused: list[int]
     still: dict[str, int]

@@ -68,14 +68,17 @@ def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
 
 
 def followed_collections(store: Store, job: Job, findings: Container[int]) -> Collections:
-    """The collections that the log deleted, and those that a policy refused which the candidate does not hold as it is."""
+    """The collections that the log deleted, and those that a policy refused which the candidate does not hold as it is.
+
+    Where the log writes no object none is walked that could meet them: whoever empties a namespace asks for all kinds there are.
+    """
     changed = {name for each in diff_sets(*job.distinct_sets) for name in (each.name, each.new_name)}
 
     def is_followed(record: RequestRecord) -> bool:
         is_refused = answered(record).cause == Cause.DENIED
         return not is_refused or (record.seq in findings and not changed.isdisjoint(refusers(record)))
 
-    return Collections.of(filter(is_followed, store.collections(refused=True)), job.cluster.discovery)
+    return Collections.of(filter(is_followed, store.collections(refused=True, written=True)), job.cluster.discovery)
 
 
 def in_collections(store: Store, collections: Collections, stops: Mapping[int, str]) -> frozenset[str]:

@@ -9,16 +9,17 @@ import pickle
 import signal
 import tempfile
 import threading
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, contextmanager
-from functools import cache, cached_property, lru_cache, partial
+from functools import cache, cached_property, partial
 from multiprocessing import util
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar, cast
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
@@ -77,6 +78,7 @@ class PartTask(Protocol[J_contra, R_co]):
 
 
 _job_of_worker: Any = None
+_task_of_worker: tuple[Path, PartTask[Any, Any]] | None = None
 
 
 def _adopt(job: Any, collect: tuple[int, int, int]) -> None:
@@ -101,12 +103,15 @@ def _run_part(task: Path, part: StorePart) -> Any:
     return _task(task).run(_job_of_worker, part)
 
 
-@lru_cache(maxsize=1)
 def _task(path: Path) -> PartTask[Any, Any]:
     """What a worker does with one part after the other."""
-    # Our own parent wrote it, in a directory that only this user may read.
-    with path.open("rb") as file:
-        return cast("PartTask[Any, Any]", pickle.load(file))  # noqa: S301
+    global _task_of_worker  # noqa: PLW0603 - as above
+    if _task_of_worker is None or _task_of_worker[0] != path:
+        _task_of_worker = None  # each may be as large as the log: the last one goes before the next comes
+        # Our own parent wrote it, in a directory that only this user may read.
+        with path.open("rb") as file:
+            _task_of_worker = path, pickle.load(file)  # noqa: S301
+    return _task_of_worker[1]
 
 
 class Crew(Generic[J]):
@@ -140,13 +145,19 @@ class Crew(Generic[J]):
 
     def run(self, task: PartTask[J, R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
         """All parts, in their order, by a fleet, by processes of our own, or right here, as what is one part always is."""
+        return list(self.results(task, parts, progress))
+
+    def results(self, task: PartTask[J, R], parts: Sequence[StorePart], progress: Progress) -> Generator[R, None, None]:
+        """As `run`, one after the other: a result is held no longer than until it is taken. Whoever stops early closes it."""
         job, executor = self.job, self._executor
         if executor is not None and len(parts) > 1:
             run = task.run  # one value, which the executor knows again
-            return _collected(lambda part: executor.submit(run, job, part), parts, progress)
+            yield from _collected(lambda part: executor.submit(run, job, part), parts, progress)
+            return
         workers = min(self._options.workers or os.cpu_count() or 1, len(parts))
         if self._pool is None and workers <= 1:
-            return _run_here(partial(task.run, job), parts, progress)
+            yield from _run_here(partial(task.run, job), parts, progress)
+            return
         if self._pool is None:
             pool = ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold()))
             self._pool = self._stack.enter_context(pool)
@@ -155,15 +166,17 @@ class Crew(Generic[J]):
             path = directory / "task"
             with path.open("wb") as file:
                 pickle.dump(task, file, pickle.HIGHEST_PROTOCOL)
-            return self._run_there(self._pool, path, parts, progress)
+            yield from self._run_there(self._pool, path, parts, progress)
 
     @staticmethod
-    def _run_there(pool: ProcessPoolExecutor, task: Path, parts: Sequence[StorePart], progress: Progress) -> list[Any]:
+    def _run_there(
+        pool: ProcessPoolExecutor, task: Path, parts: Sequence[StorePart], progress: Progress
+    ) -> Iterator[Any]:
         try:
             _use_scratch()
             with _deaf():
-                futures = [pool.submit(_run_part, task, part) for part in parts]
-            return _collect(futures, progress)
+                futures = deque(pool.submit(_run_part, task, part) for part in parts)
+            yield from _in_order(futures, progress)
         except BaseException as error:
             for worker in multiprocessing.active_children():
                 worker.terminate()  # parts that have begun take seconds, and nobody waits for their results any more
@@ -187,12 +200,10 @@ def replay_parts(job: PartJob[R], store: Store, options: Workers, progress: Prog
         return crew.run(Whole(), [store.part(number) for number in range(store.parts)], progress)
 
 
-def _run_here(run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
-    results = []
+def _run_here(run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress) -> Iterator[R]:
     for number, part in enumerate(parts):
         progress("Replaying", number, len(parts))
-        results.append(run(part))
-    return results
+        yield run(part)
 
 
 def prepare_workers(options: Workers) -> None:
@@ -250,24 +261,26 @@ def _deaf() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _collected(submit: Callable[[StorePart], Future[R]], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+def _collected(submit: Callable[[StorePart], Future[R]], parts: Sequence[StorePart], progress: Progress) -> Iterator[R]:
     """The results of somebody else's processes; the first failure cancels what has not begun."""
     progress("Replaying", 0, len(parts))  # it may take a while until anybody begins
-    futures = [submit(part) for part in parts]
+    futures = deque(submit(part) for part in parts)
     try:
-        return _collect(futures, progress)
+        yield from _in_order(futures, progress)
     except BaseException:
         for future in futures:
             future.cancel()
         raise
 
 
-def _collect(futures: list[Future[R]], progress: Progress) -> list[R]:
-    """Results in the order of the parts."""
+def _in_order(futures: deque[Future[R]], progress: Progress) -> Iterator[R]:
+    """Results in the order of the parts, as soon as those before them are there; they are taken out of `futures`."""
+    total = len(futures)
     for number, future in enumerate(completed(futures), 1):
         future.result()
-        progress("Replaying", number, len(futures))
-    return [future.result() for future in futures]
+        progress("Replaying", number, total)
+        while futures and futures[0].done():
+            yield futures.popleft().result()
 
 
 def completed(futures: Iterable[Future[R]]) -> Iterator[Future[R]]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing
 from functools import cache
 
 import orjson
@@ -91,9 +92,9 @@ class World(Struct):
     def stops(self) -> dict[int, str]:
         """By the number of a collection the name of the first object that is refused."""
         first_names: dict[int, str] = {}
-        for each in self.consequences.values():
+        for place, each in self.consequences.items():
             if each.item and each.result.cause == Cause.DENIED:
-                first_names[each.place.seq] = min(each.item, first_names.get(each.place.seq, each.item))
+                first_names[place.seq] = min(each.item, first_names.get(place.seq, each.item))
         return first_names
 
     def is_told_of_nothing(self, collection: DeletedCollection) -> bool:
@@ -106,16 +107,16 @@ class World(Struct):
         """What a report counts."""
         return WorldFacts.of(self.consequences.values(), self.refused, self.still.values())
 
-    def add(self, consequences: Iterable[Consequence]) -> None:
+    def add(self, consequences: Iterable[tuple[LogPosition, Consequence]]) -> None:
         """Take over what a later wave knows better."""
-        for each in consequences:
-            self.consequences[each.place] = each
+        for place, each in consequences:
+            self.consequences[place] = each
             if each.item:
-                earlier = self.collections.get(each.place.seq)
+                earlier = self.collections.get(place.seq)
                 if earlier is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
                     earlier.result.cause, len(_RANK)
                 ):
-                    self.collections[each.place.seq] = each
+                    self.collections[place.seq] = each
 
 
 class Wave(Struct, frozen=True):
@@ -156,10 +157,11 @@ class Walk(Struct, frozen=True):
         """Walk the objects of one part; the changes are those of namespaces."""
         walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.around)
         walk_result = Walked()
+        shared: dict[Consequence, Consequence] = {}
         predicate = self.predicate(part.number)
         for records in part.objects(predicate) if predicate is not None else ():
             walked = walker.walk(records)
-            walk_result.consequences += walked.consequences
+            walk_result.consequences += [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
             walk_result.refused += walked.refused
             first = records[0]
             if walked.changes and first.resource == "namespaces" and not first.api_group:
@@ -285,14 +287,17 @@ class _Stage(Struct, frozen=True):
     world: World
 
     def run(self, wave: Wave) -> list[Walked]:
+        """What changes in a wave, part by part; the consequences go into the world, which is all that has room for those of a large log."""
         if not wave.keys and not wave.nameless:
             return []
         self.store.rest()
         is_few = len(wave.keys) + len(wave.nameless) < FEW_OBJECTS
         parts = [self.store.whole()] if is_few else [self.store.part(number) for number in range(self.store.parts)]
-        walks = self.crew.run(wave.walk(len(parts)), parts, self.progress)
-        for walked in walks:
-            self.world.add(walked.consequences)
+        walks = []
+        with closing(self.crew.results(wave.walk(len(parts)), parts, self.progress)) as results:
+            for walked in results:
+                self.world.add(walked.consequences)
+                walks.append(replace(walked, consequences=[]))
         refused = _without_logged([each for walked in walks for each in walked.refused], self.store)
         for username, seconds in _seconds(refused, self.store):
             self.world.refused.append(attempts(retry_of(username, ""), seconds))
@@ -328,20 +333,20 @@ def _refused_still(store: Store, world: World) -> None:
 
 def _retried(store: Store, world: World) -> None:
     """Make one finding of what a controller tries again and again for one owner; the rest of its batch is not sent."""
-    by_owner: dict[Retry, list[Consequence]] = {}
-    for place in sorted(world.consequences):
+    by_owner: dict[Retry, list[tuple[LogPosition, Consequence]]] = {}
+    for place in sorted(place for place, each in world.consequences.items() if each.retry is not None):
         consequence = world.consequences[place]
         if consequence.retry is not None:
-            by_owner.setdefault(consequence.retry, []).append(consequence)
+            by_owner.setdefault(consequence.retry, []).append((place, consequence))
     if not by_owner:
         return
     uids = orjson.dumps([retry.owner for retry in by_owner]).decode()
     ends = {str(uid): int(end) for uid, end in store.query("owner_ends", uids=uids).rows()}
     last = max(place.seq for place in world.consequences) // TICKS
-    for retry, (first, *others) in by_owner.items():
-        seconds = (ends.get(retry.owner, last) - first.place.seq // TICKS) / MICROSECONDS
+    for retry, ((first_place, first), *others) in by_owner.items():
+        seconds = (ends.get(retry.owner, last) - first_place.seq // TICKS) / MICROSECONDS
         if first.result.cause != Cause.SUCCEEDS:
-            world.consequences[first.place] = first._replace(repetitions=attempts(retry, seconds))
+            world.consequences[first_place] = first._replace(repetitions=attempts(retry, seconds))
         blame = first.follows or first.own
-        for other in others:
-            world.consequences[other.place] = other._replace(result=NOT_SENT, follows=blame, root=False, denials=None)
+        for place, other in others:
+            world.consequences[place] = other._replace(result=NOT_SENT, follows=blame, root=False, denials=None)
