@@ -301,6 +301,17 @@ ROWS = [
         [SUCCEEDS, SUCCEEDS, DENIES, ("denied", None), (EXISTS, 2)],
     ),
     Row(
+        "a collection ends at the first of several objects that are there in this world alone",
+        [
+            *(Request("create", name, KEEP, 201) for name in "abcd"),
+            *(Request("delete", name) for name in "abcd"),
+            Request("create", "aa", code=201),
+            Request("deletecollection", items=("aa",)),
+            Request("create", "aa", code=201),
+        ],
+        [*[SUCCEEDS] * 4, *[DENIES] * 4, SUCCEEDS, ("denied", 4), (EXISTS, 9)],
+    ),
+    Row(
         "a collection that a policy of the current set refused",
         [CREATE_KEPT, Request("deletecollection", code=422, message=DENIED), PATCH],
         [SUCCEEDS, ("succeeds", "root"), (ABSENT, 1)],

@@ -80,7 +80,7 @@ class KeptResults(Struct, frozen=True):
         except (OSError, msgspec.MsgspecError):
             return None
         consequences = {LogPosition(seq, item): world_kept.ends[end] for seq, item, end in world_kept.places}
-        return World(consequences, world_kept.collections, world_kept.refused, still=Counter(world_kept.still))
+        return World(consequences, world_kept.collections, refused=world_kept.refused, still=Counter(world_kept.still))
 
     def write_world(self, world: World) -> None:
         """Keep what follows from all classes, as far as it can be written, and forget the oldest results."""

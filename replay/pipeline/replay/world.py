@@ -69,6 +69,8 @@ class World(Struct):
     consequences: dict[LogPosition, Consequence] = field(default_factory=dict)
 
     collections: dict[int, Consequence] = field(default_factory=dict)
+    stops: dict[int, str] = field(default_factory=dict)
+    """By the number of a collection the name of the first object that is refused."""
     refused: list[int] = field(default_factory=list)
     """How often pods are tried for each object that is in this world alone, and whose pods are refused."""
     lines: list[Line] = field(default_factory=list)
@@ -88,15 +90,6 @@ class World(Struct):
         consequence = self.consequence(place)
         return consequence.follows if consequence is not None else None
 
-    @property
-    def stops(self) -> dict[int, str]:
-        """By the number of a collection the name of the first object that is refused."""
-        first_names: dict[int, str] = {}
-        for place, each in self.consequences.items():
-            if each.item and each.result.cause == Cause.DENIED:
-                first_names[place.seq] = min(each.item, first_names.get(place.seq, each.item))
-        return first_names
-
     def is_told_of_nothing(self, collection: DeletedCollection) -> bool:
         """Whether a collection of nothing ends otherwise than in the log."""
         consequence = self.collections.get(collection.record.seq)
@@ -111,6 +104,8 @@ class World(Struct):
         """Take over what a later wave knows better."""
         for place, each in consequences:
             self.consequences[place] = each
+            if each.item and each.result.cause == Cause.DENIED:
+                self.stops[place.seq] = min(each.item, self.stops.get(place.seq, each.item))
             if each.item:
                 earlier = self.collections.get(place.seq)
                 if earlier is None or _RANK.get(each.result.cause, len(_RANK)) < _RANK.get(
