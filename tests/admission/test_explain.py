@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.explain.request import RequestExplanation, explained_request
 from replay.admission.explain.webhook import SAME
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.attributes import Attributes
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
+from tests.support.creation import creation_of_config_map
 
 API = "admissionregistration.k8s.io/v1"
 RULE: JSON = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
@@ -30,19 +29,7 @@ def attributes(**changes: Any) -> Attributes:
         "metadata": {"name": "x", "namespace": "shop"},
         "data": {"a": "0"},
     }
-    created = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="shop",
-        name="x",
-        user_info=UserInfo("jane"),
-        options={},
-        object=config_map,
-        namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
-    )
-    return replace(created, **changes)
+    return creation_of_config_map(config_map, **{"name": "x", "options": {}, **changes})
 
 
 def policy(name: str, *mutations: str, **spec: Any) -> list[JSON]:

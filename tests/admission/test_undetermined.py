@@ -27,9 +27,10 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicyBinding,
     Validation,
 )
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.gvk import GroupVersionKind
+from tests.support.creation import creation_of_pod
 
 NO_BODY = Missing("object", "the log has no body", "level: Request")
 NO_NAMESPACE = Missing("namespaceObject", "no snapshot")
@@ -48,18 +49,7 @@ class Nothing:
 
 
 def pod(**changes: Any) -> Attributes:
-    request = Attributes(
-        Operation.CREATE,
-        GroupVersionKind("", "v1", "Pod"),
-        GroupVersionResource("", "v1", "pods"),
-        "",
-        "shop",
-        "web",
-        UserInfo("alice"),
-        object={"metadata": {"name": "web"}, "spec": {"hostNetwork": True}},
-        namespace_object={"metadata": {"name": "shop"}},
-    )
-    return replace(request, **changes)
+    return creation_of_pod({"metadata": {"name": "web"}, "spec": {"hostNetwork": True}}, **changes)
 
 
 def policy(*validations: str | Validation, **fields: Any) -> ValidatingAdmissionPolicy:
@@ -96,7 +86,7 @@ CONDITION = (MatchCondition("c", OBJECT_NAME),)
     ("name", "of", "bound", "request_", "expected"),
     [
         ("the object decides", policy(OBJECT_NAME), binding(), HIDES, UNKNOWN_OBJECT),
-        ("the user decides", policy("request.userInfo.username == 'alice'"), binding(), HIDES, ADMITTED),
+        ("the user decides", policy("request.userInfo.username == 'jane'"), binding(), HIDES, ADMITTED),
         ("true whatever the object is", policy(f"{OBJECT_NAME} || true"), binding(), HIDES, ADMITTED),
         (
             "false whatever the object is",

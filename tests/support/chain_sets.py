@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from msgspec.structs import replace
-
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Mutated, Verdict
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
+from tests.support.creation import creation_of_pod
 
 API = "admissionregistration.k8s.io/v1"
 EVERYTHING = {
@@ -117,19 +115,8 @@ SIDECAR: JSON = {**POD["spec"]["containers"][0], "name": "log", "image": "log:1"
 
 
 def request(value: Any = POD, **changes: Any) -> Attributes:
-    attributes = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "Pod"),
-        resource=GroupVersionResource("", "v1", "pods"),
-        subresource="",
-        namespace="shop",
-        name="web",
-        user_info=UserInfo("jane"),
-        options={"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-        object=value,
-        namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
-    )
-    return replace(attributes, **changes)
+    options = {"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}
+    return creation_of_pod(value, **{"options": options, **changes})
 
 
 def decide(

@@ -28,12 +28,11 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.webhook.endpoint import EndpointBackend
+from tests.support.creation import creation_of_config_map
 
 DATA = Path(__file__).with_name("data")
 CERTIFICATE = (DATA / "server.crt").read_bytes()
@@ -70,17 +69,9 @@ def decide(
     mutating = ManifestSet(mutating_webhooks=(configuration,))
     manifests = mutating if phase == "mutating" else ManifestSet(validating_webhooks=(configuration,))
     chain = Chain([manifests], version, builtin_discovery(), Schemas())
-    attributes = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="shop",
-        name="settings",
-        user_info=UserInfo("jane"),
+    attributes = creation_of_config_map(
+        {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}},
         options={"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"},
-        object={"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}},
-        namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
     )
     backend = EndpointBackend(url)
     try:

@@ -11,31 +11,16 @@ from replay.audit.event import RequestRecord
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
-from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.webhook.recorded import RecordedBackend
+from tests.support.creation import creation_of_config_map
 
 OBJECT: JSON = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "settings"}, "data": {"a": "1"}}
 MUTATED: JSON = {**OBJECT, "data": {"a": "1", "b": "2"}}
 ADD = {"op": "add", "path": "/data/b", "value": "2"}
 KEY = "webhook.admission.k8s.io/round_0_index_0"
-
-
-def attributes(value: JSON) -> Attributes:
-    return Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="shop",
-        name="settings",
-        user_info=UserInfo("jane"),
-        object=value,
-        namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
-    )
 
 
 def record(code: int, message: str, annotations: JSON) -> RequestRecord:
@@ -58,10 +43,10 @@ BOTH = ManifestSet(mutating_webhooks=(configuration("m"),), validating_webhooks=
 
 
 def decide(observed: RequestRecord, seen: JSON = OBJECT, validated: JSON = MUTATED) -> Decision:
-    before, after = attributes(OBJECT), attributes(validated)
+    before, after = creation_of_config_map(OBJECT), creation_of_config_map(validated)
     backend = RecordedBackend(observed, before, after)
     chain = Chain([BOTH], NEWEST, builtin_discovery(), Schemas())
-    return chain.decide(attributes(seen), after, ObjectTracker(), {"m": backend, "v": backend})[0]
+    return chain.decide(creation_of_config_map(seen), after, ObjectTracker(), {"m": backend, "v": backend})[0]
 
 
 def mutation_annotations(*, mutated: bool, patch: list[JSON] | None = None) -> JSON:

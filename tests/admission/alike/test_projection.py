@@ -17,25 +17,14 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
-from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.attributes import Missing, PartialObject
 from replay.pipeline.cel.cases import bindings_of
 from tests.support import expression_strategies as strategies
+from tests.support.creation import creation_of_pod
 
 
 def plain(value: Any, **others: Any) -> PlainBindings:
-    attributes = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "Pod"),
-        resource=GroupVersionResource("", "v1", "pods"),
-        subresource="",
-        namespace="",
-        name="web",
-        user_info=UserInfo("jane"),
-        object=value,
-        **others,
-    )
-    return PlainBindings(attributes)
+    return PlainBindings(creation_of_pod(value, **{"namespace": "", "namespace_object": None, **others}))
 
 
 def projected(value: Any, *paths: str) -> bytes | None:

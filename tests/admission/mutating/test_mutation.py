@@ -23,25 +23,19 @@ from replay.kube.admissionregistration import (
     Mutation,
     Rule,
 )
-from replay.kube.attributes import Attributes, Operation, UserInfo
+from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from tests.support.chain_sets import POD
+from tests.support.creation import creation_of_pod
 
 ROWS = [
     orjson.loads(line) for line in Path(__file__).with_name("data").joinpath("mutation.jsonl").read_bytes().splitlines()
 ]
-ATTRIBUTES = Attributes(
-    operation=Operation.CREATE,
-    kind=GroupVersionKind("", "v1", "Pod"),
-    resource=GroupVersionResource("", "v1", "pods"),
-    subresource="",
-    namespace="shop",
-    name="web",
+ATTRIBUTES = creation_of_pod(
+    POD,
     user_info=UserInfo("jane", "", ("g",)),
-    object=POD,
     namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"q": "r"}}},
 )
 

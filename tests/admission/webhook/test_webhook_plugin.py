@@ -11,12 +11,12 @@ from replay.admission.chain import Chain
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.cellib.version import NEWEST
 from replay.json import JSON
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Missing
 from replay.kube.discovery import builtin_discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects
+from tests.support.creation import creation_of_config_map
 
 RULE = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["configmaps"], "operations": ["CREATE"]}
 NAMES = ("first", "second")
@@ -77,18 +77,7 @@ def test_who_is_called_again(webhooks: dict[str, dict[str, Any]], called: list[s
         "kind": "ConfigMap",
         "metadata": {"name": "x", "namespace": "shop", "labels": {"a": "b"}},
     }
-    attributes = Attributes(
-        operation=Operation.CREATE,
-        kind=GroupVersionKind("", "v1", "ConfigMap"),
-        resource=GroupVersionResource("", "v1", "configmaps"),
-        subresource="",
-        namespace="shop",
-        name="x",
-        user_info=UserInfo("jane"),
-        options={},
-        object=value,
-        namespace_object={"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop"}},
-    )
+    attributes = creation_of_config_map(value, name="x", options={})
     backend = Labels()
     chain.decide(attributes, attributes, ObjectTracker(), dict.fromkeys(NAMES, backend))
     assert backend.called == called

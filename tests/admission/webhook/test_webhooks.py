@@ -22,10 +22,11 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
-from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
+from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
+from tests.support.creation import creation_of_pod
 
 NO_BODY = Missing("object", "the log has no body")
 
@@ -49,15 +50,8 @@ def names(effects: Effects) -> list[str]:
     return [call.webhook for call in effects.calls]
 
 
-POD = Attributes(
-    Operation.CREATE,
-    GroupVersionKind("", "v1", "Pod"),
-    GroupVersionResource("", "v1", "pods"),
-    "",
-    "shop",
-    "web",
-    UserInfo("alice"),
-    object={"metadata": {"name": "web", "labels": {"app": "web"}}},
+POD = creation_of_pod(
+    {"metadata": {"name": "web", "labels": {"app": "web"}}},
     namespace_object={"metadata": {"name": "shop", "labels": {"env": "prod"}}},
 )
 POLICY = replace(
