@@ -1,12 +1,11 @@
 -- What:       the objects that controllers made for owners, or were refused, by what keeps an object apart from others, with the
---             uids of both; one that never got a name, and so no uid, is `audit id` and the id of its request
+--             uids of both; one that never got a name, and so no uid, has `audit id` and the id of its request for a name
 -- Parameters: none
 -- Example:    execute owned
 select distinct
-  if(
-    object_name = '',
-    concat_ws(chr(31), 'audit id', audit_id),
-    concat_ws(chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"), object_name, nullif(workspace, ''))
+  concat_ws(
+    chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"),
+    if(object_name = '', 'audit id ' || audit_id, object_name), nullif(workspace, '')
   ) as key,
   response_uid as uid,
   owner ->> '$.uid' as owner

@@ -87,6 +87,10 @@ class LookupsInTime:
         self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
         self._after: dict[int, Lookups] = {}
 
+    def __bool__(self) -> bool:
+        """Whether anything differs."""
+        return bool(self._changes)
+
     def at(self, place: LogPosition) -> Lookups:
         """What a request finds."""
         passed = bisect_left(self._places, place)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from functools import cached_property
 from math import inf
 
 from msgspec import Struct, field
@@ -28,7 +27,6 @@ from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import (
     SAME_LOOKUPS,
-    LookupChanges,
     Lookups,
     LookupsInTime,
 )
@@ -64,11 +62,11 @@ from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChan
 from replay.world.version import WorldVersion
 
 
-class WalkContext(Struct, frozen=True, dict=True):
+class WalkContext(Struct, frozen=True):
     """What an object meets: the collections of the log, namespaces and owners of the other world.
 
-    `findings` are the numbers of the requests that the sets decide otherwise, with how each ends taken alone; None where that
-    is to be worked out.
+    `findings` are the numbers of the requests about it that the sets decide otherwise, and of such collections, with how each ends
+    taken alone; None where that is to be worked out.
     """
 
     collections: Collections
@@ -85,18 +83,14 @@ class WalkContext(Struct, frozen=True, dict=True):
     """The numbers of the writes that the candidate's authorizers refuse."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """By group and resource the kinds of what decisions look up."""
-    objects: LookupChanges = field(default_factory=dict)
+    objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
     """What decisions look up, where it differs, but for namespaces."""
 
     def lookups(self, record: RequestRecord) -> Lookups:
         """What is looked up for a request and is another one than in the log; of workspaces of kcp it is not followed."""
         if not self.objects or record.workspace:
             return SAME_LOOKUPS
-        return self._in_time.at(LogPosition(record.seq, 0))
-
-    @cached_property
-    def _in_time(self) -> LookupsInTime:
-        return LookupsInTime(self.objects)
+        return self.objects.at(LogPosition(record.seq, 0))
 
 
 class Walked(Struct):

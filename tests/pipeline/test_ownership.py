@@ -12,7 +12,7 @@ CHAIN = [("set", "u-set", "u-deployment"), ("pod", "u-pod", "u-set"), ("other", 
 def test_what_owners_own() -> None:
     found = Ownership.of([*CHAIN, ("pod", "u-pod", "u-second")])
     assert found.owned_by(["u-set", "u-nobody"]) == {"pod", "other"}
-    assert found.of_objects(["pod"]) == {"u-pod": ("u-set", "u-second")}
+    assert found.owners["pod"] == {"u-pod": ("u-set", "u-second")}
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from replay.audit.part import StorePart, Tables
 from replay.audit.place import object_place
 from replay.audit.store import FEWEST_KEPT_PARTS, Store
-from replay.pipeline.replay.reach import BETWEEN
-from replay.pipeline.replay.world import Wave
+from replay.kube.object_ref import ObjectRef
+from replay.pipeline.replay.reach import key_of
+from replay.pipeline.replay.world import Beginning, Portion, Wave
 from replay.world.collection import Collections
 from replay.world.walk import WalkContext
 from tests.support.log_lines import event, records
@@ -24,8 +26,8 @@ def _line(number: int) -> bytes:
     return event(number % 60, auditID=f"id-{number}", **(refused if number % 5 == 0 else named))
 
 
-def _key(name: str) -> str:
-    return BETWEEN.join(("", "pods", "n", name))
+def _key(name: str, audit_id: str = "") -> str:
+    return key_of(ObjectRef("", "pods", "n", name), audit_id)
 
 
 @pytest.mark.parametrize("parts", [1, FEWEST_KEPT_PARTS], ids=["as a whole", "by part"])
@@ -35,20 +37,26 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
         store.ingest([tmp_path / "log"])
         read = records(store)
         wanted = [each for each in read if int(each.audit_id.removeprefix("id-")) % 3]
-        keys = frozenset(_key(each.name) for each in wanted if each.name)
-        nameless = frozenset(each.audit_id for each in wanted if not each.name)
-        walk = Wave(keys | {_key("elsewhere")}, WalkContext(Collections({})), nameless).walk(parts)
+        begins = Beginning()
+        for each in wanted:
+            begins.find(each.seq, ObjectRef("", "pods", "n", each.name), each.audit_id)
+        begins.find(0, ObjectRef("", "pods", "n", "not walked"), "")
+        owned = {_key("p1"): {"u1": ("u-set",), "": ("u-other",)}, _key("p0"): {"u0": ("u-set",)}}
+        keys = (begins.objects.keys() | {_key("elsewhere")}) - {_key("not walked")}
+        wave = Wave(frozenset(keys), WalkContext(Collections({})), begins, owned)
         shown = []
-        for part in [store.whole()] if parts == 1 else [store.part(number) for number in range(store.parts)]:
-            there = [each.audit_id for group in part.objects() for each in group]
-            predicate = walk.predicate(part.number)
-            found = [each.audit_id for group in part.objects(predicate) for each in group]
-            assert found == [audit_id for audit_id in there if audit_id in {each.audit_id for each in wanted}]
+        for portion in wave.portions([store.whole()] if parts == 1 else list(map(store.part, range(store.parts)))):
+            there = [(each.seq, each.audit_id) for group in portion.part.objects() for each in group]
+            found = [each.seq for group in portion.part.objects(portion.predicate) for each in group]
+            assert found == [seq for seq, audit_id in there if audit_id in {each.audit_id for each in wanted}]
+            assert portion.findings == dict.fromkeys(found)
+            assert portion.owned == ({"u1": ("u-set",)} if "id-1" in dict(there).values() else {})
             shown += found
-        assert sorted(shown) == sorted(each.audit_id for each in wanted)
+        assert sorted(shown) == sorted(each.seq for each in wanted)
 
 
 def test_a_part_of_which_nothing_is_walked_is_not_asked() -> None:
-    walk = Wave(frozenset({_key("p1")}), WalkContext(Collections({})), frozenset()).walk(FEWEST_KEPT_PARTS)
-    assert [part for part in range(FEWEST_KEPT_PARTS) if walk.predicate(part) is not None] == list(walk.identities)
-    assert list(walk.identities.values()) == [[object_place(("", "pods", "n", "p1"), 1).identity]]
+    wave = Wave(frozenset({_key("p1")}), WalkContext(Collections({})), Beginning())
+    parts = [StorePart(number, Tables((), (), (), ()), "") for number in range(FEWEST_KEPT_PARTS)]
+    place = object_place(("", "pods", "n", "p1"), FEWEST_KEPT_PARTS)
+    assert wave.portions(parts) == [Portion(parts[place.part], [place.identity], {}, {})]

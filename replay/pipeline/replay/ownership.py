@@ -36,10 +36,6 @@ class Ownership(Struct, frozen=True):
         """The keys of what some owners own."""
         return {key for uid in uids for key in self.keys.get(uid, ())}
 
-    def of_objects(self, keys: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-        """By own uid the owners of the objects with some keys."""
-        return {uid: owners for key in keys for uid, owners in self.owners.get(key, {}).items() if uid}
-
 
 def _depths(owners: Mapping[str, Mapping[str, tuple[str, ...]]]) -> Mapping[str, int]:
     key_of = {uid: key for key, of_key in owners.items() for uid in of_key if uid}

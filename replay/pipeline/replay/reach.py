@@ -29,13 +29,25 @@ from replay.world.result import Cause, answered, refusers
 
 BETWEEN = "\x1f"
 """What stands between the parts of a key."""
-AUDIT_ID = f"audit id{BETWEEN}"
-"""What stands before the id of a request whose object never got a name, among keys."""
+_AUDIT_ID = "audit id "
+"""What stands before the id of a request in place of a name that its object never got; no name has a space."""
 
 
-def key_of(about: ObjectRef) -> str:
-    """An object as the queries name it; empty where it has no name."""
-    return BETWEEN.join(about if about.workspace else about[:4]) if about.name else ""
+def key_of(about: ObjectRef, audit_id: str = "") -> str:
+    """An object as the queries and `object_place` know it; one without a name by the request that was to create it, else empty.
+
+    INVARIANT: what `ingest_request.sql` makes `identity` of.
+    """
+    if not about.name:
+        if not audit_id:
+            return ""
+        about = about._replace(name=f"{_AUDIT_ID}{audit_id}")
+    return BETWEEN.join(about if about.workspace else about[:4])
+
+
+def is_named(key: str) -> bool:
+    """Whether an object ever got a name."""
+    return not key.split(BETWEEN)[3].startswith(_AUDIT_ID)
 
 
 def unlike(job: Job) -> Callable[[CoarseClass], bool]:

@@ -31,6 +31,8 @@ R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
 J = TypeVar("J")
 J_contra = TypeVar("J_contra", contravariant=True)
+P = TypeVar("P")
+P_contra = TypeVar("P_contra", contravariant=True)
 _POLL_SECONDS = 0.2
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
 _LONGEST_TEMPORARY = 73
@@ -69,16 +71,16 @@ class Workers(Protocol):
         """Somebody else's processes."""
 
 
-class PartTask(Protocol[J_contra, R_co]):
-    """One of several things to do with parts, for whoever has the job that they share."""
+class PartTask(Protocol[J_contra, P_contra, R_co]):
+    """One of several things to do with parts, or with what is to be done of each, for whoever has the job that they share."""
 
-    def run(self, job: J_contra, part: StorePart) -> R_co:
+    def run(self, job: J_contra, part: P_contra) -> R_co:
         """The result for one part."""
         ...
 
 
 _job_of_worker: Any = None
-_task_of_worker: tuple[Path, PartTask[Any, Any]] | None = None
+_task_of_worker: tuple[Path, PartTask[Any, Any, Any]] | None = None
 
 
 def _adopt(job: Any, collect: tuple[int, int, int]) -> None:
@@ -97,13 +99,13 @@ def _end_with_parent() -> None:
         os._exit(1)
 
 
-def _run_part(task: Path, part: StorePart) -> Any:
+def _run_part(task: Path, part: object) -> Any:
     if _job_of_worker is None:
         raise ReplayError("a worker was started without its job")
     return _task(task).run(_job_of_worker, part)
 
 
-def _task(path: Path) -> PartTask[Any, Any]:
+def _task(path: Path) -> PartTask[Any, Any, Any]:
     """What a worker does with one part after the other."""
     global _task_of_worker  # noqa: PLW0603 - as above
     if _task_of_worker is None or _task_of_worker[0] != path:
@@ -143,11 +145,11 @@ class Crew(Generic[J]):
         """Let the processes end."""
         self._stack.close()
 
-    def run(self, task: PartTask[J, R], parts: Sequence[StorePart], progress: Progress) -> list[R]:
+    def run(self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress) -> list[R]:
         """All parts, in their order, by a fleet, by processes of our own, or right here, as what is one part always is."""
         return list(self.results(task, parts, progress))
 
-    def results(self, task: PartTask[J, R], parts: Sequence[StorePart], progress: Progress) -> Generator[R, None, None]:
+    def results(self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress) -> Generator[R, None, None]:
         """As `run`, one after the other: a result is held no longer than until it is taken. Whoever stops early closes it."""
         job, executor = self.job, self._executor
         if executor is not None and len(parts) > 1:
@@ -169,9 +171,7 @@ class Crew(Generic[J]):
             yield from self._run_there(self._pool, path, parts, progress)
 
     @staticmethod
-    def _run_there(
-        pool: ProcessPoolExecutor, task: Path, parts: Sequence[StorePart], progress: Progress
-    ) -> Iterator[Any]:
+    def _run_there(pool: ProcessPoolExecutor, task: Path, parts: Sequence[object], progress: Progress) -> Iterator[Any]:
         try:
             _use_scratch()
             with _deaf():
@@ -200,7 +200,7 @@ def replay_parts(job: PartJob[R], store: Store, options: Workers, progress: Prog
         return crew.run(Whole(), [store.part(number) for number in range(store.parts)], progress)
 
 
-def _run_here(run: Callable[[StorePart], R], parts: Sequence[StorePart], progress: Progress) -> Iterator[R]:
+def _run_here(run: Callable[[P], R], parts: Sequence[P], progress: Progress) -> Iterator[R]:
     for number, part in enumerate(parts):
         progress("Replaying", number, len(parts))
         yield run(part)
@@ -261,7 +261,7 @@ def _deaf() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _collected(submit: Callable[[StorePart], Future[R]], parts: Sequence[StorePart], progress: Progress) -> Iterator[R]:
+def _collected(submit: Callable[[P], Future[R]], parts: Sequence[P], progress: Progress) -> Iterator[R]:
     """The results of somebody else's processes; the first failure cancels what has not begun."""
     progress("Replaying", 0, len(parts))  # it may take a while until anybody begins
     futures = deque(submit(part) for part in parts)

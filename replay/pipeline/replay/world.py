@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from functools import cache
+from typing import NamedTuple
 
 import orjson
 from msgspec import Struct, field
@@ -25,12 +26,12 @@ from replay.matching.coarse import Predicate
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.reach import (
-    AUDIT_ID,
     BETWEEN,
     dependent,
     followed_collections,
     in_collections,
     in_namespaces,
+    is_named,
     key_of,
     looked_up_kinds,
     object_key,
@@ -40,6 +41,7 @@ from replay.pipeline.replay.totals import ClassResult
 from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
+from replay.world.lookup import LookupsInTime
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods, template_key
 from replay.world.result import NOT_SENT, Alone, Blame, Cause, Consequence, result_of
@@ -56,11 +58,8 @@ _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED,
 _WRITES = (
     "(verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))"
 )
-
-
-def _among(type_name: str) -> str:
-    """The values of a parameter, a JSON list, of a type of SQL."""
-    return f"(select unnest(from_json(?, '[\"{type_name}\"]')))"
+_AMONG = "(select unnest(from_json(?, '[\"UBIGINT\"]')))"
+"""The numbers of a parameter, a JSON list."""
 
 
 class World(Struct):
@@ -115,46 +114,58 @@ class World(Struct):
 
 
 class Wave(Struct, frozen=True):
-    """Objects to walk by key, and requests about objects that never got a name by audit id."""
+    """Objects to walk, by key; `findings` are the numbers of what was found about each, `owned` by key and uid their owners."""
 
     keys: frozenset[str]
     around: WalkContext
-    nameless: frozenset[str] = frozenset()
+    begins: Beginning
+    owned: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
-    def walk(self, parts: int) -> Walk:
-        """How it is walked in so many parts."""
-        identities: dict[int, list[int]] = {}
+    def portions(self, parts: Sequence[StorePart]) -> list[Portion]:
+        """What there is to walk in each part; parts with nothing are left out."""
+        keys_of_part: dict[int, list[str]] = {}
         for key in self.keys:
-            part, identity = object_place(key.split(BETWEEN), parts)
-            identities.setdefault(part, []).append(identity)
-        return Walk(self.around, self.nameless, identities)
+            number = object_place(key.split(BETWEEN), len(parts)).part
+            keys_of_part.setdefault(number, []).append(key)
+        collections = self.begins.alone(each.record.seq for each in self.around.collections.all)
+        return [self._portion(part, keys, collections) for part in parts if (keys := keys_of_part.get(part.number))]
+
+    def _portion(self, part: StorePart, keys: Iterable[str], collections: Mapping[int, Alone | None]) -> Portion:
+        identities = sorted(object_place(key.split(BETWEEN), 1).identity for key in keys)
+        findings = self.begins.alone(seq for key in keys for seq in self.begins.objects.get(key, ()))
+        owned = {uid: owners for key in keys for uid, owners in self.owned.get(key, {}).items() if uid}
+        return Portion(part, identities, {**collections, **findings}, owned)
 
 
-class Walk(Struct, frozen=True):
-    """The walk of a wave; `identities` are by part those of the objects that stand in it."""
+class Portion(NamedTuple):
+    """What is to be walked in one part, and what is known of it alone: what a worker is given grows with a part, not with the log.
+
+    `identities` are those of the objects; for the rest see `WalkContext`.
+    """
+
+    part: StorePart
+    identities: list[int]
+    findings: dict[int, Alone | None]
+    owned: dict[str, tuple[str, ...]]
+
+    @property
+    def predicate(self) -> Predicate:
+        """The requests about the objects."""
+        return Predicate(f"({_WRITES} and identity in {_AMONG})", (orjson.dumps(self.identities).decode(),))
+
+
+class Walk(NamedTuple):
+    """The walk of a wave; `around` is what all of its objects meet."""
 
     around: WalkContext
-    nameless: frozenset[str]
-    identities: Mapping[int, Sequence[int]]
 
-    def predicate(self, part: int) -> Predicate | None:
-        """The requests of a part about them, None where there are none: what is asked of a part grows with the part, not with the log."""
-        identities = self.identities.get(part, ())
-        if not identities and not self.nameless:
-            return None
-        parameters = tuple(orjson.dumps(sorted(each)).decode() for each in (identities, self.nameless))
-        named, nameless = _among("UBIGINT"), _among("VARCHAR")
-        return Predicate(
-            f"({_WRITES} and (identity in {named} or (object_name = '' and audit_id in {nameless})))", parameters
-        )
-
-    def run(self, job: Job, part: StorePart) -> Walked:
+    def run(self, job: Job, portion: Portion) -> Walked:
         """Walk the objects of one part; the changes are those of namespaces."""
-        walker = Walker(job.reconstructor, job.judge, job.elsewhere, self.around)
+        around = replace(self.around, findings=portion.findings, owned=portion.owned)
+        walker = Walker(job.reconstructor, job.judge, job.elsewhere, around)
         walk_result = Walked()
         shared: dict[Consequence, Consequence] = {}
-        predicate = self.predicate(part.number)
-        for records in part.objects(predicate) if predicate is not None else ():
+        for records in portion.part.objects(portion.predicate):
             walked = walker.walk(records)
             walk_result.consequences += [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
             walk_result.refused += walked.refused
@@ -172,52 +183,59 @@ class Walk(Struct, frozen=True):
 class Beginning(Struct):
     """Where the candidate's world begins to differ from the log's.
 
-    Objects by key, the requests about objects that never got a name by audit id, and of all such requests by number how each ends
-    taken alone; None where that is to be worked out.
+    `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone; None where that
+    is to be worked out.
     """
 
-    keys: set[str] = field(default_factory=set)
-    nameless: set[str] = field(default_factory=set)
+    objects: dict[str, tuple[int, ...]] = field(default_factory=dict)
     numbers: dict[int, Alone | None] = field(default_factory=dict)
 
     @staticmethod
     def of(results: Iterable[ClassResult]) -> Beginning:
         """What a run found."""
         beginning = Beginning()
+        shared: dict[Alone | None, Alone | None] = {}
         for totals, findings in results:
-            beginning.keys |= {key_of(about) for about in totals.barred} - {""}
+            for about in totals.barred:
+                if about.name:
+                    beginning.objects.setdefault(key_of(about), ())
             if any(totals.summary.outcomes[kind] for kind in STORING):
                 for place, about, finding, alone in findings():
                     if finding.key.outcome in STORING:
-                        beginning.find(place.seq, about, finding.example.audit_id, alone)
+                        ends = shared.setdefault(alone, alone)
+                        beginning.find(place.seq, about, finding.example.audit_id, ends)
         return beginning
 
     def find(self, seq: int, about: ObjectRef, audit_id: str, alone: Alone | None = None) -> None:
         """Take over one request."""
         self.numbers[seq] = alone
-        key = key_of(about)
-        (self.keys if key else self.nameless).add(key or audit_id)
+        key = key_of(about, audit_id)
+        self.objects[key] = (*self.objects.get(key, ()), seq)
 
     def add(self, other: Beginning) -> None:
         """Take over those of another part of the log."""
-        self.keys |= other.keys
-        self.nameless |= other.nameless
+        for key, numbers in other.objects.items():
+            self.objects[key] = (*self.objects.get(key, ()), *numbers)
         self.numbers |= other.numbers
+
+    def alone(self, numbers: Iterable[int]) -> dict[int, Alone | None]:
+        """How those of some requests end alone that differ."""
+        return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}
 
 
 def world_of(store: Store, crew: Crew[Job], begins: Beginning, progress: Progress) -> World:
     """What follows; the job of the crew has the history of what decisions look up."""
-    if not begins.keys and not begins.nameless:
+    if not begins.objects:
         return World()
     job = crew.job
     collections = followed_collections(store, job, begins.numbers)
-    around = WalkContext(collections, begins.numbers, barred=job.gate.refused, kinds=looked_up_kinds(job))
-    first = Wave(in_collections(store, collections, {}) | begins.keys, around, frozenset(begins.nameless))
+    around = WalkContext(collections, barred=job.gate.refused, kinds=looked_up_kinds(job))
+    first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
     world = _followed(_Stage(store, crew, progress, World()), first)
     if stops := world.stops:
         # What a collection leaves because it ended is known only now.
         keys = first.keys | in_collections(store, collections, stops)
-        again = Wave(keys, replace(around, stops=stops), first.nameless)
+        again = Wave(keys, replace(around, stops=stops), begins)
         world = _followed(_Stage(store, crew, progress, World()), again)
     _retried(store, world)
     _refused_still(store, world)
@@ -233,31 +251,29 @@ def _followed(stage: _Stage, first: Wave) -> World:
     around, keys = first.around, first.keys
     own = _of_kinds(keys, {("", "namespaces")})
     if own:
-        walks = stage.run(Wave(own, around))
+        walks = stage.run(Wave(own, around, first.begins))
         around = replace(
             around, namespaces={name: changes for each in walks for name, changes in each.namespaces.items()}
         )
         keys |= frozenset(in_namespaces(stage.store, around.namespaces))
     if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
-        walks = stage.run(Wave(looked_up, around))
-        around = replace(around, objects={key: changes for each in walks for key, changes in each.objects.items()})
-    changes = dependent(stage.store, stage.crew.job, around.objects)
-    nameless = frozenset(key.removeprefix(AUDIT_ID) for key in changes if key.startswith(AUDIT_ID))
-    named = frozenset(key for key in changes if not key.startswith(AUDIT_ID))
-    _spread(stage, Wave((keys | named) - own, around, first.nameless | nameless))
+        walks = stage.run(Wave(looked_up, around, first.begins))
+        changes = {key: changes for each in walks for key, changes in each.objects.items()}
+        around = replace(around, objects=LookupsInTime(changes))
+        keys |= dependent(stage.store, stage.crew.job, changes)
+    _spread(stage, Wave(keys - own, around, first.begins))
     return stage.world
 
 
 def _of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> frozenset[str]:
-    """The keys of objects of some resources."""
-    return frozenset(key for key in keys if tuple(key.split(BETWEEN, 2)[:2]) in resources)
+    """The keys of objects of some resources; what never got a name is nothing that others depend on."""
+    return frozenset(key for key in keys if tuple(key.split(BETWEEN, 2)[:2]) in resources and is_named(key))
 
 
 def _spread(stage: _Stage, first: Wave) -> None:
     """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
     ownership = Ownership.of((row[0], row[1], row[2]) for row in stage.store.query("owned").rows())
-    nameless = (f"{AUDIT_ID}{audit_id}" for audit_id in first.nameless)
-    keys = {*first.keys, *nameless}
+    keys = set(first.keys)
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
     owning = frozenset(ownership.keys)
@@ -265,10 +281,8 @@ def _spread(stage: _Stage, first: Wave) -> None:
     for depth in range(deepest + 1):
         now = frozenset(key for key in keys - walked if ownership.depths.get(key, 0) <= depth)
         walked |= now
-        without_name = frozenset(key.removeprefix(AUDIT_ID) for key in now if key.startswith(AUDIT_ID))
-        around = replace(first.around, owners=owners, owned=ownership.of_objects(now), owning=owning)
-        named = frozenset(key for key in now if not key.startswith(AUDIT_ID))
-        for walk_result in stage.run(Wave(named, around, without_name)):
+        around = replace(first.around, owners=owners, owning=owning)
+        for walk_result in stage.run(Wave(now, around, first.begins, ownership.owners)):
             owners.update(walk_result.owners)
             keys |= ownership.owned_by(walk_result.owners)
 
@@ -283,13 +297,13 @@ class _Stage(Struct, frozen=True):
 
     def run(self, wave: Wave) -> list[Walked]:
         """What changes in a wave, part by part; the consequences go into the world, which is all that has room for those of a large log."""
-        if not wave.keys and not wave.nameless:
+        if not wave.keys:
             return []
         self.store.rest()
-        is_few = len(wave.keys) + len(wave.nameless) < FEW_OBJECTS
+        is_few = len(wave.keys) < FEW_OBJECTS
         parts = [self.store.whole()] if is_few else [self.store.part(number) for number in range(self.store.parts)]
         walks = []
-        with closing(self.crew.results(wave.walk(len(parts)), parts, self.progress)) as results:
+        with closing(self.crew.results(Walk(wave.around), wave.portions(parts), self.progress)) as results:
             for walked in results:
                 self.world.add(walked.consequences)
                 walks.append(replace(walked, consequences=[]))
