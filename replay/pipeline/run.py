@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
@@ -219,9 +220,7 @@ def _replay(
         classes = {**old, **new}
         world = store_results.read_world() if store_results is not None else None
         if world is None:
-            differs = unlike(job)
-            begins = Beginning.of(result for requests, result in classes.items() if differs(requests))
-            world = world_of(store, crew, begins, progress)
+            world = world_of(store, crew, _beginning(job, classes), progress)
             if store_results is not None:
                 store_results.write_world(world)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
@@ -229,6 +228,12 @@ def _replay(
         if file is not None:
             write_lines(results, world, file, authorized.lines if authorized is not None else None)
     return summary, fidelity, world.facts
+
+
+def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Beginning:
+    """Where the candidate's world begins to differ; as large as the log, and nobody's once it is walked."""
+    differs = unlike(job)
+    return Beginning.of(result for requests, result in classes.items() if differs(requests))
 
 
 def _replay_parts(store: Store, crew: Crew[Job], progress: Progress, *, is_few: bool = False) -> list[PartResult]:

@@ -2,17 +2,40 @@
 
 from __future__ import annotations
 
+import polars as pl
 import pytest
 
 from replay.pipeline.replay.ownership import DEEPEST, Ownership
 
+Rows = list[tuple[str, str, str]]
 CHAIN = [("set", "u-set", "u-deployment"), ("pod", "u-pod", "u-set"), ("other", "u-other", "u-set")]
 
 
+def _ownership(rows: Rows) -> Ownership:
+    return Ownership.of(pl.DataFrame(rows, dict.fromkeys(("key", "uid", "owner"), pl.String), orient="row"))
+
+
 def test_what_owners_own() -> None:
-    found = Ownership.of([*CHAIN, ("pod", "u-pod", "u-second")])
-    assert found.owned_by(["u-set", "u-nobody"]) == {"pod", "other"}
-    assert found.owners["pod"] == {"u-pod": ("u-set", "u-second")}
+    found = _ownership([*CHAIN, ("pod", "u-pod", "u-second"), ("refused", "", "u-set")])
+    assert found.owned_by(["u-set", "u-nobody"]) == {"pod", "other", "refused"}
+    assert dict(found.by_group({"pod": 7, "set": 3, "refused": 3, "unowned": 1})) == {
+        7: {"u-pod": ("u-set", "u-second")},
+        3: {"u-set": ("u-deployment",)},
+    }
+    assert found.owning == {"u-deployment", "u-set", "u-second"}
+    assert found.deepest == 2
+    assert found.deeper(["pod", "set", "unowned"], 1) == {"pod"}
+
+
+def test_nobody_owns_anything() -> None:
+    found = _ownership([])
+    assert (found.deepest, found.owning, found.owned_by(["u"]), found.deeper(["k"], 0)) == (
+        0,
+        frozenset(),
+        set(),
+        set(),
+    )
+    assert list(found.by_group({"k": 1})) == []
 
 
 @pytest.mark.parametrize(
@@ -25,6 +48,6 @@ def test_what_owners_own() -> None:
         ([], {}),
     ],
 )
-def test_depths(rows: list[tuple[str, str, str]], expected: dict[str, int]) -> None:
-    depths = Ownership.of(rows).depths
+def test_depths(rows: Rows, expected: dict[str, int]) -> None:
+    depths = dict(_ownership(rows).depths.iter_rows())
     assert {key: depths[key] for key in expected} == expected

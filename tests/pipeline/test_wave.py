@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from replay.audit.part import StorePart, Tables
 from replay.audit.place import object_place
 from replay.audit.store import FEWEST_KEPT_PARTS, Store
 from replay.kube.object_ref import ObjectRef
+from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.reach import key_of
 from replay.pipeline.replay.world import Beginning, Portion, Wave
 from replay.world.collection import Collections
@@ -41,7 +43,8 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
         for each in wanted:
             begins.find(each.seq, ObjectRef("", "pods", "n", each.name), each.audit_id)
         begins.find(0, ObjectRef("", "pods", "n", "not walked"), "")
-        owned = {_key("p1"): {"u1": ("u-set",), "": ("u-other",)}, _key("p0"): {"u0": ("u-set",)}}
+        rows = [(_key("p1"), "u1", "u-set"), (_key("p1"), "", "u-other"), (_key("p0"), "u0", "u-set")]
+        owned = Ownership.of(pl.DataFrame(rows, ["key", "uid", "owner"], orient="row"))
         keys = (begins.objects.keys() | {_key("elsewhere")}) - {_key("not walked")}
         wave = Wave(frozenset(keys), WalkContext(Collections({})), begins, owned)
         shown = []

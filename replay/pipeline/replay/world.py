@@ -7,7 +7,7 @@ not there. Namespaces come first, since all else in them depends on them; then o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from typing import NamedTuple
@@ -114,27 +114,29 @@ class World(Struct):
 
 
 class Wave(Struct, frozen=True):
-    """Objects to walk, by key; `findings` are the numbers of what was found about each, `owned` by key and uid their owners."""
+    """Objects to walk, by key."""
 
     keys: frozenset[str]
     around: WalkContext
     begins: Beginning
-    owned: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
+    ownership: Ownership | None = None
+    """Of objects whose owners may differ."""
 
     def portions(self, parts: Sequence[StorePart]) -> list[Portion]:
         """What there is to walk in each part; parts with nothing are left out."""
+        part_of = {key: object_place(key.split(BETWEEN), len(parts)).part for key in self.keys}
+        owned = dict(self.ownership.by_group(part_of)) if self.ownership is not None else {}
         keys_of_part: dict[int, list[str]] = {}
-        for key in self.keys:
-            number = object_place(key.split(BETWEEN), len(parts)).part
+        for key, number in part_of.items():
             keys_of_part.setdefault(number, []).append(key)
         collections = self.begins.alone(each.record.seq for each in self.around.collections.all)
-        return [self._portion(part, keys, collections) for part in parts if (keys := keys_of_part.get(part.number))]
-
-    def _portion(self, part: StorePart, keys: Iterable[str], collections: Mapping[int, Alone | None]) -> Portion:
-        identities = sorted(object_place(key.split(BETWEEN), 1).identity for key in keys)
-        findings = self.begins.alone(seq for key in keys for seq in self.begins.objects.get(key, ()))
-        owned = {uid: owners for key in keys for uid, owners in self.owned.get(key, {}).items() if uid}
-        return Portion(part, identities, {**collections, **findings}, owned)
+        portions = []
+        for part in parts:
+            if keys := keys_of_part.get(part.number):
+                identities = sorted(object_place(key.split(BETWEEN), 1).identity for key in keys)
+                findings = self.begins.alone(seq for key in keys for seq in self.begins.objects.get(key, ()))
+                portions.append(Portion(part, identities, {**collections, **findings}, owned.get(part.number, {})))
+        return portions
 
 
 class Portion(NamedTuple):
@@ -272,17 +274,16 @@ def _of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> fro
 
 def _spread(stage: _Stage, first: Wave) -> None:
     """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
-    ownership = Ownership.of((row[0], row[1], row[2]) for row in stage.store.query("owned").rows())
+    ownership = Ownership.of(stage.store.query("owned"))
     keys = set(first.keys)
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
-    owning = frozenset(ownership.keys)
-    deepest = max(ownership.depths.values(), default=0)
-    for depth in range(deepest + 1):
-        now = frozenset(key for key in keys - walked if ownership.depths.get(key, 0) <= depth)
+    owning = ownership.owning
+    for depth in range(ownership.deepest + 1):
+        now = frozenset(keys - walked - ownership.deeper(keys, depth))
         walked |= now
         around = replace(first.around, owners=owners, owning=owning)
-        for walk_result in stage.run(Wave(now, around, first.begins, ownership.owners)):
+        for walk_result in stage.run(Wave(now, around, first.begins, ownership)):
             owners.update(walk_result.owners)
             keys |= ownership.owned_by(walk_result.owners)
 
@@ -294,6 +295,8 @@ class _Stage(Struct, frozen=True):
     crew: Crew[Job]
     progress: Progress
     world: World
+    shared: dict[Consequence, Consequence] = field(default_factory=dict)
+    """Consequences that are alike, once: each part makes its own, and what follows one request lies in many."""
 
     def run(self, wave: Wave) -> list[Walked]:
         """What changes in a wave, part by part; the consequences go into the world, which is all that has room for those of a large log."""
@@ -305,7 +308,7 @@ class _Stage(Struct, frozen=True):
         walks = []
         with closing(self.crew.results(Walk(wave.around), wave.portions(parts), self.progress)) as results:
             for walked in results:
-                self.world.add(walked.consequences)
+                self.world.add((place, self.shared.setdefault(each, each)) for place, each in walked.consequences)
                 walks.append(replace(walked, consequences=[]))
         refused = _without_logged([each for walked in walks for each in walked.refused], self.store)
         for username, seconds in _seconds(refused, self.store):
