@@ -21,7 +21,10 @@
     if(
       contains(annotations::varchar, '"kcp.io/cluster"'), coalesce(annotations ->> '$."kcp.io/cluster"', ''), ''
     ) as workspace,
-    json_extract_string(responseObject, ['$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion']) as response
+    json_extract_string(
+      responseObject,
+      ['$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion', '$.metadata.ownerReferences']
+    ) as response
   from event
 ), judged as (
   select
@@ -117,10 +120,10 @@ select
   coalesce(response[3], '') as response_uid,
   coalesce(response[4], '') as response_resource_version,
   if(
-    verb = 'create' and coalesce(objectRef.subresource, '') = '' and api_group in ('apps', 'batch')
-      and resource in ('replicasets', 'jobs', 'controllerrevisions'),
-    json_extract(responseObject, '$.metadata.ownerReferences'), null
-  ) as response_owners,
+    verb = 'create' and coalesce(objectRef.subresource, '') = '',
+    if(coalesce(responseStatus.code, 0) between 200 and 299, try_cast(response[5] as json), requestObject -> '$.metadata.ownerReferences'),
+    null
+  ) as owners,
   make_timestamp(if(reject is null, coalesce(received_us, stage_us), null)) as received,
   make_timestamp(if(reject is null, moment, null)) as stage_time,
   annotations,

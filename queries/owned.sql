@@ -12,9 +12,7 @@ select distinct
 from (
   select
     audit_id, api_group, resource, "namespace", object_name, workspace, if(code between 200 and 299, response_uid, '') as response_uid,
-    unnest(from_json(
-      json_extract(if(code between 200 and 299, response_object, request_object), '$.metadata.ownerReferences'), '["JSON"]'
-    )) as owner
+    unnest(from_json(owners, '["JSON"]')) as owner
   from request
   where
     verb = 'create' and subresource = '' and username like 'system:%'

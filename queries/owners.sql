@@ -8,10 +8,10 @@ select distinct
   reference ->> '$.kind' as owner_kind,
   reference ->> '$.name' as owner_name
 from (
-  select "namespace", response_kind, object_name, unnest(from_json(response_owners, '["JSON"]')) as reference
+  select "namespace", response_kind, object_name, unnest(from_json(owners, '["JSON"]')) as reference
   from request
   where
-    response_owners is not null and workspace = '' and verb = 'create' and subresource = '' and code between 200 and 299
+    owners is not null and workspace = '' and verb = 'create' and subresource = '' and code between 200 and 299
     and resource in ('replicasets', 'jobs', 'controllerrevisions') and api_group in ('apps', 'batch')
 )
 where reference ->> '$.controller' = 'true'

@@ -3,9 +3,9 @@
 -- Example:    execute refused_creations
 select
   seq, username, code, status_message, status_reason,
-  request_object ->> '$.metadata.ownerReferences[0].uid' as owner
+  owners ->> '$[0].uid' as owner
 from request
 where
   verb = 'create' and subresource = '' and code >= 400 and username like 'system:%'
-  and request_object ->> '$.metadata.ownerReferences[0].uid' is not null
+  and owners ->> '$[0].uid' is not null
 order by seq
