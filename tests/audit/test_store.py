@@ -153,7 +153,7 @@ def test_other_versions_and_damage_are_refused_with_the_way_out(directory: Path,
         json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 5: remove the directory",
         json.dumps({"kind": "other"}): "this is no store: name another directory",
         "{": "damaged: remove the directory and ingest the logs again",
-        json.dumps({"kind": "replay store", "schema": 4}): "damaged: remove the directory and ingest the logs again",
+        json.dumps({"kind": "replay store", "schema": 5}): "damaged: remove the directory and ingest the logs again",
     }
     for content, message in cases.items():
         (directory / "store.json").write_text(content)
