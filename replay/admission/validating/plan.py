@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import NamedTuple, Protocol
 
 from replay.admission.alike.projection import Projection, projection
@@ -14,11 +14,13 @@ from replay.admission.decision import Decision
 from replay.admission.hooks import PlannedHook
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
-from replay.admission.validating.validator import Validator
+from replay.admission.validating.validator import Truths, Validator
 from replay.cellib.expression import CompiledExpression
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from replay.matching.matcher import Match
 
+Operands = tuple[CompiledExpression, ...]
+"""Operands of one `||`."""
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 
 GroupResults = tuple[tuple[int, ValidateResult], ...]
@@ -37,24 +39,48 @@ class _Premise(NamedTuple):
     """What several policies say alike: match conditions, and the operands of `||` with which each validation begins.
 
     Where the conditions are true or false, and one operand of each validation is true, nothing comes of the validations of any
-    of these policies: those behind it are not evaluated.
+    of these policies: those behind it are not evaluated. Where all operands of a validation are false, those behind them decide.
     """
 
     match: Match
     conditions: tuple[CompiledExpression, ...]
-    operands: tuple[tuple[CompiledExpression, ...], ...]
+    operands: tuple[Operands, ...]
 
-    def holds(self, shared: SharedEvaluation) -> bool:
-        """Whether it is so for an input."""
-        for condition in self.conditions:
-            if type(shared[condition].value) is not bool:
-                return False
-        return all(any(shared[each].value is True for each in operands) for operands in self.operands)
+    def truths(self, shared: SharedEvaluation) -> Truths | None:
+        """Which validations are true for an input because of these operands, None where they leave that open.
 
-    def affordable(self, validators: Sequence[Validator]) -> int:
-        """What one operand may cost at most, so that the budgets and limits of all policies cover them."""
-        longest = max(map(len, self.operands), default=1)
-        return min(each.affordable for each in validators) // longest - 1
+        All of them where the conditions are not: nothing comes of the policies either way.
+        """
+        conditions = [shared[each].value for each in self.conditions]
+        if any(type(value) is not bool for value in conditions):
+            return None
+        if False in conditions:
+            return (True,) * len(self.operands)
+        return _truths([False] * len(self.operands), self.operands, shared)
+
+
+class _Member(NamedTuple):
+    """A policy of a premise, by its number: the operands of each validation that are not those of the premise."""
+
+    premise: int
+    operands: tuple[Operands, ...]
+
+
+def _truths(known: Sequence[bool], operands: Iterable[Operands], shared: SharedEvaluation) -> Truths | None:
+    """Which validations are true, beside those that are known to be; None where no operand is, and one is not false either."""
+    truths = []
+    for truth, those in zip(known, operands, strict=True):
+        is_open = False
+        for each in () if truth else those:
+            value = shared[each].value
+            if value is True:
+                truth, is_open = True, False  # noqa: PLW2901 - no operand behind it is asked
+                break
+            is_open = is_open or value is not False
+        if is_open:
+            return None
+        truths.append(truth)
+    return tuple(truths)
 
 
 class AlikePolicies:
@@ -67,21 +93,25 @@ class AlikePolicies:
         self.projection = projection(validators[0].footprint_without_messages)
         """None where what they read has no projection."""
         self.has_messages = any(each.has_messages for each in validators)
-        uses = Counter(each for validator in validators for operands in _operands(validator) for each in operands)
-        members: dict[_Premise, list[int]] = {}
+        uses = Counter(each for validator in validators for each in set(chain.from_iterable(_operands(validator))))
+        places: dict[_Premise, list[int]] = {}
         for index, validator in enumerate(validators):
             premise = _premise(match, validator, uses)
             if premise is not None:
-                members.setdefault(premise, []).append(index)
+                places.setdefault(premise, []).append(index)
         self._premises: list[tuple[_Premise, int]] = []
-        self._numbers = [-1] * len(validators)
-        """By validator which premise is its own, -1 for none."""
-        for premise, indices in members.items():
+        """Each with what one operand may cost at most, so that the budgets and limits of all its policies cover them."""
+        self._members: list[_Member | None] = [None] * len(validators)
+        for premise, indices in places.items():
             if len(indices) > 1:
+                longest = 1
                 for index in indices:
-                    self._numbers[index] = len(self._premises)
-                affordable = premise.affordable([validators[index] for index in indices])
-                self._premises.append((premise, affordable))
+                    operands = tuple(_operands(validators[index]))
+                    longest = max(longest, *map(len, operands))
+                    others = (those[len(alike) :] for those, alike in zip(operands, premise.operands, strict=True))
+                    self._members[index] = _Member(len(self._premises), tuple(others))
+                affordable = min(validators[index].affordable for index in indices)
+                self._premises.append((premise, affordable // longest - 1))
 
     @cached_property
     def projection_with_messages(self) -> Projection | None:
@@ -92,17 +122,18 @@ class AlikePolicies:
         """Whether messages may have had a part in results: as texts of denials, or by what they cost."""
         return self.has_messages and (bool(results) or shared.most > min(each.affordable for each in self.validators))
 
-    def policies(self, shared: SharedEvaluation) -> Iterator[tuple[int, Validator, bool]]:
-        """The policies of which something may come, and whether their validations are known to be true."""
-        if not self._premises:
-            return ((index, validator, False) for index, validator in enumerate(self.validators))
-        holding = [premise.holds(shared) and shared.most <= affordable for premise, affordable in self._premises]
-        holding.append(False)  # those without a premise
-        return (
-            (index, validator, holding[number])
-            for index, (validator, number) in enumerate(zip(self.validators, self._numbers, strict=True))
-            if not holding[number] or validator.has_annotations
-        )
+    def policies(self, shared: SharedEvaluation) -> Iterator[tuple[int, Validator, Truths | None]]:
+        """The policies of which something may come, with which of their validations are true, where that is known."""
+        by_premise = [premise.truths(shared) for premise, _ in self._premises]
+        for index, (validator, member) in enumerate(zip(self.validators, self._members, strict=True)):
+            known = None if member is None else by_premise[member.premise]
+            if member is None or known is None:
+                yield index, validator, None
+                continue
+            truths = known if all(known) else _truths(known, member.operands, shared)
+            is_covered = shared.most <= self._premises[member.premise][1]
+            if not is_covered or truths is None or not all(truths) or validator.has_annotations:
+                yield index, validator, truths if is_covered else None
 
 
 class ValidationPlan:
@@ -147,8 +178,8 @@ class PolicyRequest(Protocol):
         """The expressions of such policies, evaluated once."""
         ...
 
-    def result(self, validator: Validator, match: Match, /, *, holds: bool) -> ValidateResult:
-        """What a policy comes to; `holds`: its validations are known to be true."""
+    def result(self, validator: Validator, match: Match, truths: Truths | None, /) -> ValidateResult:
+        """What a policy comes to; `truths` say which of its validations are true, where that is known."""
         ...
 
 
@@ -181,7 +212,7 @@ class AlikeGroups:
         if earlier is not None:
             return earlier
         shared = request.shared(match)
-        policies = ((place, request.result(each, match, holds=holds)) for place, each, holds in group.policies(shared))
+        policies = ((place, request.result(each, match, truths)) for place, each, truths in group.policies(shared))
         results = tuple((place, result) for place, result in policies if result is not NO_DECISION)
         if projected is not None and not by_messages and group.may_read_messages(results, shared):
             self._results.remember((group, by_messages, projected), _BY_MESSAGES)
@@ -191,13 +222,13 @@ class AlikeGroups:
         return results
 
 
-def _operands(validator: Validator) -> Iterator[tuple[CompiledExpression, ...]]:
+def _operands(validator: Validator) -> Iterator[Operands]:
     """The operands of each validation, or the validation itself."""
     for validation in validator.validations:
         yield validation.disjuncts or (validation,)
 
 
 def _premise(match: Match, validator: Validator, uses: Counter[CompiledExpression]) -> _Premise | None:
-    """The operands that stand in other validations too; None where they do not tell what comes of a policy."""
+    """The operands that other policies have too, by how many have each; None where they do not tell what comes of a policy."""
     operands = tuple(tuple(takewhile(lambda each: uses[each] > 1, those)) for those in _operands(validator))
     return _Premise(match, validator.match_conditions, operands) if all(operands) else None

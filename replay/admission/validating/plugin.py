@@ -28,7 +28,7 @@ from replay.admission.validating.outcome import OutcomeCollector
 from replay.admission.validating.plan import AlikeGroups, Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
-from replay.admission.validating.validator import Validator
+from replay.admission.validating.validator import Truths, Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
 from replay.identity import IdentityMap
@@ -249,9 +249,9 @@ class _Request:
         """The expressions of policies without parameters."""
         return self._shared(match, None)
 
-    def result(self, validator: Validator, match: Match, *, holds: bool) -> ValidateResult:
+    def result(self, validator: Validator, match: Match, truths: Truths | None) -> ValidateResult:
         """What a policy without parameters comes to."""
-        return self._result(validator, match, None, holds=holds)
+        return self._result(validator, match, None, truths)
 
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
         """One policy with all its bindings.
@@ -339,15 +339,13 @@ class _Request:
         return results
 
     def _result(
-        self, validator: Validator, match: Match, param: JSON | PartialObject | None, *, holds: bool = False
+        self, validator: Validator, match: Match, param: JSON | PartialObject | None, truths: Truths | None = None
     ) -> ValidateResult:
-        """The result for one parameter; the matched resource tells the matched kind, too. `holds`: the validations are true."""
+        """The result for one parameter; the matched resource tells the matched kind, too. `truths` are as in `Validator.decide`."""
         key = (id(validator), match.resource, id(param))
         result = self.results.get(key)
         if result is None:
-            result = self._same_beside(key, validator, match) or validator.decide(
-                self._shared(match, param), holds=holds
-            )
+            result = self._same_beside(key, validator, match) or validator.decide(self._shared(match, param), truths)
             self.results[key] = result
         return result
 

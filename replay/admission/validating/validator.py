@@ -30,6 +30,8 @@ from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
 
 MAX_MESSAGE_BYTES = 5 * 1024
+Truths = tuple[bool, ...]
+"""Which of a policy's validations are true."""
 _MOST_RESULTS = 1024
 """How many results of a policy are remembered: messages may name what a request is about."""
 
@@ -120,12 +122,12 @@ class Validator:
             PER_CALL_LIMIT,
         )
 
-    def decide(self, shared: SharedEvaluation, *, holds: bool = False) -> ValidateResult:
+    def decide(self, shared: SharedEvaluation, truths: Truths | None = None) -> ValidateResult:
         """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing.
 
-        `holds`: the validations are known to be true.
+        `truths` say which validations are true, where that is known of all.
         """
-        values = self._values(shared, holds=holds)
+        values = self._values(shared, truths)
         if values is None:
             result = self._decided(shared, None)
         else:
@@ -133,27 +135,25 @@ class Validator:
         # Who may run out of a budget evaluates by itself, and counts.
         return result if shared.most <= self.affordable else self.validate(shared.inputs)
 
-    def _values(self, shared: SharedEvaluation, *, holds: bool) -> tuple[Any, ...] | None:
+    def _values(self, shared: SharedEvaluation, truths: Truths | None) -> tuple[Any, ...] | None:
         """The values on which the result depends; None where any of them is an error or unknown.
 
         INVARIANT: all match conditions are evaluated, for the budget must cover all.
         """
-        values = [shared[each].value for each in self.match_conditions]
-        if None in values:
+        conditions = tuple([shared[each].value for each in self.match_conditions])
+        if None in conditions:
             return None
-        if False in values:
+        if False in conditions:
             return (False,)
-        if holds:
-            values += [True] * len(self.validations)
-        else:
-            for validation, message in zip(self.validations, self._messages, strict=True):
-                value = shared[validation].value
-                values.append(value)
-                if value is False and message is not None:
-                    values.append(shared[message].value)
-        for _, annotation in self._audit_annotations:
-            values.append(shared[annotation].value)
-        return None if None in values else tuple(values)
+        if truths is None:
+            truths = tuple([shared[each].value for each in self.validations])
+        values = (*conditions, *truths)
+        if False in truths:
+            texts = zip(truths, self._messages, strict=True)
+            values += tuple([shared[each].value for truth, each in texts if truth is False and each is not None])
+        if self.has_annotations:
+            values += tuple([shared[annotation].value for _, annotation in self._audit_annotations])
+        return None if None in values else values
 
     def _remembered(self, values: tuple[Any, ...], shared: SharedEvaluation) -> ValidateResult:
         """The result for some values, from now on."""

@@ -12,10 +12,16 @@ from replay.json import JSON
 from tests.admission.validating.test_validating import cases, decide
 
 COPIES = 4
+OWN = {
+    "which never holds": "request.name == 'copy {}'",
+    "which holds for one": "request.operation != '{}' && {} == 2",
+    "which fails for all but one": "[request.operation][{}] != ''",
+}
+"""An operand that each copy has to itself, of its number."""
 
 
-def copied(case: dict[str, Any], number: int) -> dict[str, Any]:
-    """The policies and bindings of a case under other names, each validation with an operand of its own that never holds."""
+def copied(case: dict[str, Any], number: int, own: str) -> dict[str, Any]:
+    """The policies and bindings of a case under other names, each validation with an operand of its own."""
 
     def named(name: str) -> str:
         return f"{name}-{number}"
@@ -23,7 +29,7 @@ def copied(case: dict[str, Any], number: int) -> dict[str, Any]:
     def policy(obj: JSON) -> JSON:
         spec = obj["spec"]
         validations = [
-            {**each, "expression": f"({each['expression']}) || request.name == 'copy {number}'"}
+            {**each, "expression": f"({each['expression']}) || {own.format(number, number)}"}
             for each in spec.get("validations") or ()
         ]
         changed = {**spec, "validations": validations} if validations else spec
@@ -56,7 +62,8 @@ def effects(*decisions: Decision) -> tuple[list[str], list[str], dict[str, str]]
     )
 
 
+@pytest.mark.parametrize("own", OWN.values(), ids=OWN)
 @pytest.mark.parametrize("case", [pytest.param(case, id=case["name"]) for case in cases()])
-def test_many_as_each_alone(case: dict[str, Any]) -> None:
-    parts = [copied(case, number) for number in range(COPIES)]
+def test_many_as_each_alone(case: dict[str, Any], own: str) -> None:
+    parts = [copied(case, number, own) for number in range(COPIES)]
     assert effects(decide(together(parts))) == effects(*map(decide, parts))
