@@ -65,7 +65,9 @@ def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
     for key in sorted(cells, key=lambda key: key.follows):
         for place, policy in enumerate(key.policies):
             row = HitKey(key.outcome, policy, key.owner, key.namespace, key.workload)
-            rows.setdefault(row, Hit(row)).add(key, cells[key], place)
+            if row not in rows:
+                rows[row] = Hit(row)
+            rows[row].add(key, cells[key], place)
     return _ordered(rows.values())
 
 

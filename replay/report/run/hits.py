@@ -19,8 +19,8 @@ BETWEEN = "; "
 
 def hits_section(result: RunResult, rows: int | None) -> Section | None:
     """The section with at most so many rows, all of them if None; None where nothing is found."""
-    policy_hits = hits(result.summary.cells)
-    if not policy_hits or rows == 0:
+    policy_hits = hits(result.summary.cells) if rows != 0 else []
+    if not policy_hits:
         return None
     columns = (
         Column("policy", Align.CODE),

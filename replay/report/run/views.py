@@ -63,8 +63,29 @@ class Group(Struct):
         self.namespaces.add(key.namespace)
         self.workloads.add(workload_label(key))
         self.kinds.add(key.kind or key.resource)
-        if len(self.examples) < MOST_EXAMPLES or cell.examples[0][:2] < self.examples[-1][0][:2]:
-            candidates = [*self.examples, *((example, key) for example in cell.examples)]
+        self._offer([(example, key) for example in cell.examples])
+
+    def join(self, other: Group) -> None:
+        """Count in what another group counts, whose cells are others."""
+        self.follows += other.follows
+        if not other.requests:
+            return
+        self.first = min(self.first, other.first) if self.requests else other.first
+        self.last = max(self.last, other.last)
+        self.requests += other.requests
+        self.alone += other.alone
+        self.policies |= other.policies
+        self.users |= other.users
+        self.owners |= other.owners
+        self.namespaces |= other.namespaces
+        self.workloads |= other.workloads
+        self.kinds |= other.kinds
+        self._offer(other.examples)
+
+    def _offer(self, examples: list[tuple[Example, CellKey]]) -> None:
+        """Keep the first examples; these are in the order of the log."""
+        if len(self.examples) < MOST_EXAMPLES or examples[0][0][:2] < self.examples[-1][0][:2]:
+            candidates = [*self.examples, *examples]
             self.examples = heapq.nsmallest(MOST_EXAMPLES, candidates, key=lambda pair: pair[0][:2])
 
 
@@ -75,10 +96,18 @@ def workload_label(key: CellKey) -> str:
 
 def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
     """Groups by each label of a cell, those with most root findings first, ties by label; a cell with two labels counts in both."""
-    groups: dict[str, Group] = {}
+    alike: dict[tuple[str, ...], Group] = {}
     for key, cell in cells:
-        for label in labels(key):
-            groups.setdefault(label, Group(label)).add(key, cell)
+        those = tuple(labels(key))
+        if those not in alike:
+            alike[those] = Group("")
+        alike[those].add(key, cell)
+    groups: dict[str, Group] = {}
+    for those, group in alike.items():
+        for label in those:
+            if label not in groups:
+                groups[label] = Group(label)
+            groups[label].join(group)
     return sorted(groups.values(), key=lambda group: (-group.requests, -group.follows, group.label))
 
 
