@@ -46,10 +46,10 @@ class Ownership(Struct, frozen=True):
 
     def by_group(self, groups: Mapping[str, int]) -> Iterator[tuple[int, dict[str, tuple[str, ...]]]]:
         """Of the objects with some keys, group by group, the owners by own uid; `groups` are the numbers of groups by key."""
-        wanted = pl.DataFrame(
+        membership = pl.DataFrame(
             {"key": list(groups), "group": list(groups.values())}, {"key": pl.String, "group": pl.Int64}
         )
-        rows = self.rows.lazy().filter(pl.col("uid") != "").join(wanted.lazy(), "key", maintain_order="left")
+        rows = self.rows.lazy().filter(pl.col("uid") != "").join(membership.lazy(), "key", maintain_order="left")
         by_uid = rows.group_by("group", "key", "uid", maintain_order=True).agg("owner").collect()
         for (group,), of_group in by_uid.partition_by("group", as_dict=True).items():
             yield int(group), {uid: tuple(owners) for uid, owners in of_group.select("uid", "owner").iter_rows()}
