@@ -120,6 +120,14 @@ class Reconstructor(Struct, frozen=True, dict=True):
         """The request of a step, rebuilt only where somebody asks for it."""
         return self._request(step.exchange, step.olds)
 
+    def progress(self, exchange: Exchange, olds: OldObjects) -> RequestProgress:
+        """How far a request came; what a built-in plugin refused that is asked came to the policies."""
+        how_far = progress_of(exchange, olds)
+        if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
+            plugin = refused_by(exchange.record.status_message, exchange.record.resource)
+            return RequestProgress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
+        return how_far
+
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
         """A request that meets another object than in the log, and reaches the policies."""
         lister = self.cluster.at(exchange.record)
@@ -224,10 +232,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             mutators=self.mutators,
             mutation=mutation,
         )
-        how_far = progress_of(exchange, olds)
-        if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
-            plugin = refused_by(exchange.record.status_message, exchange.record.resource)
-            how_far = RequestProgress(Reached.VALIDATION, f"{plugin} refused it") if plugin in self.plugins else how_far
+        how_far = self.progress(exchange, olds)
         request, *others = (
             self._with_attributes(
                 exchange,

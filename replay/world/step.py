@@ -145,7 +145,7 @@ class WorldStep:
         how_far = progress(self.exchange) if not self.exchange.succeeded else None
         if how_far is not None:
             return how_far.reached is not Reached.FAILED_BEFORE
-        return self.request.reached is not Reached.FAILED_BEFORE
+        return self._rebuilder.progress(self.exchange, self.olds).reached is not Reached.FAILED_BEFORE
 
     @cached_property
     def fails_anyway(self) -> bool:
