@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import gzip
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -73,11 +75,20 @@ def _content(path: Path) -> bytes:
     if raw[:2] == b"\x1f\x8b":
         return gzip.decompress(raw)
     if raw[:4] == b"\x28\xb5\x2f\xfd":
-        import pyarrow as pa  # noqa: PLC0415 - only a compressed snapshot pays for the import
-
-        with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
-            return bytes(stream.read())
+        return _decompressed(raw)
     return raw
+
+
+def _decompressed(raw: bytes) -> bytes:
+    """The content of a zstd file, its lines ended by line feeds; raises OSError."""
+    import polars as pl  # noqa: PLC0415 - a command that reads no log pays for it only where a snapshot is compressed
+
+    with suppress(OSError, pl.exceptions.ComputeError):
+        return "\n".join([*pl.read_lines(BytesIO(raw))["line"], ""]).encode()
+    import pyarrow as pa  # noqa: PLC0415 - a quarter of a second, for what is damaged or no UTF-8
+
+    with pa.CompressedInputStream(pa.BufferReader(raw), "zstd") as stream:
+        return bytes(stream.read())
 
 
 def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:

@@ -130,6 +130,11 @@ def test_run_exits_with_1_where_something_is_new_and_writes_what_it_is_told_to(
 
 COSTLY = ("pydantic", "rich", "polars", "pyarrow", "duckdb", "matplotlib")
 """Packages whose import takes as long as a small command."""
+IMPORTS = (
+    "import sys\nfrom replay.cli.app import main\ntry:\n    main()\nfinally:\n"
+    f"    sys.stderr.write(repr([each for each in {COSTLY} if each in sys.modules]))"
+)
+"""A program that runs the command line, and tells on stderr which of them it has imported."""
 
 
 @pytest.mark.parametrize(
@@ -138,9 +143,12 @@ COSTLY = ("pydantic", "rich", "polars", "pyarrow", "duckdb", "matplotlib")
     ids=["help", "help of a command", "cel", "check"],
 )
 def test_what_asks_no_log_imports_nothing_costly(arguments: list[str]) -> None:
-    program = (
-        "import sys\nfrom replay.cli.app import main\ntry:\n    main()\nfinally:\n"
-        f"    sys.stderr.write(repr([each for each in {COSTLY} if each in sys.modules]))"
-    )
-    done = subprocess.run([sys.executable, "-c", program, *arguments], capture_output=True, text=True, check=False)
+    done = subprocess.run([sys.executable, "-c", IMPORTS, *arguments], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "[]")
+
+
+def test_a_run_takes_its_options_without_pydantic(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", IMPORTS, "run"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert "'pydantic'" not in done.stderr

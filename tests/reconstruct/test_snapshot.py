@@ -50,6 +50,34 @@ def test_compressed_files_and_directories(tmp_path: Path) -> None:
     assert read_snapshot(tmp_path) == [NAMESPACE] * 3
 
 
+ZSTD: dict[str, tuple[bytes, list[Any] | str]] = {
+    "an empty file": (b"", []),
+    "a line without an end": (ONE.encode(), [NAMESPACE]),
+    "lines that end as on Windows": (f"{ONE}\r\n{ONE}\r\n".encode(), [NAMESPACE] * 2),
+    "bytes that are no UTF-8": (ONE.encode() + b"\n\xff\n", ":2: not a JSON object"),
+}
+
+
+@pytest.mark.parametrize(("content", "expected"), ZSTD.values(), ids=ZSTD)
+def test_zstd(content: bytes, expected: list[Any] | str, tmp_path: Path) -> None:
+    path = tmp_path / "snapshot"
+    frame = subprocess.run(["zstd", "-q", "-c"], input=content, check=True, capture_output=True).stdout
+    path.write_bytes(frame)
+    try:
+        objects: list[Any] | str = read_snapshot(path)
+    except SnapshotError as error:
+        objects = str(error)
+    assert objects == expected if isinstance(expected, list) else expected in str(objects)
+
+
+def test_a_zstd_file_that_is_cut_off(tmp_path: Path) -> None:
+    path = tmp_path / "snapshot.zst"
+    frame = subprocess.run(["zstd", "-q", "-c"], input=ONE.encode(), check=True, capture_output=True).stdout
+    path.write_bytes(frame[:-2])
+    with pytest.raises(SnapshotError, match="cannot be read: Truncated compressed stream"):
+        read_snapshot(path)
+
+
 @pytest.mark.parametrize(
     ("name", "text", "message"),
     [

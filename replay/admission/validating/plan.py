@@ -66,10 +66,10 @@ class _Member(NamedTuple):
     operands: tuple[Operands, ...]
 
 
-def _truths(known: Sequence[bool], operands: Iterable[Operands], shared: SharedEvaluation) -> Truths | None:
-    """Which validations are true, beside those that are known to be; None where no operand is, and one is not false either."""
+def _truths(certain: Sequence[bool], operands: Iterable[Operands], shared: SharedEvaluation) -> Truths | None:
+    """Which validations are true, beside those that certainly are; None where no operand is, and one is not false either."""
     truths = []
-    for truth, those in zip(known, operands, strict=True):
+    for truth, those in zip(certain, operands, strict=True):
         is_open = False
         for each in () if truth else those:
             value = shared[each].value
@@ -126,11 +126,11 @@ class AlikePolicies:
         """The policies of which something may come, with which of their validations are true, where that is known."""
         by_premise = [premise.truths(shared) for premise, _ in self._premises]
         for index, (validator, member) in enumerate(zip(self.validators, self._members, strict=True)):
-            known = None if member is None else by_premise[member.premise]
-            if member is None or known is None:
+            certain = None if member is None else by_premise[member.premise]
+            if member is None or certain is None:
                 yield index, validator, None
                 continue
-            truths = known if all(known) else _truths(known, member.operands, shared)
+            truths = certain if all(certain) else _truths(certain, member.operands, shared)
             is_covered = shared.most <= self._premises[member.premise][1]
             if not is_covered or truths is None or not all(truths) or validator.has_annotations:
                 yield index, validator, truths if is_covered else None

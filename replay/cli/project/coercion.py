@@ -19,7 +19,7 @@ def coerce_literally(parameters: Iterable[Any]) -> None:
 class _LiteralCoercion:
     """Stands in for Typer's coercion of a parameter, which imports Pydantic: that takes longer than many a command.
 
-    Texts, paths, flags and defaults are taken as they are; whatever has to be judged (numbers, choices) is left to Typer.
+    Texts, paths, flags and defaults are taken as they are; whatever has to be judged (numbers that somebody says, choices) is left to Typer.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
@@ -30,6 +30,8 @@ class _LiteralCoercion:
         if value is None:
             return () if is_list else None
         values = list(value) if is_list and isinstance(value, (list, tuple)) else [value]
+        if kind is int and type(value) is int and value == param.default:
+            return value
         if is_list is not isinstance(value, (list, tuple)) or not all(_is_literal(each, kind) for each in values):
             param._runtime_param = None  # noqa: SLF001 - Typer makes its own where there is none
             return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
