@@ -89,9 +89,13 @@ class StorePart(Struct, frozen=True):
 
     def objects(self, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
         """The same, one list for each object; a `deletecollection` and what has no name is alone in its list."""
+        return (records for _, records in self.identified(predicate))
+
+    def identified(self, predicate: RowPredicate | None = None) -> Iterator[tuple[int, list[RequestRecord]]]:
+        """The same with the hash of each object (`ObjectPlace`)."""
         pairs = (row for rows in self._rows(predicate) for row in rows)
-        for _, group in groupby(pairs, key=itemgetter(0)):
-            yield [record for _, record in group]
+        for identity, group in groupby(pairs, key=itemgetter(0)):
+            yield identity, [record for _, record in group]
 
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
         """The records of rows (`row_id`, `selected`), in their order, without bodies and under the names of their objects."""

@@ -7,7 +7,7 @@ the objects, the namespace or the version tell is left to the matcher.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.admissionregistration import MatchPolicy, MatchResources, Rule
@@ -40,6 +40,26 @@ class CoarseClass(NamedTuple):
     api_group: str
     resource: str
     subresource: str
+
+
+class Classed(Protocol):
+    """What is of a class: a request, or the class itself."""
+
+    @property
+    def verb(self) -> str:
+        """The verb of the request."""
+
+    @property
+    def api_group(self) -> str:
+        """The group of its resource."""
+
+    @property
+    def resource(self) -> str:
+        """Its resource."""
+
+    @property
+    def subresource(self) -> str:
+        """Its subresource, or nothing."""
 
 
 class _Pattern(NamedTuple):

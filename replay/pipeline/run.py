@@ -47,6 +47,7 @@ from replay.pipeline.project.focus import chosen, concerning, concerns, named_po
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.job import Job, PartResult
 from replay.pipeline.replay.kept_result import KeptResults, kept_results
+from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
@@ -220,9 +221,10 @@ def _replay(
         classes = {**old, **new}
         world = store_results.read_world() if store_results is not None else None
         if world is None:
-            world = world_of(store, crew, _beginning(job, classes), progress)
-            if store_results is not None:
-                store_results.write_world(world)
+            archive = KeptWalks(store_results.read_walks(), lambda: crew.job) if store_results is not None else None
+            world = world_of(store, crew, _beginning(job, classes), progress, archive)
+            if store_results is not None and archive is not None:
+                store_results.write_world(world, archive.content)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world, sieve)
         if file is not None:

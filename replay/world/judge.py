@@ -12,9 +12,9 @@ from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
 from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
-from replay.audit.event import RequestRecord
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
+from replay.matching.coarse import Classed
 from replay.reconstruct.request import ReplayRequest
 
 ADMITTED = Decision(Verdict.ADMITTED)
@@ -33,6 +33,9 @@ class Judge(Struct, frozen=True):
 
     `decide` are the decisions of `chain` about a request of the log, `asks` tells whether a policy or webhook of the candidate may match
     a request, by its class alone, `heeds` whether one that may reads some places of its objects.
+
+    INVARIANT: whoever wants a decision of `chain` or `alone` asks for `backends` first, and nobody decides but here: so kept walks know
+    what they depend on.
     """
 
     chain: Decider
@@ -40,9 +43,9 @@ class Judge(Struct, frozen=True):
     decide: Callable[[ReplayRequest, Lister], Sequence[Decision]]
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
-    asks: Callable[[RequestRecord], bool]
-    heeds: Callable[[RequestRecord, frozenset[Place]], bool]
-    consults: Callable[[RequestRecord], bool]
+    asks: Callable[[Classed], bool]
+    heeds: Callable[[Classed, frozenset[Place]], bool]
+    consults: Callable[[Classed], bool]
     """Whether a policy of the candidate that may match a request asks authorizers, or for parameters."""
     shown: Callable[[ReplayRequest, Decision], Decision]
     """A decision as far as people may see it."""

@@ -91,6 +91,11 @@ class LookupsInTime:
         """Whether anything differs."""
         return bool(self._changes)
 
+    @property
+    def changes(self) -> LookupChanges:
+        """What differs, and when."""
+        return self._changes
+
     def at(self, place: LogPosition) -> Lookups:
         """What a request finds."""
         passed = bisect_left(self._places, place)

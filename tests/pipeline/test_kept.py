@@ -27,7 +27,7 @@ def replayed(log: Path, sets: Path, store: Path | None, *, redact: bool = True) 
 
 def results(store: Path) -> set[str]:
     """What a store keeps: the state of log, snapshot and code, the class of requests, and the policies on it."""
-    return {str(path.relative_to(store)) for path in (store / RESULTS).glob("*/*")}
+    return {str(path.relative_to(store)) for path in (store / RESULTS).glob("*/*.*")}
 
 
 def edited(name: str, old: str, new: str) -> Callable[[Path], None]:

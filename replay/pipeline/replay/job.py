@@ -37,7 +37,7 @@ from replay.kube.authorizer import Authorizer
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
-from replay.matching.coarse import CoarseClass, Predicate, both, may_select
+from replay.matching.coarse import Classed, CoarseClass, Predicate, both, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.chains import Authorizers, Chains
 from replay.pipeline.authorization.policy_authorizer import asked_by, policy_authorizer
@@ -296,7 +296,7 @@ class Job(Struct, frozen=True, dict=True):
         return self._any_selects(mutating_criteria(self.distinct_sets))
 
     @cached_property
-    def _asks_candidate(self) -> Callable[[RequestRecord], bool]:
+    def _asks_candidate(self) -> Callable[[Classed], bool]:
         """Whether a policy or webhook of the candidate may match a request, by its class alone."""
         return self._any_selects(criteria_of(self.distinct_sets[1:]))
 
@@ -313,11 +313,11 @@ class Job(Struct, frozen=True, dict=True):
         selecting = [may_select(each, mapper, self.version) for each in criteria]
         return cache(lambda requests: any(each(requests) for each in selecting))
 
-    def consults(self, record: RequestRecord) -> bool:
+    def consults(self, record: Classed) -> bool:
         """Whether such a policy may match a request."""
         return self.consulted(CoarseClass(record.verb, record.api_group, record.resource, record.subresource))
 
-    def _heeds(self, record: RequestRecord, places: frozenset[Place]) -> bool:
+    def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
         """Whether a policy or webhook of the candidate that may match a request reads some places of `object`, then or before."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         key = (requests, places)
@@ -342,12 +342,12 @@ class Job(Struct, frozen=True, dict=True):
             for together in each.criteria
         ]
 
-    def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[RequestRecord], bool]:
+    def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[Classed], bool]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         selecting = [may_select(each, mapper, self.version) for each in criteria]
         verdicts: dict[tuple[str, str, str, str], bool] = {}
 
-        def selects(record: RequestRecord) -> bool:
+        def selects(record: Classed) -> bool:
             requests = (record.verb, record.api_group, record.resource, record.subresource)
             if requests not in verdicts:
                 verdicts[requests] = any(each(CoarseClass(*requests)) for each in selecting)

@@ -3,7 +3,7 @@
 A run with a kept store writes down what it found about each class of requests (verb, group, resource, subresource), under a digest of
 the policies and webhooks that the coarse predicate may select these requests for, in both sets. A later run over the same log, with
 the same snapshot, version and code, takes over every class whose digest is there, and replays the others. What follows from all
-classes together, the candidate's world, is kept under a digest of both sets. INVARIANT: the result is that of a run without a
+classes together, the candidate's world, is kept under a digest of both sets, and object by object (`kept_walk`). INVARIANT: the result is that of a run without a
 store, to the byte.
 """
 
@@ -51,13 +51,14 @@ class KeptResults(Struct, frozen=True):
     """The results of a store for two sets: for each class of requests of its log a file, there or not.
 
     `classes` are how many requests there are of each, `files` the names of the files; `world` is that of the file of the
-    candidate's world.
+    candidate's world, `walks` that of its walks.
     """
 
     storage: Storage
     classes: Mapping[CoarseClass, int]
     files: dict[CoarseClass, str]
     world: str
+    walks: str
 
     def read(self) -> dict[CoarseClass, ClassResult]:
         """All that is there and whole."""
@@ -82,13 +83,22 @@ class KeptResults(Struct, frozen=True):
         consequences = {LogPosition(seq, item): world_kept.ends[end] for seq, item, end in world_kept.places}
         return World(consequences, world_kept.collections, refused=world_kept.refused, still=Counter(world_kept.still))
 
-    def write_world(self, world: World) -> None:
-        """Keep what follows from all classes, as far as it can be written, and forget the oldest results."""
+    def read_walks(self) -> bytes | None:
+        """The walks of the last run that walked, if they are there and whole."""
+        try:
+            return _whole(self.storage, self.walks)
+        except OSError:
+            return None
+
+    def write_world(self, world: World, walks: bytes | None) -> None:
+        """Keep what follows from all classes, as far as it can be written, and its walks, if any; and forget the oldest results."""
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
         places = [(*place, ends[each]) for place, each in world.consequences.items()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
         # As for results: a store that cannot be written is a slower one.
         with suppress(OSError, *_UNKEEPABLE):
+            if walks is not None:
+                _put(self.storage, self.walks, walks)
             _put(self.storage, self.world, msgspec.msgpack.encode(world_to_keep))
             _forget(self.storage, (*self.files.values(), self.world))
 
@@ -125,7 +135,7 @@ def kept_results(
         files[requests] = f"{place}/{_digest(*requests)}.{_digest(*acting)}"
     # A candidate may lead to requests of classes that the log does not have.
     both = ("\0".join(digest for digest, _ in each) for each in units)
-    return KeptResults(storage, classes, files, f"{place}/world.{_digest(*both)}")
+    return KeptResults(storage, classes, files, f"{place}/world.{_digest(*both)}", f"{place}/walks")
 
 
 def forget(storage: Storage) -> None:

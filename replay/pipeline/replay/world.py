@@ -7,7 +7,7 @@ not there. Namespaces come first, since all else in them depends on them; then o
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import orjson
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
 from replay.audit.place import LogPosition, object_place
@@ -24,6 +25,7 @@ from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
 from replay.matching.coarse import Predicate
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, WaveWalks
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.reach import (
     BETWEEN,
@@ -66,7 +68,6 @@ class World(Struct):
     """The consequences of a candidate by place, and of whole collections by the number of their request."""
 
     consequences: dict[LogPosition, Consequence] = field(default_factory=dict)
-
     collections: dict[int, Consequence] = field(default_factory=dict)
     stops: dict[int, str] = field(default_factory=dict)
     """By the number of a collection the name of the first object that is refused."""
@@ -122,6 +123,11 @@ class Wave(Struct, frozen=True):
     ownership: Ownership | None = None
     """Of objects whose owners may differ."""
 
+    @property
+    def is_few(self) -> bool:
+        """Whether they are walked here and now."""
+        return len(self.keys) < FEW_OBJECTS
+
     def portions(self, parts: Sequence[StorePart]) -> list[Portion]:
         """What there is to walk in each part; parts with nothing are left out."""
         part_of = {key: object_place(key.split(BETWEEN), len(parts)).part for key in self.keys}
@@ -160,26 +166,35 @@ class Walk(NamedTuple):
     """The walk of a wave; `around` is what all of its objects meet."""
 
     around: WalkContext
+    is_traced: bool = False
+    """Whether it is noted what the walks ask."""
 
-    def run(self, job: Job, portion: Portion) -> Walked:
-        """Walk the objects of one part; the changes are those of namespaces."""
-        around = replace(self.around, findings=portion.findings, owned=portion.owned)
-        walker = Walker(job.reconstructor, job.judge, job.elsewhere, around)
-        walk_result = Walked()
+    def run(self, job: Job, portion: Portion) -> list[ObjectWalk]:
+        """Walk the objects of one part, in their order."""
+        tracer = Tracer(job.judge, self.around.owners) if self.is_traced else None
+        judge, owners = (tracer.judge, tracer.owners) if tracer is not None else (job.judge, self.around.owners)
+        around = replace(self.around, findings=portion.findings, owned=portion.owned, owners=owners)
+        walker = Walker(job.reconstructor, judge, job.elsewhere, around)
         shared: dict[Consequence, Consequence] = {}
-        for records in portion.part.objects(portion.predicate):
-            walked = walker.walk(records)
-            walk_result.consequences += [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
-            walk_result.refused += walked.refused
-            first = records[0]
-            if walked.changes and first.resource == "namespaces" and not first.api_group:
-                walk_result.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
-            elif walked.changes and first.name and not first.workspace:
-                kind = self.around.kinds[first.api_group, first.resource]
-                walk_result.objects[object_key(first, kind)] = walked.changes
-            walk_result.owners.update((uid, changes) for uid, changes in walked.owners.items() if changes)
+        walks = []
+        for identity, records in portion.part.identified(portion.predicate):
+            walked = self._named(records[0], walker.walk(records), shared)
+            since = min(record.seq for record in records if record.selected)
+            walks.append(ObjectWalk(identity, since, walked, *(tracer.take() if tracer is not None else ())))
         job.webhooks.close()
-        return walk_result
+        return walks
+
+    def _named(self, first: RequestRecord, walked: Walked, shared: dict[Consequence, Consequence]) -> Walked:
+        """What became of an object, by the names that others know it by."""
+        named = Walked(refused=walked.refused)
+        named.consequences = [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
+        if walked.changes and first.resource == "namespaces" and not first.api_group:
+            named.namespaces[namespace_key(first.name, first.workspace)] = walked.changes
+        elif walked.changes and first.name and not first.workspace:
+            kind = self.around.kinds[first.api_group, first.resource]
+            named.objects[object_key(first, kind)] = walked.changes
+        named.owners = {uid: changes for uid, changes in walked.owners.items() if changes}
+        return named
 
 
 class Beginning(Struct):
@@ -225,20 +240,22 @@ class Beginning(Struct):
         return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}
 
 
-def world_of(store: Store, crew: Crew[Job], begins: Beginning, progress: Progress) -> World:
-    """What follows; the job of the crew has the history of what decisions look up."""
+def world_of(
+    store: Store, crew: Crew[Job], begins: Beginning, progress: Progress, archive: KeptWalks | None = None
+) -> World:
+    """What follows; the job of the crew has the history of what decisions look up. `archive` has walks that need not be done again."""
     if not begins.objects:
         return World()
     job = crew.job
     collections = followed_collections(store, job, begins.numbers)
     around = WalkContext(collections, barred=job.gate.refused, kinds=looked_up_kinds(job))
     first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
-    world = _followed(_Stage(store, crew, progress, World()), first)
+    world = _followed(_Stage(store, crew, progress, World(), archive), first)
     if stops := world.stops:
         # What a collection leaves because it ended is known only now.
         keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), begins)
-        world = _followed(_Stage(store, crew, progress, World()), again)
+        world = _followed(_Stage(store, crew, progress, World(), archive), again)
     _retried(store, world)
     _refused_still(store, world)
     if job.with_lines:
@@ -253,14 +270,10 @@ def _followed(stage: _Stage, first: Wave) -> World:
     around, keys = first.around, first.keys
     own = _of_kinds(keys, {("", "namespaces")})
     if own:
-        walks = stage.run(Wave(own, around, first.begins))
-        around = replace(
-            around, namespaces={name: changes for each in walks for name, changes in each.namespaces.items()}
-        )
+        around = replace(around, namespaces=stage.run(Wave(own, around, first.begins)).namespaces)
         keys |= frozenset(in_namespaces(stage.store, around.namespaces))
     if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
-        walks = stage.run(Wave(looked_up, around, first.begins))
-        changes = {key: changes for each in walks for key, changes in each.objects.items()}
+        changes = stage.run(Wave(looked_up, around, first.begins)).objects
         around = replace(around, objects=LookupsInTime(changes))
         keys |= dependent(stage.store, stage.crew.job, changes)
     _spread(stage, Wave(keys - own, around, first.begins))
@@ -283,9 +296,9 @@ def _spread(stage: _Stage, first: Wave) -> None:
         now = frozenset(keys - walked - ownership.deeper(keys, depth))
         walked |= now
         around = replace(first.around, owners=owners, owning=owning)
-        for walk_result in stage.run(Wave(now, around, first.begins, ownership)):
-            owners.update(walk_result.owners)
-            keys |= ownership.owned_by(walk_result.owners)
+        changes = stage.run(Wave(now, around, first.begins, ownership)).owners
+        owners.update(changes)
+        keys |= ownership.owned_by(changes)
 
 
 class _Stage(Struct, frozen=True):
@@ -295,25 +308,48 @@ class _Stage(Struct, frozen=True):
     crew: Crew[Job]
     progress: Progress
     world: World
+    archive: KeptWalks | None = None
     shared: dict[Consequence, Consequence] = field(default_factory=dict)
     """Consequences that are alike, once: each part makes its own, and what follows one request lies in many."""
 
-    def run(self, wave: Wave) -> list[Walked]:
-        """What changes in a wave, part by part; the consequences go into the world, which is all that has room for those of a large log."""
+    def run(self, wave: Wave) -> Walked:
+        """What changes in a wave; the consequences go into the world, which is all that has room for those of a large log."""
+        changes = Walked()
         if not wave.keys:
-            return []
+            return changes
         self.store.rest()
-        is_few = len(wave.keys) < FEW_OBJECTS
-        parts = [self.store.whole()] if is_few else [self.store.part(number) for number in range(self.store.parts)]
-        walks = []
-        with closing(self.crew.results(Walk(wave.around), wave.portions(parts), self.progress)) as results:
-            for walked in results:
+        with closing(self._walks(wave)) as walks:
+            for walk in walks:
+                walked = walk.walked
                 self.world.add((place, self.shared.setdefault(each, each)) for place, each in walked.consequences)
-                walks.append(replace(walked, consequences=[]))
-        refused = _without_logged([each for walked in walks for each in walked.refused], self.store)
+                changes.refused += walked.refused
+                changes.namespaces |= walked.namespaces
+                changes.objects |= walked.objects
+                changes.owners |= walked.owners
+        refused = _without_logged(changes.refused, self.store)
         for username, seconds in _seconds(refused, self.store):
             self.world.refused.append(attempts(retry_of(username, ""), seconds))
-        return walks
+        return changes
+
+    def _walks(self, wave: Wave) -> Generator[ObjectWalk, None, None]:
+        """All walks of a wave in their order: part by part, or of few objects that of the whole log."""
+        if self.archive is None or wave.ownership is None:
+            yield from self._walk(wave)
+            return
+        parts = 1 if wave.is_few else self.store.parts
+        walks = WaveWalks(self.archive, wave.keys, wave.around, wave.begins, parts)
+        rest = replace(wave, keys=walks.missing)
+        with closing(self._walk(rest, is_traced=True)) as missing:
+            yield from walks.all(missing, in_order=rest.is_few == wave.is_few)
+
+    def _walk(self, wave: Wave, *, is_traced: bool = False) -> Generator[ObjectWalk, None, None]:
+        """Walk all objects of a wave."""
+        if not wave.keys:
+            return
+        parts = [self.store.whole()] if wave.is_few else list(map(self.store.part, range(self.store.parts)))
+        with closing(self.crew.results(Walk(wave.around, is_traced), wave.portions(parts), self.progress)) as results:
+            for walks in results:
+                yield from walks
 
 
 def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPods]:
