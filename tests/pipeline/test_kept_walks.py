@@ -143,7 +143,13 @@ ROWS = [
 ]
 
 
-@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+SHORT = {"requests of which no walk wants a decision", "what the server counts is read"}
+"""Rows for every run of the tests; each takes some seconds, and the others are run where there is time."""
+
+
+@pytest.mark.parametrize(
+    "row", [pytest.param(row, id=row.name, marks=[] if row.name in SHORT else pytest.mark.slow) for row in ROWS]
+)
 def test_only_what_may_come_out_otherwise_is_walked(
     row: Row, store: Path, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -187,10 +193,8 @@ def draw(chance: random.Random, sets: Path, number: int) -> None:
             (sets / side / "vap" / f"drawn-{number}.yaml").write_text(text, encoding="utf-8")
 
 
-SEEDS = [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 6))]
-
-
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(1, 6))
 def test_changes_drawn_at_random_give_what_a_walk_of_all_gives(
     seed: int, store: Path, sets: Path, tmp_path: Path
 ) -> None:
@@ -201,6 +205,7 @@ def test_changes_drawn_at_random_give_what_a_walk_of_all_gives(
         assert told(sets, kept) == told_from_nothing(sets, store, tmp_path / "new"), number
 
 
+@pytest.mark.slow
 def test_walks_beyond_what_is_kept_are_walked(
     store: Path, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
