@@ -58,6 +58,14 @@ def batches(path: Path) -> list[bytes]:
     return [orjson.dumps({**heads, "items": lines[n : n + BATCH]}) for n in range(0, len(lines), BATCH)]
 
 
+def requests_of(bodies: Sequence[bytes], count: int) -> int:
+    """How many requests so many batches are about: some events are other stages of the same one."""
+    ids = [[event["auditID"] for event in orjson.loads(body)["items"]] for body in bodies]
+    rounds, rest = divmod(count, len(ids))
+    whole, some = ({each for batch in batches for each in batch} for batches in (ids, ids[:rest]))
+    return rounds * len(whole) + len(some)
+
+
 @dataclass
 class Load:
     """Batches sent at a rate, by several connections; `answers` counts what was answered by its status."""
@@ -188,12 +196,13 @@ def measure(log: Path, rate: int, seconds: int, place: Path) -> None:
     bodies = batches(log)
     count = rate * seconds // BATCH
     events, octets = count * BATCH, sum(map(len, bodies)) / (len(bodies) * BATCH)
+    expected = requests_of(bodies, count)
     taken, load, requests = listener(bodies, rate, count, place)
     short = min(count, RECEIVED)
     received, server = receiving(bodies, short, place), bare_server(bodies, short)
     read = bare_read(bodies, place)
     sys.stdout.write(
-        f"{events:,} events of {octets:,.0f} bytes, {requests:,} requests in the store, "
+        f"{events:,} events of {octets:,.0f} bytes, {requests:,} of {expected:,} requests in the store, "
         f"in {load.seconds:.1f} s ({events / load.seconds:,.0f} events/s); answers {load.answers}\n"
         f"CPU for {SECOND:,} events: listener {taken * SECOND / events:.2f} s, to the disk alone "
         f"{received * SECOND / (short * BATCH):.2f} s, a bare HTTP server {server * SECOND / (short * BATCH):.2f} s, "
