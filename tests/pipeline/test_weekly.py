@@ -72,6 +72,7 @@ def counted_by_hand(start: int, end: int, namespace: str = "") -> tuple[Counter[
     return denied, audited
 
 
+@pytest.mark.slow
 def test_denials_and_failures_are_those_of_the_log_in_both_periods() -> None:
     found = whole()
     assert found.previous is not None
@@ -135,6 +136,7 @@ def test_the_candidate_would_deny_what_a_run_finds_and_what_follows_is_apart(tmp
         assert sum(follow for _, follow in expected.values()) > 100
 
 
+@pytest.mark.slow
 def test_a_namespace_alone(tmp_path: Path) -> None:
     """What the log tells of it, and what a run about it finds."""
     about = Focus(namespaces=(NAMESPACE,))
