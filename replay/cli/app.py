@@ -28,9 +28,10 @@ SIGNALLED = 128
 """What the exit code is above the number of a signal."""
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 _PRIVATE = 0o077
+"""What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
 _IMPORT_SECONDS = 0.02  # after which an interrupt asks again
 _SCRATCH = "replay.storage.scratch"
-"""What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
+"""The module that makes and removes directories for one run."""
 
 RARELY = (50_000, 50, 1000)
 """How many new objects call for a garbage collection: there are no large cycles, and looking for them took 5 % of a run."""

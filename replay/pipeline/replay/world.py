@@ -57,7 +57,7 @@ TICKS = 1024
 MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
-_WRITES = (
+_WRITES = (  # INVARIANT: as in `collections.sql`, which leaves out what no walked object could meet
     "(verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))"
 )
 _AMONG = "(select unnest(from_json(?, '[\"UBIGINT\"]')))"
