@@ -23,6 +23,10 @@ from replay.kube.attributes import UserInfo
 _SLICE = 2048
 _ELSEWHERE = ("file", "line", "selected")
 _STORED = ["identity", "row_id", "list_row", "file_id", *(n for n in RequestRecord._fields if n not in _ELSEWHERE)]
+_WRITES = (pl.col("verb").is_in(["create", "update", "patch", "delete"])) | (
+    # INVARIANT: as in `collections.sql`, which leaves out what none of these could be about.
+    pl.col("subresource").is_in(["attach", "exec", "portforward", "proxy"])
+)
 _NOT_TOLD = ("uid", "groups", "extra")
 """What logs of other APIs do not tell of a user; an audit event leaves it out where it is empty, and has no null."""
 _BODIES = ("request_object", "response_object")
@@ -89,13 +93,21 @@ class StorePart(Struct, frozen=True):
 
     def objects(self, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
         """The same, one list for each object; a `deletecollection` and what has no name is alone in its list."""
-        return (records for _, records in self.identified(predicate))
+        return (records for _, records in _by_object(self._rows(predicate)))
 
-    def identified(self, predicate: RowPredicate | None = None) -> Iterator[tuple[int, list[RequestRecord]]]:
-        """The same with the hash of each object (`ObjectPlace`)."""
-        pairs = (row for rows in self._rows(predicate) for row in rows)
-        for identity, group in groupby(pairs, key=itemgetter(0)):
-            yield identity, [record for _, record in group]
+    def writes(self, identities: Sequence[int]) -> Iterator[tuple[int, list[RequestRecord]]]:
+        """All writes of some objects, and all connections to them, in the order of `objects`, with the hash of each (`ObjectPlace`).
+
+        Where all are wanted nothing has to be chosen first, and the part is read once.
+        """
+        if not self.tables.rows:
+            return
+        are_theirs = pl.col("identity").is_in(pl.Series(identities, dtype=pl.UInt64).implode())
+        frame = self._frame(are_theirs & _WRITES & pl.col("reject").is_null(), [pl.col(name) for name in _STORED])
+        dropped = pl.read_parquet(list(self.tables.dropped), columns=["row_id"], hive_partitioning=False, glob=False)
+        written = frame.join(dropped, on="row_id", how="anti").with_columns(pl.lit(value=True).alias("selected"))
+        since = pl.col("seq").min().over("identity")
+        yield from _by_object(_numbered(written.sort(since, "identity", "seq", "audit_id")))
 
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
         """The records of rows (`row_id`, `selected`), in their order, without bodies and under the names of their objects."""
@@ -103,7 +115,7 @@ class StorePart(Struct, frozen=True):
             return
         bodies = [pl.lit(None, pl.String).alias(name) for name in _BODIES]
         columns = [pl.col(name) for name in _STORED if name not in (*_BODIES, "name")]
-        frame = self._frame(rows, [*columns, pl.col("object_name").alias("name"), *bodies])
+        frame = self._frame(_among(rows), [*columns, pl.col("object_name").alias("name"), *bodies])
         for numbered in _numbered(rows.join(frame, on="row_id", how="left", maintain_order="left")):
             yield from (record for _, record in numbered)
 
@@ -112,7 +124,7 @@ class StorePart(Struct, frozen=True):
             return
         chosen = self._chosen(predicate)
         if not chosen.is_empty():
-            frame = self._frame(chosen, [pl.col(name) for name in _STORED])
+            frame = self._frame(_among(chosen), [pl.col(name) for name in _STORED])
             yield from _numbered(chosen.join(frame, on="row_id", how="left", maintain_order="left"))
 
     def _chosen(self, predicate: RowPredicate | None) -> pl.DataFrame:
@@ -123,10 +135,10 @@ class StorePart(Struct, frozen=True):
             connection.execute(self.tables.variables())
             return frame_from_relation(connection.sql(query, params=list(parameters)))
 
-    def _frame(self, chosen: pl.DataFrame, columns: Sequence[pl.Expr]) -> pl.DataFrame:
-        """Some columns of those rows of the part, in any order, with the names of their files."""
-        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False, glob=False).select(columns)
-        rows = stored.filter(pl.col("row_id").is_in(chosen["row_id"].implode())).collect()
+    def _frame(self, condition: pl.Expr, columns: Sequence[pl.Expr]) -> pl.DataFrame:
+        """Some columns of the rows of the part that meet a condition, in any order, with the names of their files."""
+        stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False, glob=False)
+        rows = stored.filter(condition).select(columns).collect()
         files = pl.concat(
             [
                 pl.read_parquet(path, columns=["file_id", "name", "first_row"], hive_partitioning=False, glob=False)
@@ -138,6 +150,16 @@ class StorePart(Struct, frozen=True):
         texts = [pl.col(pl.Binary).cast(pl.String)]  # JSON columns are bytes to Parquet
         named = files.rename({"name": "file"})
         return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times, *texts)
+
+
+def _among(chosen: pl.DataFrame) -> pl.Expr:
+    return pl.col("row_id").is_in(chosen["row_id"].implode())
+
+
+def _by_object(rows: Iterable[Iterable[tuple[int, RequestRecord]]]) -> Iterator[tuple[int, list[RequestRecord]]]:
+    pairs = (row for some in rows for row in some)
+    for identity, group in groupby(pairs, key=itemgetter(0)):
+        yield identity, [record for _, record in group]
 
 
 def _numbered(frame: pl.DataFrame, key: str = "identity") -> Iterator[Iterable[tuple[Any, RequestRecord]]]:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from replay.audit.place import object_place
 from replay.audit.store import Store
 from replay.kube.object_ref import ObjectRef
 from tests.support.log_lines import event, records
@@ -151,6 +152,34 @@ def test_history_of_objects(tmp_path: Path) -> None:
         found_writes = {key: [record.audit_id for record in rows] for key, rows in store.lookups(["secrets"]).items()}
         assert found_writes == {ObjectRef("", "secrets", "n", "p"): ["create-10"]}
         assert [record.audit_id for record in store.collections()] == ["deletecollection-9"]
+
+
+def test_writes_of_objects_are_what_a_predicate_selects(tmp_path: Path) -> None:
+    def pod(number: int, verb: str, name: str, **more: object) -> bytes:
+        line: bytes = event(number, verb=verb, objectRef={"resource": "pods", "namespace": "n", "name": name, **more})
+        return line
+
+    lines = [
+        *(pod(10 * each, "create", f"p{each}") for each in range(40)),
+        *(pod(10 * each + 1, "update", f"p{each}") for each in range(0, 40, 2)),
+        *(pod(10 * each + 2, "get", f"p{each}") for each in range(40)),
+        *(pod(10 * each + 3, "get", f"p{each}", subresource="exec") for each in range(0, 40, 3)),
+        *(pod(10 * each + 4, "delete", f"p{each}") for each in range(0, 40, 4)),
+        pod(10, "create", "p1"),
+        pod(31, "update", "p3")[:-1] + b', "stage": "RequestReceived"}',
+        event(999, auditID=""),
+    ]
+    (tmp_path / "audit").write_bytes(b"\n".join(reversed(lines)))
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([tmp_path / "audit"])
+        selecting = Objects("verb in ('create', 'update', 'delete') or subresource = 'exec'")
+        for part in map(store.part, range(store.parts)):
+            expected = [each for each in part.objects(selecting) if int(each[0].name[1:]) % 5]
+            identities = [object_place(("", "pods", "n", each[0].name), store.parts).identity for each in expected]
+            written = list(part.writes(identities))
+            assert [records for _, records in written] == expected
+            assert [identity for identity, _ in written] == identities
+            assert list(part.writes([])) == []
 
 
 def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:

@@ -50,7 +50,7 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
         shown = []
         for portion in wave.portions([store.whole()] if parts == 1 else list(map(store.part, range(store.parts)))):
             there = [(each.seq, each.audit_id) for group in portion.part.objects() for each in group]
-            found = [each.seq for group in portion.part.objects(portion.predicate) for each in group]
+            found = [each.seq for _, group in portion.part.writes(portion.identities) for each in group]
             assert found == [seq for seq, audit_id in there if audit_id in {each.audit_id for each in wanted}]
             assert portion.findings == dict.fromkeys(found)
             assert portion.owned == ({"u1": ("u-set",)} if "id-1" in dict(there).values() else {})

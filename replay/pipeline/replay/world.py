@@ -23,7 +23,6 @@ from replay.audit.place import LogPosition, object_place
 from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
-from replay.matching.coarse import Predicate
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, WaveWalks
 from replay.pipeline.replay.ownership import Ownership
@@ -57,11 +56,6 @@ TICKS = 1024
 MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
-_WRITES = (  # INVARIANT: as in `collections.sql`, which leaves out what no walked object could meet
-    "(verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))"
-)
-_AMONG = "(select unnest(from_json(?, '[\"UBIGINT\"]')))"
-"""The numbers of a parameter, a JSON list."""
 
 
 class World(Struct):
@@ -156,11 +150,6 @@ class Portion(NamedTuple):
     findings: dict[int, Alone | None]
     owned: dict[str, tuple[str, ...]]
 
-    @property
-    def predicate(self) -> Predicate:
-        """The requests about the objects."""
-        return Predicate(f"({_WRITES} and identity in {_AMONG})", (orjson.dumps(self.identities).decode(),))
-
 
 class Walk(NamedTuple):
     """The walk of a wave; `around` is what all of its objects meet."""
@@ -177,7 +166,7 @@ class Walk(NamedTuple):
         walker = Walker(job.reconstructor, judge, job.elsewhere, around)
         shared: dict[Consequence, Consequence] = {}
         walks = []
-        for identity, records in portion.part.identified(portion.predicate):
+        for identity, records in portion.part.writes(portion.identities):
             walked = self._named(records[0], walker.walk(records), shared)
             since = min(record.seq for record in records if record.selected)
             walks.append(ObjectWalk(identity, since, walked, *(tracer.take() if tracer is not None else ())))
