@@ -8,6 +8,7 @@ shows is known, and that an object is absent is not.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -87,6 +88,7 @@ class Cluster:
         for key_at_place in self._objects:
             self._keys.setdefault(key_at_place[:2], {}).setdefault(key_at_place, None)
         self._histories: dict[ObjectKey, History] = {}
+        self._listings: dict[tuple[GroupVersionKind, str | None], Listing] = {}
 
     def _crds(self) -> list[JSON]:
         """The CustomResourceDefinitions of the log, then those of the snapshot, which are newer or complete them."""
@@ -161,6 +163,17 @@ class Cluster:
         key = (kind.group, kind.kind, namespace, name)
         return self._history(key) if key in self.keys(kind) else None
 
+    def listing(self, kind: GroupVersionKind, namespace: str | None) -> Listing:
+        """The objects of a kind in a namespace; None for all."""
+        listing = self._listings.pop((kind, namespace), None)
+        if listing is None:
+            keys = sorted((key for key in self.keys(kind) if namespace in (None, key[2])), key=lambda key: key[2:])
+            listing = Listing(keys, map(self._history, keys))
+            if len(self._listings) >= MOST_HISTORIES:
+                del self._listings[next(iter(self._listings))]
+        self._listings[kind, namespace] = listing
+        return listing
+
     def is_written(self, kind: GroupVersionKind, namespace: str, name: str) -> bool:
         """Whether the log has a write to a known object."""
         return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
@@ -228,6 +241,28 @@ def _by_object(records: Iterable[RequestRecord]) -> Writes:
     return records_by_object
 
 
+class Listing:
+    """The objects of a kind in a namespace, or in all, listed once for all requests between two writes to any of them."""
+
+    def __init__(self, keys: Sequence[ObjectKey], histories: Iterable[History]) -> None:
+        """All objects that ever were, in the order in which they are listed, and their histories."""
+        self.keys = keys
+        effects = [effect for history in histories for effect in history.effects]
+        self._starts = sorted(effect.start for effect in effects)
+        self._ends = sorted(effect.end for effect in effects)
+        self._writes = -1
+        self._objects: Sequence[JSON] | Missing = ()
+
+    def between(self, start: int, end: int, listed: Callable[[], Sequence[JSON] | Missing]) -> Sequence[JSON] | Missing:
+        """What informers show from `start` to `end`, which `listed` tells; it is asked where writes came after those of the last question."""
+        writes = bisect_right(self._ends, start - CACHE_DELAY)
+        if writes != bisect_right(self._starts, end):  # one is under way, or not shown by all yet
+            return listed()
+        if writes != self._writes:
+            self._objects, self._writes = listed(), writes
+        return self._objects
+
+
 class ClusterLister(Struct, frozen=True):
     """`replay.kube.lister.Lister` at the instant of one request (microseconds)."""
 
@@ -260,16 +295,18 @@ class ClusterLister(Struct, frozen=True):
             return Missing(
                 kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
             )
+        listing = self.cluster.listing(kind, namespace)
+        return listing.between(self.start, self.end, lambda: self._listed(kind, listing.keys))
+
+    def _listed(self, kind: GroupVersionKind, keys: Iterable[ObjectKey]) -> Sequence[JSON] | Missing:
         objects = []
-        for key in sorted(self.cluster.keys(kind), key=lambda key: key[2:]):
-            if namespace is None or key[2] == namespace:
-                state = self.known(kind, key[2], key[3])
-                if isinstance(state, Missing):
-                    return Missing(kind.kind, state.reason, state.fix)
-                if state is not None:
-                    value = attribute(state, kind.kind)
-                    objects.append(value)
-        return objects
+        for key in keys:
+            state = self.known(kind, key[2], key[3])
+            if isinstance(state, Missing):
+                return Missing(kind.kind, state.reason, state.fix)
+            if state is not None:
+                objects.append(attribute(state, kind.kind))
+        return tuple(objects)
 
 
 def _named(namespace: str, name: str) -> str:

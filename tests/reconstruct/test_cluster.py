@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from replay.audit.event import RequestRecord
 from replay.json import JSON
@@ -101,3 +103,30 @@ def test_what_nobody_changes_is_settled(
 ) -> None:
     del name
     assert Cluster(snapshot, records, clock).is_settled(NAMESPACE, 10_000_000) is settled
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 400), st.integers(0, 20)), max_size=8),
+    st.lists(st.tuples(st.integers(0, 450), st.integers(0, 20)), min_size=1, max_size=30),
+)
+def test_what_was_listed_before_is_what_would_be_listed(
+    writes: list[tuple[int, int]], instants: list[tuple[int, int]]
+) -> None:
+    """Times are tenths of a second: informers may lag by ten of them."""
+    records = [
+        write(number, "update" if number > 3 else "create", f"ns{number % 3}", f"team-{number}")._replace(
+            received=start * 100_000, stage_time=(start + length) * 100_000
+        )
+        for number, (start, length) in enumerate(sorted(writes), 1)
+    ]
+
+    def listed(cluster: Cluster, start: int, length: int) -> object:
+        at = RECORDS[0]._replace(received=start * 100_000, stage_time=(start + length) * 100_000)
+        return cluster.at(at).list(NAMESPACE, None)
+
+    snapshot = [SNAPSHOT]
+    cluster = Cluster(snapshot, records)
+    assert [listed(cluster, *each) for each in instants] == [
+        listed(Cluster(snapshot, records), *each) for each in instants
+    ]
