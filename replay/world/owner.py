@@ -10,7 +10,7 @@ from replay.kube.attributes import Missing
 from replay.reconstruct.record.known import Known, get
 from replay.world.controller import NAMESPACE_CONTROLLER, STATEFULSET_CONTROLLER, Retry, is_controller, retry_of
 from replay.world.result import Cause, RequestEnd
-from replay.world.state import GONE, Branch, State, content
+from replay.world.state import GONE, Branch, State, content, spec
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, Presence
 
@@ -61,8 +61,7 @@ def template_of(branches: Sequence[Branch]) -> JSON:
     """The pod template of an object that is there, where it is certain."""
     if len(branches) > 1 or branches[0].state is None:
         return None
-    here = content(branches[0].state)
-    return get(here.value, ("spec", "template")) if isinstance(here, Known) else None
+    return get(spec(branches[0].state), ("template",))
 
 
 def plain_template(template: JSON) -> JSON:

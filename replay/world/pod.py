@@ -23,7 +23,7 @@ from replay.world.controller import JOB_CONTROLLER, REPLICASET_CONTROLLER, STATE
 from replay.world.elsewhere import Elsewhere
 from replay.world.judge import Judge
 from replay.world.owner import TEMPLATE, plain_template
-from replay.world.state import Branch, Later, content, known_of
+from replay.world.state import Branch, Later, known_of, spec
 from replay.world.step import WorldStep
 from replay.world.validation import breaks_metadata, breaks_rules
 
@@ -144,11 +144,10 @@ class ControllerPods:
         state = branches[0].state
         if len(branches) > 1 or state is None or (isinstance(state, Later) and not state.differs_at(TEMPLATE)):
             return None
-        here = content(state)
-        spec = get(here.value, ("spec",)) if isinstance(here, Known) else None
-        if not isinstance(spec, dict) or any(spec.get(name) == value for name, value in self._maker.none):
+        own_spec = spec(state)
+        if not isinstance(own_spec, dict) or any(own_spec.get(name) == value for name, value in self._maker.none):
             return None
-        return spec.get("template")
+        return own_spec.get("template")
 
     def _of_log(self) -> list[_LoggedTemplate]:
         """The templates that the object had in the log, in their order."""

@@ -69,7 +69,7 @@ class Server:
         elif self._is_alike(step, state) and isinstance(state, Later):
             yield self._alike(step, state)
         elif self._is_unasked(step, state):
-            yield ServerAnswer(step.logged, state if step.is_dry else Later(lambda: self._after(step, state)))
+            yield ServerAnswer(step.logged, state if step.is_dry else self._after_later(step, state))
         elif state is None and not step.around_differs:
             yield from self.as_decided(step)
         elif step.exchange.is_connect:
@@ -148,8 +148,7 @@ class Server:
         if record.verb == "update" and not record.subresource:  # what it found is replaced as a whole
             return ServerAnswer(step.logged, None if alone is None else _mutated_later(step))
         assert state.touched is not None
-        touched = state.touched | _places(alone)
-        return ServerAnswer(step.logged, Later(lambda: self._after(step, state), touched))
+        return ServerAnswer(step.logged, self._after_later(step, state, state.touched | _places(alone)))
 
     def _is_unasked(self, step: WorldStep, state: State) -> bool:
         """Whether no policy of the candidate can match a write to an object that is there, and no other rule compares contents."""
@@ -164,6 +163,10 @@ class Server:
             return False
         is_compared = not record.subresource and has_immutable(step.exchange.resource.group_resource)
         return not is_compared and not self._judge.asks(record)
+
+    def _after_later(self, step: WorldStep, state: State, touched: frozenset[Place] | None = None) -> Later:
+        """The same, worked out when somebody asks."""
+        return Later(lambda: self._after(step, state), touched, state if step.record.subresource == "status" else None)
 
     def _after(self, step: WorldStep, state: State) -> Known | Missing:
         """What a write that is admitted makes of another object."""

@@ -18,16 +18,20 @@ class Later:
     """An object that is there, and whose content is worked out when somebody asks: most are never looked at again.
 
     `touched` are the places where it may differ from the log's object, which all are in bodies that clients write: finalizers and
-    grace periods are the same. None where that is not known.
+    grace periods are the same. None where that is not known. `spec_of` is a state that has the same spec: statuses are written
+    again and again, and whoever asks for a spec needs none of them.
     """
 
-    __slots__ = ("_content", "_make", "touched")
+    __slots__ = ("_content", "_make", "spec_of", "touched")
 
-    def __init__(self, make: Callable[[], Known | Missing], touched: frozenset[Place] | None = None) -> None:
+    def __init__(
+        self, make: Callable[[], Known | Missing], touched: frozenset[Place] | None = None, spec_of: State = None
+    ) -> None:
         """`make` gives the content, which is never null."""
         self._make = make
         self._content: Known | Missing | None = None
         self.touched = touched
+        self.spec_of: State = spec_of.spec_of or spec_of if isinstance(spec_of, Later) else spec_of
 
     def differs_at(self, place: Place) -> bool:
         """Whether it may differ from the log's object in a place, in it or above it."""
@@ -53,6 +57,12 @@ State = Known | Missing | Later | None
 def content(state: Known | Missing | Later) -> Known | Missing:
     """What is known of an object that differs."""
     return state.content if isinstance(state, Later) else state
+
+
+def spec(state: Known | Missing | Later) -> JSON:
+    """The spec of an object that differs, null where it has none or is not known."""
+    here = content(state if not isinstance(state, Later) or state.spec_of is None else state.spec_of)
+    return get(here.value, ("spec",)) if isinstance(here, Known) else None
 
 
 GONE = Known(None, Basis.RECONSTRUCTED)
