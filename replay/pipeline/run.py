@@ -51,7 +51,7 @@ from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history
-from replay.pipeline.replay.reach import unlike
+from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
@@ -203,18 +203,18 @@ def _replay(
     job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
     results: list[PartResult] = []
     new: dict[CoarseClass, ClassResult] = {}
-    has_history = authorized is not None
+    has_history, answers = authorized is not None, LogAnswers(store)
     with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
         if store_results is None:
             unread = unread_counts(store, job.predicate, job.within)
-            results = _replay_parts(store, crew, progress)
+            results = _replay_parts(answers, crew, progress)
             new = class_results(results, unread)
         elif changed:
             is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
             unread = unread_counts(store, job.predicate, job.within)
-            results = _replay_parts(store, crew, progress, is_few=is_few)
+            results = _replay_parts(answers, crew, progress, is_few=is_few)
             by_class = class_results(results, unread)
             new = {requests: by_class.get(requests, NOTHING) for requests in changed}
             store_results.write(new)
@@ -222,7 +222,7 @@ def _replay(
         world = store_results.read_world() if store_results is not None else None
         if world is None:
             archive = KeptWalks(store_results.read_walks(), lambda: crew.job) if store_results is not None else None
-            world = world_of(store, crew, _beginning(job, classes), progress, archive)
+            world = world_of(answers, crew, _beginning(job, classes), progress, archive)
             if store_results is not None and archive is not None:
                 store_results.write_world(world, archive.content)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
@@ -238,12 +238,14 @@ def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Beginnin
     return Beginning.of(result for requests, result in classes.items() if differs(requests))
 
 
-def _replay_parts(store: Store, crew: Crew[Job], progress: Progress, *, is_few: bool = False) -> list[PartResult]:
+def _replay_parts(
+    answers: LogAnswers, crew: Crew[Job], progress: Progress, *, is_few: bool = False
+) -> list[PartResult]:
     """All parts by workers; few requests here and now, and all at once."""
-    _ = crew.job  # all questions are asked before the store rests
+    job, store = crew.job, answers.store  # all questions about decisions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
-    return crew.run(Whole(), parts, progress)
+    return crew.run(Whole(), parts, progress, partial(answers.ask, job))
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:

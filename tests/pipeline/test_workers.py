@@ -8,13 +8,14 @@ from concurrent.futures import Executor, Future
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 
+import polars as pl
 import pytest
 from msgspec.structs import replace
 
 from replay.audit.part import StorePart
 from replay.audit.store import Store
 from replay.pipeline.options import Options
-from replay.pipeline.replay.workers import replay_parts
+from replay.pipeline.replay.workers import Crew, Whole, replay_parts
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import fill
@@ -97,6 +98,56 @@ def test_the_first_failure_cancels_what_has_not_begun() -> None:
     with pytest.raises(ValueError, match=r"^the machine is gone$"):
         replay_parts(Double(), STORE, Options(fleet=fleet), lambda *_progress: None)
     assert [future.cancelled() for future in fleet.futures] == [True, False, True]
+
+
+class Idle(Lent):
+    """Somebody who has begun, and is told from here when to be done."""
+
+    def __init__(self) -> None:
+        self.futures: list[Future[Any]] = []
+
+    def submit(self, _fn: Callable[..., Any], /, *_args: Any, **_kwargs: Any) -> Future[Any]:
+        self.futures.append(Future())
+        return self.futures[-1]
+
+    def end(self) -> None:
+        for number, future in enumerate(self.futures):
+            future.set_result(number)
+
+
+def test_what_is_done_meanwhile_is_done_once_others_have_begun() -> None:
+    fleet = Idle()
+    with Crew(STORE, Double, Options(fleet=fleet)) as crew:
+        assert crew.run(Whole(), [STORE.part(each) for each in range(3)], lambda *_: None, fleet.end) == [0, 1, 2]
+
+
+def test_what_fails_meanwhile_ends_the_others() -> None:
+    fleet = Idle()
+
+    def fail() -> None:
+        raise ValueError("the question cannot be answered")
+
+    with Crew(STORE, Double, Options(fleet=fleet)) as crew, pytest.raises(ValueError, match=r"^the question cannot"):
+        crew.run(Whole(), [STORE.part(each) for each in range(3)], lambda *_: None, fail)
+    assert [future.cancelled() for future in fleet.futures] == [True, True, True]
+
+
+@pytest.mark.parametrize(("candidate", "times"), [("current", 0), ("candidate", 1)])
+def test_only_where_the_sets_differ_is_asked_who_owns_what(
+    candidate: str, times: int, short_sample: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("replay.audit.store.PART_BYTES", 1 << 19)
+    names: list[str] = []
+    query = Store.query
+
+    def noted(self: Store, name: str, **parameters: Any) -> pl.DataFrame:
+        names.append(name)
+        return query(self, name, **parameters)
+
+    monkeypatch.setattr(Store, "query", noted)
+    scenario = Scenario((str(short_sample),)).resolved()
+    run(replace(scenario, candidate=short_sample / candidate), Options(fleet=Elsewhere(1)), lambda *_: None)
+    assert names.count("owned") == times
 
 
 def test_a_run_elsewhere_gives_the_same_bytes(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Container, Iterator, Mapping
-from functools import cache
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
+from functools import cache, cached_property
 
 import orjson
 
@@ -22,6 +22,7 @@ from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.gate import OPEN
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.ownership import Ownership
 from replay.world.collection import Collections
 from replay.world.lookup import DEFINITION, LookupChanges, granting
 from replay.world.namespace import namespace_key
@@ -79,18 +80,48 @@ def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
         yield from (str(row[0]) for row in rows.rows())
 
 
-def followed_collections(store: Store, job: Job, findings: Container[int]) -> Collections:
-    """The collections that the log deleted, and those that a policy refused which the candidate does not hold as it is.
+class LogAnswers:
+    """What consequences need of the log whatever the findings are: asked while others look for these, or when it is first needed."""
 
-    Where the log writes no object none is walked that could meet them: whoever empties a namespace asks for all kinds there are.
-    """
+    def __init__(self, store: Store) -> None:
+        """Nothing is asked yet."""
+        self.store = store
+
+    @cached_property
+    def ownership(self) -> Ownership:
+        """Who made which object for whom."""
+        return Ownership.of(self.store.query("owned"))
+
+    @cached_property
+    def collections(self) -> list[RequestRecord]:
+        """The deletions of collections, also those that policies refused.
+
+        Where the log writes no object none is walked that could meet them: whoever empties a namespace asks for all kinds there are.
+        """
+        return self.store.collections(refused=True, written=True)
+
+    def ask(self, job: Job) -> None:
+        """Ask now, where the sets of a job differ and anything may follow."""
+        if may_differ(job):
+            _ = self.ownership, self.collections, job.consulted
+            self.store.rest()
+
+
+def may_differ(job: Job) -> bool:
+    """Whether anything may be decided otherwise by the candidate than by the current set, or by its authorizers."""
+    current, candidate = job.distinct_sets
+    return current != candidate or job.workspaces is not None or job.gate != OPEN or job.authorizers is not None
+
+
+def followed_collections(records: Iterable[RequestRecord], job: Job, findings: Container[int]) -> Collections:
+    """Of all collections those that were deleted, and those that a policy refused which the candidate does not hold as it is."""
     changed = {name for each in diff_sets(*job.distinct_sets) for name in (each.name, each.new_name)}
 
     def is_followed(record: RequestRecord) -> bool:
         is_refused = answered(record).cause == Cause.DENIED
         return not is_refused or (record.seq in findings and not changed.isdisjoint(refusers(record)))
 
-    return Collections.of(filter(is_followed, store.collections(refused=True, written=True)), job.cluster.discovery)
+    return Collections.of(filter(is_followed, records), job.cluster.discovery)
 
 
 def in_collections(store: Store, collections: Collections, stops: Mapping[int, str]) -> frozenset[str]:

@@ -116,6 +116,10 @@ def _task(path: Path) -> PartTask[Any, Any, Any]:
     return _task_of_worker[1]
 
 
+def _rest() -> None:
+    """What the first process does while others work, if it has nothing to do."""
+
+
 class Crew(Generic[J]):
     """The processes of a run, which are given its job once and then do one thing after another; none where it is not worth it."""
 
@@ -145,16 +149,23 @@ class Crew(Generic[J]):
         """Let the processes end."""
         self._stack.close()
 
-    def run(self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress) -> list[R]:
-        """All parts, in their order, by a fleet, by processes of our own, or right here, as what is one part always is."""
-        return list(self.results(task, parts, progress))
+    def run(
+        self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object] = _rest
+    ) -> list[R]:
+        """All parts, in their order, by a fleet, by processes of our own, or right here, as what is one part always is.
 
-    def results(self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress) -> Generator[R, None, None]:
+        `meanwhile` is called here once others have begun, and not at all where there are none.
+        """
+        return list(self.results(task, parts, progress, meanwhile))
+
+    def results(
+        self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object] = _rest
+    ) -> Generator[R, None, None]:
         """As `run`, one after the other: a result is held no longer than until it is taken. Whoever stops early closes it."""
         job, executor = self.job, self._executor
         if executor is not None and len(parts) > 1:
             run = task.run  # one value, which the executor knows again
-            yield from _collected(lambda part: executor.submit(run, job, part), parts, progress)
+            yield from _collected(lambda part: executor.submit(run, job, part), parts, progress, meanwhile)
             return
         workers = min(self._options.workers or os.cpu_count() or 1, len(parts))
         if self._pool is None and workers <= 1:
@@ -168,14 +179,21 @@ class Crew(Generic[J]):
             path = directory / "task"
             with path.open("wb") as file:
                 pickle.dump(task, file, pickle.HIGHEST_PROTOCOL)
-            yield from self._run_there(self._pool, path, parts, progress)
+            pool = self._pool
+            yield from self._run_there(lambda part: pool.submit(_run_part, path, part), parts, progress, meanwhile)
 
     @staticmethod
-    def _run_there(pool: ProcessPoolExecutor, task: Path, parts: Sequence[object], progress: Progress) -> Iterator[Any]:
+    def _run_there(
+        submit: Callable[[object], Future[Any]],
+        parts: Sequence[object],
+        progress: Progress,
+        meanwhile: Callable[[], object],
+    ) -> Iterator[Any]:
         try:
             _use_scratch()
             with _deaf():
-                futures = deque(pool.submit(_run_part, task, part) for part in parts)
+                futures = deque(map(submit, parts))
+            meanwhile()
             yield from _in_order(futures, progress)
         except BaseException as error:
             for worker in multiprocessing.active_children():
@@ -261,11 +279,14 @@ def _deaf() -> Iterator[None]:
             signal.raise_signal(number)
 
 
-def _collected(submit: Callable[[P], Future[R]], parts: Sequence[P], progress: Progress) -> Iterator[R]:
+def _collected(
+    submit: Callable[[P], Future[R]], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object]
+) -> Iterator[R]:
     """The results of somebody else's processes; the first failure cancels what has not begun."""
     progress("Replaying", 0, len(parts))  # it may take a while until anybody begins
     futures = deque(submit(part) for part in parts)
     try:
+        meanwhile()
         yield from _in_order(futures, progress)
     except BaseException:
         for future in futures:

@@ -28,6 +28,7 @@ from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, Wave
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.reach import (
     BETWEEN,
+    LogAnswers,
     dependent,
     followed_collections,
     in_collections,
@@ -230,21 +231,21 @@ class Beginning(Struct):
 
 
 def world_of(
-    store: Store, crew: Crew[Job], begins: Beginning, progress: Progress, archive: KeptWalks | None = None
+    answers: LogAnswers, crew: Crew[Job], begins: Beginning, progress: Progress, archive: KeptWalks | None = None
 ) -> World:
     """What follows; the job of the crew has the history of what decisions look up. `archive` has walks that need not be done again."""
     if not begins.objects:
         return World()
-    job = crew.job
-    collections = followed_collections(store, job, begins.numbers)
+    job, store = crew.job, answers.store
+    collections = followed_collections(answers.collections, job, begins.numbers)
     around = WalkContext(collections, barred=job.gate.refused, kinds=looked_up_kinds(job))
     first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
-    world = _followed(_Stage(store, crew, progress, World(), archive), first)
+    world = _followed(_Stage(answers, crew, progress, World(), archive), first)
     if stops := world.stops:
         # What a collection leaves because it ended is known only now.
         keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), begins)
-        world = _followed(_Stage(store, crew, progress, World(), archive), again)
+        world = _followed(_Stage(answers, crew, progress, World(), archive), again)
     _retried(store, world)
     _refused_still(store, world)
     if job.with_lines:
@@ -276,7 +277,7 @@ def _of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> fro
 
 def _spread(stage: _Stage, first: Wave) -> None:
     """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
-    ownership = Ownership.of(stage.store.query("owned"))
+    ownership = stage.answers.ownership
     keys = set(first.keys)
     walked = set[str]()
     owners: dict[str, list[OwnerChange]] = {}
@@ -293,7 +294,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
 class _Stage(Struct, frozen=True):
     """Where waves are walked, and what becomes of them."""
 
-    store: Store
+    answers: LogAnswers
     crew: Crew[Job]
     progress: Progress
     world: World
@@ -301,12 +302,18 @@ class _Stage(Struct, frozen=True):
     shared: dict[Consequence, Consequence] = field(default_factory=dict)
     """Consequences that are alike, once: each part makes its own, and what follows one request lies in many."""
 
+    @property
+    def store(self) -> Store:
+        """The log."""
+        return self.answers.store
+
     def run(self, wave: Wave) -> Walked:
         """What changes in a wave; the consequences go into the world, which is all that has room for those of a large log."""
         changes = Walked()
         if not wave.keys:
             return changes
-        self.store.rest()
+        if not wave.is_few:
+            self.store.rest()
         with closing(self._walks(wave)) as walks:
             for walk in walks:
                 walked = walk.walked

@@ -15,6 +15,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.pipeline.kcp.folder import Folder, union
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.reach import LogAnswers
 from replay.pipeline.replay.workers import Crew
 from replay.pipeline.replay.world import Beginning, World, world_of
 from replay.pipeline.weekly.planned_policy import planned_policies
@@ -63,7 +64,8 @@ def worlds_of(
     store: Store, crews: Mapping[EffectSide, Crew[Job]], begins: Mapping[PeriodSide, Beginning], progress: Progress
 ) -> dict[PeriodSide, World]:
     """What follows in each world; the job of a crew has as candidate what is enforced."""
-    return {where: world_of(store, crews[where[1]], begins[where], progress) for where in sorted(begins)}
+    answers = LogAnswers(store)
+    return {where: world_of(answers, crews[where[1]], begins[where], progress) for where in sorted(begins)}
 
 
 def _bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
