@@ -205,7 +205,7 @@ def _print(
             replace(each, findings=(*each.findings, *property_findings(proved, each.path))) for each, proved in both
         ]
         text = ANNOTATED[output.value](report.findings_annotations(shown))
-    put(text, out)
+    put([text], out)
 
 
 def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, metrics: list[Path]) -> int:

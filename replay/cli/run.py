@@ -188,9 +188,9 @@ def _once(
         if brief:
             _print_brief(result)
         elif form is not Format.TERMINAL:
-            put(output.run_text(result, form), out)
+            put(output.run_pieces(result, form), out)
         elif out is not None:
-            put(output.terminal_text(lambda console: output.print_result(result, console)), out)
+            put([output.terminal_text(lambda console: output.print_result(result, console))], out)
         else:
             output.print_result(result, Console(highlight=False))
     raise typer.Exit(code)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from rich.console import Console
@@ -20,7 +20,7 @@ from replay.report.render.terminal import print_document
 from replay.report.run.annotations import run_annotations
 from replay.report.run.comment import run_comment
 from replay.report.run.hits import hits_csv
-from replay.report.run.json import summary_json
+from replay.report.run.json import summary_pieces
 from replay.report.run.report import PAGE_ROWS, run_document
 
 MOST_COMMENT = 60_000
@@ -36,17 +36,17 @@ def print_result(result: RunResult, console: Console) -> None:
     print_document(run_document(result), console)
 
 
-def run_text(result: RunResult, form: Format) -> str:
+def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
     """A run in a format that is text; `markdown` is a comment of a pull request, of which `report.md` is the long form."""
     if form is Format.JSON:
-        return summary_json(result)
+        return summary_pieces(result)
     if form is Format.MARKDOWN:
-        return comment(run_comment(result), MOST_COMMENT)
+        return [comment(run_comment(result), MOST_COMMENT)]
     if form is Format.CSV:
-        return hits_csv(result)
+        return [hits_csv(result)]
     if form is Format.HTML:
-        return html(run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None))
-    return ANNOTATED[form.value](run_annotations(result))
+        return [html(run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None))]
+    return [ANNOTATED[form.value](run_annotations(result))]
 
 
 def show(document: Document, form: DocumentFormat) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import stat
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
@@ -55,10 +55,10 @@ def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None
             file.write(content.encode())
 
 
-def put(text: str, out: Path | None) -> None:
+def put(pieces: Iterable[str], out: Path | None) -> None:
     """Print a text, or write it to a file that takes its place when it is whole; raises ReplayError if that cannot be."""
     if out is None or str(out) == STDOUT:
-        sys.stdout.write(text)
+        sys.stdout.writelines(pieces)
         return
     with whole_file(out, "the output") as file:
-        file.write(text.encode("utf-8", "surrogateescape"))
+        file.writelines(piece.encode("utf-8", "surrogateescape") for piece in pieces)

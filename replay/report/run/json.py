@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 from typing import Any
 
 import orjson
@@ -29,6 +30,8 @@ from replay.report.run.views import (
     grouped,
 )
 
+_ROWS = 1000
+"""How many rows are in memory as JSON at a time."""
 _VIEWS = {
     "policies": by_policy,
     "users": by_user,
@@ -45,10 +48,41 @@ def _of_shard(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]
 
 def summary_json(result: RunResult) -> str:
     """The summary as one JSON document, with a line end."""
+    return "".join(summary_pieces(result))
+
+
+def summary_pieces(result: RunResult) -> Iterator[str]:
+    """The same piece by piece: the rows of a large log are never in memory together."""
+    opening = "{"
+    for name, value in _members(result).items():
+        pieces = _list(name, value) if isinstance(value, Iterator) else iter([_member(name, value)])
+        yield opening + next(pieces)
+        yield from pieces
+        opening = ","
+    yield "\n}\n"
+
+
+def _member(name: str, value: object) -> str:
+    """A member as it stands between the braces of an object, indented."""
+    return orjson.dumps({name: value}, option=orjson.OPT_INDENT_2)[len("{") : -len("\n}")].decode()
+
+
+def _list(name: str, values: Iterator[object]) -> Iterator[str]:
+    """The member that a list is, some values at a time."""
+    beginning, end = f'\n  "{name}": [', "\n  ]"
+    opening = beginning
+    while some := list(islice(values, _ROWS)):
+        yield opening + _member(name, some)[len(beginning) : -len(end)]
+        opening = ","
+    yield end if opening == "," else f"{beginning}]"
+
+
+def _members(result: RunResult) -> dict[str, Any]:
+    """The members of the document in their order; an iterator is a list."""
     summary = result.summary
     determined, total = decided(summary, "candidate")
     kinds = sorted({key.outcome for key in summary.cells})
-    value: dict[str, Any] = {
+    members: dict[str, Any] = {
         "log": _log(result.log),
         "decided": {"requests": determined, "of": total},
         "notReached": summary.not_reached.total(),
@@ -57,7 +91,7 @@ def summary_json(result: RunResult) -> str:
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
         "world": _world(result.world),
         "findings": {kind.value: _findings(result, kind) for kind in kinds},
-        "rows": list(hit_values(result)),
+        "rows": hit_values(result),
         "mutations": _mutations(result),
         "chains": [
             {
@@ -71,12 +105,12 @@ def summary_json(result: RunResult) -> str:
         "undetermined": _undetermined(result),
     }
     if result.accepted.entries:
-        value["accepted"] = accepted_json(result.accepted)
+        members["accepted"] = accepted_json(result.accepted)
     if result.authorization is not None:
-        value["authorization"] = authorization_json(result.authorization)
+        members["authorization"] = authorization_json(result.authorization)
     if result.proofs:
-        value["proofs"] = proofs_summary(result)
-    return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE).decode()
+        members["proofs"] = proofs_summary(result)
+    return members
 
 
 def _log(log: LogFacts) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.summary import Cell, CellKey, Example, Summary
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
-from replay.pipeline.output import MOST_COMMENT, run_text
+from replay.pipeline.output import MOST_COMMENT, run_pieces
 from replay.pipeline.project.format import Format
 from replay.pipeline.project.loop import LoopOutcome, watch_runs
 from replay.pipeline.project.watch import state
@@ -30,6 +30,10 @@ from replay.report.run.difference import NOTHING, difference_line
 from tests.support.interchange import gitlab_issues, junit_cases, sarif_results
 
 POLICY = "image-registries.yaml"
+
+
+def run_text(result: RunResult, form: Format) -> str:
+    return "".join(run_pieces(result, form))
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
