@@ -47,8 +47,11 @@ ROWS_HELD_FOR_PART = 128
 """How many rows wait to be written, at least, and for each part: memory that is used again need not be cleared again."""
 BATCH_BYTES = 1 << 28
 """How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
-PARQUET = "format parquet, compression zstd, compression_level 1, string_dictionary_page_size_limit 4096"
+PARQUET = "format parquet, string_dictionary_page_size_limit 4096"
 """How rows are written. Bodies hardly ever repeat: dictionaries of them would be built and thrown away."""
+KEPT = "compression zstd, compression_level 1"
+PASSING = "compression lz4_raw"
+"""How rows are compressed: a store that is kept is half as large, one that goes with its run is read with less CPU."""
 READING = "Reading the audit log"
 LONGEST_LINE = 1 << 24
 LONGEST_DOCUMENT = 1 << 27
@@ -118,6 +121,7 @@ class LogReader(Struct):
     progress: Progress
     formats: Sequence[LogFormat] = ()
     elsewhere: BatchReader | None = None
+    compression: str = KEPT
     files: list[ReadFile] = field(default_factory=list)
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -263,7 +267,8 @@ class LogReader(Struct):
         try:
             cursor.execute(f"set partitioned_write_flush_threshold = {held}")
             cursor.execute(
-                f"copy ({query}) to {literal(directory)} ({PARQUET}, partition_by (part), write_partition_columns true)",
+                f"copy ({query}) to {literal(directory)} "
+                f"({PARQUET}, {self.compression}, partition_by (part), write_partition_columns true)",
                 {**parameters, **numbers},
             )
         except (duckdb.Error, UnicodeDecodeError):

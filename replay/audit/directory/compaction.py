@@ -21,7 +21,7 @@ from replay.audit.directory.integrity import data_files, require_whole
 from replay.audit.directory.layout import write_store
 from replay.audit.directory.prune import segment_octets, sweep_segments
 from replay.audit.engine import INGEST_MEMORY, connect, literal
-from replay.audit.ingest import PARQUET
+from replay.audit.ingest import KEPT, PARQUET
 from replay.errors import StoreError
 from replay.storage.directory import store_error
 from replay.storage.scratch import scratch
@@ -117,5 +117,5 @@ def _sources(storage: Storage, run: Sequence[SegmentEntry]) -> dict[str, list[Pa
 def _write(connection: duckdb.DuckDBPyConnection, sources: Sequence[Path], target: Path) -> None:
     files = ", ".join(map(literal, sources))
     connection.execute(
-        f"copy (from read_parquet([{files}], hive_partitioning = false)) to {literal(target)} ({PARQUET}, row_group_size {_ROWS})"
+        f"copy (from read_parquet([{files}], hive_partitioning = false)) to {literal(target)} ({PARQUET}, {KEPT}, row_group_size {_ROWS})"
     )
