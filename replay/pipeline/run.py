@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import nullcontext
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -206,16 +206,12 @@ def _replay(
     has_history, answers = authorized is not None, LogAnswers(store)
     with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
         if store_results is None:
-            unread = unread_counts(store, job.predicate, job.within)
-            results = _replay_parts(answers, crew, progress)
-            new = class_results(results, unread)
+            results, new = _replay_parts(answers, crew, progress)
         elif changed:
             is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
-            unread = unread_counts(store, job.predicate, job.within)
-            results = _replay_parts(answers, crew, progress, is_few=is_few)
-            by_class = class_results(results, unread)
+            results, by_class = _replay_parts(answers, crew, progress, is_few=is_few)
             new = {requests: by_class.get(requests, NOTHING) for requests in changed}
             store_results.write(new)
         classes = {**old, **new}
@@ -240,12 +236,19 @@ def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Beginnin
 
 def _replay_parts(
     answers: LogAnswers, crew: Crew[Job], progress: Progress, *, is_few: bool = False
-) -> list[PartResult]:
-    """All parts by workers; few requests here and now, and all at once."""
+) -> tuple[list[PartResult], dict[CoarseClass, ClassResult]]:
+    """All parts by workers, and what they come to by class; few requests here and now, and all at once."""
     job, store = crew.job, answers.store  # all questions about decisions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
-    return crew.run(Whole(), parts, progress, partial(answers.ask, job))
+    unread = cache(lambda: unread_counts(store, job.predicate, job.within))
+
+    def ask() -> None:
+        unread()
+        answers.ask(job)
+
+    results = crew.run(Whole(), parts, progress, ask)
+    return results, class_results(results, unread())
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:
