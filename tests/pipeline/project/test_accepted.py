@@ -97,7 +97,10 @@ def scenario(short_sample: Path) -> Scenario:
     return Scenario((str(short_sample),)).resolved()
 
 
-@pytest.mark.parametrize("by", ["policy", "namespace", "workload"])
+@pytest.mark.parametrize(
+    "by",
+    ["policy", pytest.param("namespace", marks=[pytest.mark.slow]), pytest.param("workload", marks=[pytest.mark.slow])],
+)
 def test_a_run_whose_findings_are_accepted_denies_nothing_new(by: str, scenario: Scenario, tmp_path: Path) -> None:
     path = tmp_path / "accepted.yaml"
     plain = run(scenario, Options(workers=1, today=TODAY), silent)
