@@ -132,6 +132,7 @@ def test_the_next_ingest_sweeps(number: int, log: Path, tmp_path: Path, command:
     assert (done.code, command.left(), _spare(tmp_path)) == (0, [], [])
 
 
+@pytest.mark.slow
 def test_what_is_written_is_for_its_owner(log: Path, sets: list[object], tmp_path: Path, command: Any) -> None:
     before = tmp_path / "outcomes"
     before.touch()

@@ -207,6 +207,7 @@ CRITERIA = st.builds(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=150, deadline=None)
 @given(st.lists(CRITERIA, min_size=1, max_size=2), st.lists(requests(), min_size=8, max_size=8))
@@ -226,6 +227,7 @@ def class_of(row: Row) -> CoarseClass:
     return CoarseClass(verb, group, resource, subresource)
 
 
+@pytest.mark.slow
 @pytest.mark.property
 @settings(max_examples=150, deadline=None)
 @given(CRITERIA, st.lists(requests(), min_size=8, max_size=8))

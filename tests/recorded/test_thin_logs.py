@@ -97,6 +97,7 @@ THIN: dict[str, Callable[[Lines], Iterator[bytes]]] = {
 
 
 SLOW = {
+    "level Metadata",
     "level Request",
     "managed fields omitted",
     "middle lost",
