@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -32,9 +31,6 @@ _PRIVATE = 0o077
 _IMPORT_SECONDS = 0.02  # after which an interrupt asks again
 _SCRATCH = "replay.storage.scratch"
 """The module that makes and removes directories for one run."""
-
-RARELY = (50_000, 50, 1000)
-"""How many new objects call for a garbage collection: there are no large cycles, and looking for them took 5 % of a run."""
 
 app = typer.Typer(
     name="replay",
@@ -87,7 +83,6 @@ class TerminatedError(BaseException):
 
 def main() -> None:
     """Run the command line; the exit code is 0, 1 where something is new, above 1 for an error."""
-    gc.set_threshold(*RARELY)
     _open_streams()
     os.umask(_PRIVATE)
     interrupts: list[int] = []

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, TypeVar
 import orjson
 import yaml
 
-from replay.cli.app import RARELY
+from replay.__main__ import RARELY
 from tests.bench.watch import Measured, watched
 
 if TYPE_CHECKING:

@@ -221,3 +221,30 @@ def _session(leader: int) -> list[int]:
             if fields[3] == str(leader) and fields[0] != "Z":
                 found.append(int(entry.name))
     return found
+
+
+@pytest.mark.parametrize(
+    ("end", "told"),
+    [
+        ("sys.exit(3)", (3, "whole waited ", "")),
+        ("sys.exit()", (0, "whole waited ", "")),
+        ("sys.exit('no')", (1, "whole waited ", "no\n")),
+        ("pass", (0, "whole waited ", "")),
+    ],
+)
+def test_what_waits_for_the_exit_runs_before_it(end: str, told: tuple[int, str, str]) -> None:
+    """The process ends without freeing its objects: nothing that was to be done then, or to be written, may be lost."""
+    command = f"""
+import atexit, sys, threading, time
+import replay.cli.app
+def run():
+    atexit.register(print, "waited", end=" ")
+    threading.Thread(target=lambda: (time.sleep(0.1), print("whole", end=" "))).start()
+    {end}
+replay.cli.app.main = run
+from replay.__main__ import main
+main()
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONUNBUFFERED"}
+    done = subprocess.run([sys.executable, "-c", command], capture_output=True, text=True, check=False, env=environment)
+    assert (done.returncode, done.stdout, done.stderr) == told
