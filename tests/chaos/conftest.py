@@ -15,7 +15,7 @@ import pytest
 
 from tests.support.short_sample import SAMPLE, write_first_lines
 
-LINES = 1500
+LINES = 600
 PATIENCE_SECONDS = 120.0
 
 
