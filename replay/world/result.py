@@ -102,7 +102,10 @@ def refusers(record: RequestRecord) -> frozenset[str]:
 
 
 class Alone(NamedTuple):
-    """How a finding ends taken alone, where that is certain; `paths` are what the candidate's mutations touch, as JSON pointers."""
+    """How a finding ends taken alone, where no object is needed to tell; `paths` are what the candidate's mutations touch, as JSON pointers.
+
+    It is unknown where nothing is open but the candidate's verdict about a request that the log let through.
+    """
 
     result: RequestEnd
     paths: tuple[str, ...] = ()

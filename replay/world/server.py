@@ -24,11 +24,7 @@ from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, RequestEnd
 from replay.world.state import GONE, Later, State, content, known_of
 from replay.world.step import WorldStep
-from replay.world.validation import (
-    has_immutable,
-    may_break,
-    touches_immutable,
-)
+from replay.world.validation import has_immutable, may_break, touches_immutable
 
 _ASKS_FIRST = frozenset({"eviction", "binding"})
 """Subresources whose storage asks the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`)."""
@@ -84,8 +80,8 @@ class Server:
     def as_decided(self, step: WorldStep) -> Iterator[ServerAnswer]:
         """Where both worlds are the same, only the verdicts of the two sets tell them apart."""
         log = step.logged
-        if step.alone is not None:
-            yield self._as_found(step, step.alone)
+        if step.alone is not None or step.is_undetermined:
+            yield from self._as_found(step)
             return
         if not (step.is_reached or step.is_invalid_by_current):
             yield ServerAnswer(log, None)
@@ -110,12 +106,14 @@ class Server:
         else:
             yield ServerAnswer(log, None)
 
-    @staticmethod
-    def _as_found(step: WorldStep, alone: Alone) -> ServerAnswer:
-        """What the first pass has found out: a refusal, or an object that is mutated otherwise, and is valid."""
-        if alone.result.cause != Cause.SUCCEEDS:
-            return ServerAnswer(alone.result, step.unless_written)
-        return ServerAnswer(step.logged, None if step.is_last or step.is_dry else _mutated_later(step))
+    def _as_found(self, step: WorldStep) -> Iterator[ServerAnswer]:
+        """What the first pass has found out: a refusal, an object that is mutated otherwise, and is valid, or neither."""
+        if step.alone is None:
+            yield from self._undetermined(step)
+        elif step.alone.result.cause != Cause.SUCCEEDS:
+            yield ServerAnswer(step.alone.result, step.unless_written)
+        else:
+            yield ServerAnswer(step.logged, None if step.is_last or step.is_dry else _mutated_later(step))
 
     def meets_alike(self, record: RequestRecord, state: State) -> bool:
         """Whether an object is that of the log for all who look at a request: the candidate's policies and the API."""

@@ -73,6 +73,8 @@ class WorldStep:
         """Whether the sets decide it otherwise, taken alone."""
         self.alone: Alone | None = None
         """How a finding ends taken alone, None where that is to be worked out."""
+        self.is_undetermined = False
+        """Whether nothing is open about a finding taken alone but what the candidate decides about it."""
         self.owners: Sequence[str] | None = None
         """The uids of the owners of what it creates, None where nobody has looked."""
         self.lookups: Lookups = SAME_LOOKUPS
@@ -88,6 +90,12 @@ class WorldStep:
         self._rebuild_step = step
         self._rebuilder = rebuilder
         self._judge = judge
+
+    def find(self, alone: Alone | None) -> None:
+        """Take over what the sets decide otherwise, and how that ends taken alone, as far as it is known."""
+        self.is_finding = True
+        self.is_undetermined = alone is not None and alone.result.cause == Cause.UNKNOWN
+        self.alone = None if self.is_undetermined else alone
 
     @property
     def olds(self) -> OldObjects:
@@ -218,9 +226,10 @@ class WorldStep:
         """Whether the log's request was refused for the current set, as far as its decision can be told."""
         if self.is_invalid_by_current:
             return True
+        if self.logged.cause != Cause.DENIED:
+            return False
         current, _ = self.decisions
-        is_open = current.verdict is Verdict.UNDETERMINED
-        return self.logged.cause == Cause.DENIED and bool(current.denials or is_open)
+        return bool(current.denials) or current.verdict is Verdict.UNDETERMINED
 
     @cached_property
     def decisions(self) -> tuple[Decision, Decision]:
@@ -268,10 +277,15 @@ class WorldStep:
         """Whether the candidate refuses the log's own request, which the current set admits."""
         if self.alone is not None or not self.is_finding:
             return self.alone is not None and self.alone.result.cause == Cause.DENIED
-        if not self.is_reached:
+        if self.is_undetermined or not self.is_reached:
             return False
         current, candidate = self.decisions
         return bool(candidate.denials) and not current.denials
+
+    @property
+    def blame(self) -> Blame | None:
+        """What changed what it looks up; who refuses its own request is to blame for that, whatever else differs."""
+        return self.lookups.blame if self.lookups.blame is not None and not self.is_newly_denied else None
 
     @cached_property
     def is_stored(self) -> bool:

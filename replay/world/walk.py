@@ -182,14 +182,14 @@ class _ObjectWalk:
             step = WorldStep(rebuild_step, self._walker.reconstructor, self._walker.judge, at, self._existence)
             step.is_last = rebuild_step is self._steps[-1]
             step.precedes_apply = record.seq < self._last_apply
-            step.is_finding, step.alone = record.seq in self._around.findings, self._around.findings.get(record.seq)
+            if record.seq in self._around.findings:
+                step.find(self._around.findings[record.seq])
             step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)
             step.owner, step.ending = self._owner_of(step), ending
             if self._walker.judge.consults(record):
                 step.lookups = lookups
-            # Who refuses its own request is to blame for that, whatever else differs.
-            blame = at.blame or (None if step.is_newly_denied else step.lookups.blame)
+            blame = at.blame or step.blame
             for branch in previous:
                 answers += [
                     (answer, _branch(branch, answer, blame, step.own)) for answer in self._answers(step, branch)

@@ -13,8 +13,11 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.world_facts import WorldFacts
 from replay.pipeline.options import Options
+from replay.pipeline.replay.replayer import Replayer
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.reconstruct.request import ReplayRequest
+from replay.world.result import Alone
 
 API = "admissionregistration.k8s.io/v1"
 POLICY = "rules.static.k8s.io"
@@ -61,6 +64,8 @@ class Request:
     """Why the authorizers let it in."""
     managers: Any = None
     """The `managedFields` that the answer has."""
+    level: str = "RequestResponse"
+    """What the log's policy records: no object is in the line of a `Metadata` request."""
 
     def event(self, number: int) -> bytes:
         version, kind = KINDS[self.resource]
@@ -90,11 +95,15 @@ class Request:
             ]
             answer = {"kind": f"{kind}List", "apiVersion": version, "metadata": {}, "items": listed}
         sent = self.body if self.body is not None else self._sent(version, kind)
+        bodies = {
+            "requestObject": sent,
+            "responseObject": answer if succeeded else {"kind": "Status", "apiVersion": "v1", **status},
+        }
         return orjson.dumps(
             {
                 "kind": "Event",
                 "apiVersion": "audit.k8s.io/v1",
-                "level": "RequestResponse",
+                "level": self.level,
                 "auditID": f"id-{number}",
                 "stage": "ResponseComplete",
                 "requestURI": f"/{self.resource}{self.query}",
@@ -102,8 +111,7 @@ class Request:
                 "user": {"username": self.user},
                 "objectRef": {key: value for key, value in reference.items() if value},
                 "responseStatus": status,
-                "requestObject": sent,
-                "responseObject": answer if succeeded else {"kind": "Status", "apiVersion": "v1", **status},
+                **(bodies if self.level == "RequestResponse" else {}),
                 "requestReceivedTimestamp": f"2026-11-21T03:00:{number:02}.000000Z",
                 "stageTimestamp": f"2026-11-21T03:00:{number:02}.100000Z",
                 "annotations": {
@@ -492,6 +500,7 @@ def manifests(directory: Path, mutation: str, message: str = "'no'") -> Path:
 
 def replayed(row: Row, directory: Path, *, alike: bool = False) -> tuple[RunResult, list[tuple[str, Any]]]:
     """What a run says of a row, with the policies in one set or, `alike`, in both."""
+    directory.mkdir(exist_ok=True)
     log, outcomes, cluster = directory / "audit.jsonl", directory / "outcomes.jsonl", directory / "cluster.json"
     log.write_bytes(b"\n".join(request.event(number) for number, request in enumerate(row.requests)))
     cluster.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
@@ -520,6 +529,48 @@ def test_what_is_open_for_both_sets_alike_begins_no_other_world(tmp_path: Path) 
     result, _ = replayed(Row("", [CREATE_KEPT, outdated], [], mutation), tmp_path, alike=True)
     assert result.summary.outcomes[OutcomeKind.UNDETERMINED] == 1
     assert result.world == WorldFacts()
+
+
+BARE = Request("create", code=201, level="Metadata")
+UNDETERMINED_ROWS = [
+    Row(
+        "a creation of an unknown object, and what comes after it",
+        [BARE, UPDATE, DELETE],
+        [("unknown", "root"), ("unknown", 0), ("unknown", 0)],
+    ),
+    Row(
+        "an unknown object of a name that the candidate kept",
+        [CREATE_KEPT, DELETE, BARE, UPDATE_BAD, DELETE],
+        [SUCCEEDS, DENIES, ("unknown", 1), DENIES, ("denied", 1)],
+    ),
+    Row(
+        "an unknown update of what was refused",
+        [CREATE_BAD, replace(UPDATE, level="Metadata"), UPDATE, DELETE],
+        [DENIES, (ABSENT, 0), (ABSENT, 0), (ABSENT, 0)],
+    ),
+    Row(
+        "an unknown object in a refused namespace",
+        [BAD_NAMESPACE, replace(BARE, namespace="n")],
+        [DENIES, (ABSENT, 0)],
+    ),
+]
+
+
+@pytest.mark.parametrize("row", UNDETERMINED_ROWS, ids=[row.name for row in UNDETERMINED_ROWS])
+def test_what_is_undetermined_taken_alone_ends_as_if_decided_again(
+    row: Row, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second pass takes over that the first one could not tell, where it meets the request in the same state."""
+    taken_over = replayed(row, tmp_path / "taken over")
+    ends = Replayer.ends
+
+    def without(replayer: Replayer, request: ReplayRequest, kind: OutcomeKind, decisions: Any) -> Alone | None:
+        return None if kind is OutcomeKind.UNDETERMINED else ends(replayer, request, kind, decisions)
+
+    monkeypatch.setattr(Replayer, "ends", without)
+    anew = replayed(row, tmp_path / "anew")
+    assert taken_over[1] == anew[1] == row.expected
+    assert taken_over[0].world == anew[0].world
 
 
 def test_what_a_report_counts(tmp_path: Path) -> None:

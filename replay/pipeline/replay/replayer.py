@@ -240,6 +240,9 @@ class Replayer(Struct, frozen=True, dict=True):
         """How a finding ends taken alone, where no object is needed to tell."""
         current, candidate = decisions
         log, patch = answered(request.record), candidate.patch
+        if kind is OutcomeKind.UNDETERMINED:
+            is_open = candidate.verdict is Verdict.UNDETERMINED and not (current.denials or candidate.denials)
+            return Alone(UNKNOWN) if is_open and log.cause == Cause.SUCCEEDS else None
         is_mutated = (
             kind in MUTATIONS and log.cause == Cause.SUCCEEDS and not touches_metadata((*current.patch, *patch))
         )
