@@ -125,6 +125,7 @@ class LogReader(Struct):
     files: list[ReadFile] = field(default_factory=list)
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
+    _is_alone: bool = False
     _batches: int = 0
     _running: list[duckdb.DuckDBPyConnection] = field(default_factory=list)
 
@@ -139,6 +140,7 @@ class LogReader(Struct):
         jobs = [Batch([files_by_log[file] for file in batch], self._next_batch()) for batch in runs]
         if self.elsewhere is not None:
             jobs = self.elsewhere.read(jobs, self.numbers.parts, self.target, self.progress)
+        self._is_alone = len(jobs) == 1 and sum(file.file.expected_bytes for file in jobs[0].files) <= BATCH_BYTES
         self._run(jobs, workers)
         self._count()
         again = [file for file in self.files if file.malformed and not (file.events or file.lists or file.form.text)]
@@ -258,7 +260,9 @@ class LogReader(Struct):
     def _copy(self, cursor: duckdb.DuckDBPyConnection, source: str, batch: int, parameters: dict[str, object]) -> None:
         """Write the rows of a source, part by part; nothing is left of a failure."""
         directory = self.target / f"rows-{batch}"
-        query = f"with event as ({source}) {queries.text('ingest_request')}"
+        # Only one thread numbers the lines; where these are held in memory then, all threads do the rest.
+        materialized = "materialized" if self._is_alone else ""
+        query = f"with event as {materialized} ({source}) {queries.text('ingest_request')}"
         parts, first = self.numbers.parts, first_parts(self.numbers.parts)
         rest = min(first, parts - 1)  # of a single part there is none to spare
         split = {"looked_up": list(LOOKED_UP), "first_parts": first, "rest_from": rest, "rest_parts": parts - rest}

@@ -170,7 +170,11 @@ def _once(
     printed: tuple[Format, Path | None, bool],
     fail_on: list[FailOn] | None,
 ) -> None:
-    from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.replay.workers import prepare_workers  # noqa: PLC0415 - `--help` must not pay for it
+
+    if scenario.logs:
+        prepare_workers(options)  # they import what they need while this process does
+    from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline import output  # noqa: PLC0415

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from difflib import get_close_matches
+from typing import TYPE_CHECKING
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
-from replay.audit.store import Store
 from replay.errors import ReplayError
+
+if TYPE_CHECKING:
+    from replay.audit.store import Store
 
 _LENGTH = re.compile(r"(\d+)\s*(w|d|h|m|min|s)")
 _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "min": "minutes", "s": "seconds"}

@@ -19,13 +19,16 @@ from multiprocessing import util
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
 from pathlib import Path
-from typing import Any, Generic, NamedTuple, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.audit.ingest import Progress
-from replay.audit.part import StorePart
-from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.storage.scratch import scratch
+
+if TYPE_CHECKING:
+    # Workers are started before what reads the log is imported.
+    from replay.audit.ingest import Progress
+    from replay.audit.part import StorePart
+    from replay.audit.store import Store
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
