@@ -1,7 +1,7 @@
 """What of an input expressions read, as bytes: inputs of which these are equal give the same result, the same error and the same cost.
 
 A footprint becomes a function that takes out of the input what stands at its paths; msgpack keeps apart what Python holds for equal
-(`1`, `1.0` and `True`).
+(`1`, `1.0` and `True`). Where something that is read is not known, that is part of it, with the reason: what is undetermined says why.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, field
 
-from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.plain_bindings import PlainBindings, UnknownPart
 from replay.admission.place import ANY, read_places, segments
 
 ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
@@ -29,8 +29,10 @@ _ENTRIES = msgspec.msgpack.Ext(3, b"")
 """What follows are the entries of a map, of which the path expects any."""
 _encode = msgspec.msgpack.Encoder().encode
 
-Projection = Callable[[PlainBindings], bytes | None]
-"""The projection of bindings, None for what is no JSON, not known, or too long."""
+ProjectionKey = bytes | tuple[bytes, tuple[UnknownPart, ...]]
+"""What stands at the paths of a footprint, with what of it is not known, if anything."""
+Projection = Callable[[PlainBindings], ProjectionKey | None]
+"""The projection of bindings, None for what is no JSON, or too long."""
 
 
 class _Node(Struct):
@@ -55,23 +57,21 @@ class _Node(Struct):
 
 @lru_cache(maxsize=16384)
 def projection(footprint: frozenset[str]) -> Projection | None:
-    """What makes the projection for a footprint, None where that leads to other bindings than `ROOTS`.
-
-    What is not known has no projection either.
-    """
+    """What makes the projection for a footprint, None where that leads to other bindings than `ROOTS`."""
     tree = _tree(footprint)
     if not tree.names.keys() <= ROOTS:
         return None
     extract = _extract(tree)
 
-    def projected(bindings: PlainBindings) -> bytes | None:
+    def projected(bindings: PlainBindings) -> ProjectionKey | None:
         try:
             content = _encode(extract(bindings))
         except (TypeError, ValueError, OverflowError, RecursionError):
             return None
-        if len(content) > LONGEST or (bindings.unknown and read_places(footprint, bindings.unknown)):
+        if len(content) > LONGEST:
             return None
-        return content
+        places = bindings.places and read_places(footprint, bindings.places)
+        return (content, tuple([each for each in bindings.unknown if each.place in places])) if places else content
 
     return projected
 

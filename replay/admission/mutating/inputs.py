@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 from replay.admission.alike.plain_bindings import PlainBindings
-from replay.admission.alike.projection import Projection
+from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.inputs import Inputs
 from replay.admission.mutating.shown import Shown
@@ -77,7 +77,7 @@ class MutationInputs:
         }
         return self._earlier.put((value,), Inputs({**bindings, **objects}, self._bindings.match_request), shown)
 
-    def projected(self, project: Projection | None, value: Object) -> bytes | None:
+    def projected(self, project: Projection | None, value: Object) -> ProjectionKey | None:
         """The projection of it with an object; None where that is not known, or there is none."""
         if project is None or self._plain is None or (type(value) is not dict and value is not None):
             return None

@@ -8,7 +8,7 @@ from functools import cached_property
 from itertools import chain, takewhile
 from typing import NamedTuple, Protocol
 
-from replay.admission.alike.projection import Projection, projection
+from replay.admission.alike.projection import Projection, ProjectionKey, projection
 from replay.admission.alike.results import AlikeResults
 from replay.admission.decision import Decision
 from replay.admission.hooks import PlannedHook
@@ -170,7 +170,7 @@ class ValidationPlan:
 class PolicyRequest(Protocol):
     """What groups of policies are asked about."""
 
-    def projected(self, match: Match, project: Projection | None, /) -> bytes | None:
+    def projected(self, match: Match, project: Projection | None, /) -> ProjectionKey | None:
         """The projection of what policies read that match so; None where there is none."""
         ...
 
@@ -217,7 +217,7 @@ class AlikeGroups:
         if projected is not None and not by_messages and group.may_read_messages(results, shared):
             self._results.remember((group, by_messages, projected), _BY_MESSAGES)
             by_messages, projected = True, request.projected(match, group.projection_with_messages)
-        if projected is not None and all(result.is_certain for _, result in results):
+        if projected is not None:
             self._results.remember((group, by_messages, projected), results)
         return results
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replay.admission.alike.plain_bindings import PlainBindings
-from replay.admission.alike.projection import Projection
+from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision
@@ -209,7 +209,7 @@ class _Request:
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
         self._plain = PlainBindings(self.attributes)
-        self._projections: dict[Projection, bytes | None] = {}
+        self._projections: dict[Projection, ProjectionKey | None] = {}
 
     def dispatch(self, hooks: Sequence[Planned]) -> Decision:
         """Ask every hook."""
@@ -236,8 +236,8 @@ class _Request:
                 outcome.add_for_all(planned.hook.policy, planned.bindings, results[index])
         return ADMITTED if outcome.is_empty else outcome.decision()
 
-    def projected(self, match: Match, project: Projection | None) -> bytes | None:
-        """The projection of what policies read that match so; None where that is not known, or there is none."""
+    def projected(self, match: Match, project: Projection | None) -> ProjectionKey | None:
+        """The projection of what policies read that match so; None where there is none."""
         attributes = self.attributes
         if project is None or match.resource != attributes.resource or match.kind != attributes.kind:
             return None

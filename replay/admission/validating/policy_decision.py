@@ -73,12 +73,6 @@ class ValidateResult(NamedTuple):
     as_a_whole: bool = False
     unknown: tuple[Missing, ...] = ()
 
-    @property
-    def is_certain(self) -> bool:
-        """Whether it depends on nothing that is not known."""
-        parts = any(each.unknown for each in self.decisions) or any(each.unknown for each in self.audit_annotations)
-        return not (self.unknown or parts)
-
 
 NO_DECISION = ValidateResult()
 """Nothing denies, warns, audits or is unknown: the match conditions skip the policy, or every validation is true."""

@@ -27,17 +27,17 @@ from tests.support.chain_sets import POD
 from tests.support.short_sample import SAMPLE
 
 VALUES: tuple[JSON, ...] = (None, True, 0, 1, 1.0, "", "1", "web", [], [1], {}, {"name": "web"}, [{"name": "c"}])
-UNKNOWN = "not in the log"
+UNKNOWN = ("not in the log", "logged without the object")
 VARIANTS = 6
 
 CASES = {case["name"]: case for case in cases()}
 MUTATIONS = {row["name"]: row for row in test_mutation.ROWS}
 
 
-def varied(value: JSON, random: Random) -> JSON:
+def varied(value: JSON, path: str, random: Random) -> JSON:
     """An object with another part, with one part less, or with one that is not known."""
     value = copy.deepcopy(value)
-    container, path = value, "object"
+    container = value
     while True:
         key = random.choice(list(container) if isinstance(container, dict) else range(len(container)))
         path += f".{key}" if isinstance(container, dict) else f"[{key}]"
@@ -49,7 +49,7 @@ def varied(value: JSON, random: Random) -> JSON:
     if kind < 0.2:
         del container[key]
     elif kind < 0.4:
-        container[key] = missing = Missing(path, UNKNOWN)
+        container[key] = missing = Missing(path, random.choice(UNKNOWN))
         return PartialObject(value, (missing,))
     else:
         container[key] = random.choice(VALUES)
@@ -63,7 +63,10 @@ def variants(attributes: Attributes, random: Random) -> Iterator[Attributes]:
         changes: dict[str, Any] = {}
         for name in ("object", "old_object"):
             if isinstance(getattr(attributes, name), dict) and random.random() < 0.8:
-                changes[name] = varied(getattr(attributes, name), random)
+                path = "object" if name == "object" else "oldObject"
+                is_known = random.random() < 0.8
+                value = getattr(attributes, name)
+                changes[name] = varied(value, path, random) if is_known else Missing(path, random.choice(UNKNOWN))
         if random.random() < 0.2:
             changes["name"] = random.choice(("web", "other"))
         if random.random() < 0.2:

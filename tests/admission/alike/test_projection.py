@@ -9,8 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replay.admission.alike.plain_bindings import PlainBindings
-from replay.admission.alike.projection import LONGEST, projection
+from replay.admission.alike.plain_bindings import PlainBindings, UnknownPart
+from replay.admission.alike.projection import LONGEST, ProjectionKey, projection
 from replay.cel.value.typed import TypedMap
 from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
@@ -27,9 +27,24 @@ def plain(value: Any, **others: Any) -> PlainBindings:
     return PlainBindings(creation_of_pod(value, **{"namespace": "", "namespace_object": None, **others}))
 
 
-def projected(value: Any, *paths: str) -> bytes | None:
+def projected(value: Any, *paths: str) -> ProjectionKey | None:
     project = projection(frozenset(paths))
     return None if project is None else project(plain(value))
+
+
+def partly(*path: str, reason: str = "not in the log") -> PartialObject:
+    """An object of which a part is not known."""
+    missing = Missing(f"object.{'.'.join(path)}", reason)
+    value: Any = missing
+    for name in reversed(path):
+        value = {name: value}
+    return PartialObject(value, (missing,))
+
+
+def in_list(index: int) -> PartialObject:
+    """An object with two elements, of one of which a part is not known."""
+    missing = Missing(f"object.l[{index}].b", "not in the log")
+    return PartialObject({"l": [{"b": missing if index == each else 1} for each in range(2)]}, (missing,))
 
 
 ALIKE: dict[str, tuple[tuple[str, ...], list[Any]]] = {
@@ -75,7 +90,6 @@ NONE: dict[str, tuple[str, Any]] = {
     "authorizer": ("authorizer.requestResource", {"a": 1}),
     "parameters": ("params.a", {"a": 1}),
     "any variable": ("variables[]", {"a": 1}),
-    "what is not known": ("object.a", Missing("object", "not in the log")),
     "what is too long": ("object.a", {"a": "x" * LONGEST}),
     "half of a character": ("object.a", {"a": "\ud800"}),
 }
@@ -109,7 +123,38 @@ def test_what_is_partly_known() -> None:
     paths = ("object.a.c", "object.a?", "object.d.b", "object.a.b", "object.a", "object.a.b?", "object.a[]?", "object")
     known = {"a": {"c": 1}, "d": {}}
     assert [projected(value, path) == projected(known, path) for path in paths] == [True] * 3 + [False] * 5
-    assert [projected(value, path) for path in paths[3:]] == [None] * 5
+    parts = [content[1] for path in paths[3:] if isinstance(content := projected(value, path), tuple)]
+    assert parts == [(UnknownPart("object", ("a", "b"), missing),)] * 5
+
+
+UNKNOWN: dict[str, tuple[tuple[str, ...], list[Any]]] = {
+    "why it is not known": (
+        ("object.a",),
+        [Missing("object", "one"), Missing("object", "other"), Missing("object", "one", "a fix")],
+    ),
+    "why it is not known whether there is a field": (
+        ("object.a.b?",),
+        [partly("a", "b"), partly("a", "b", reason="other"), {"a": {"b": 1}}],
+    ),
+    "what is not known": (
+        ("object.a.b", "object.a.c"),
+        [partly("a", "b"), partly("a", "c"), partly("a"), Missing("object", "not in the log")],
+    ),
+    "what is written as if it were not known": (
+        ("object.a.b",),
+        [partly("a", "b"), {"a": {"b": {"path": "object.a.b", "reason": "not in the log", "fix": ""}}}],
+    ),
+    "where in a list": (("object.l[].b",), [in_list(0), in_list(1)]),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_not_known_is_part_of_it(name: str) -> None:
+    paths, values = UNKNOWN[name]
+    contents = {projected(value, *paths) for value in values}
+    assert len(contents) == len(values)
+    assert None not in contents
+    assert contents == {projected(copy.deepcopy(value), *paths) for value in values}
 
 
 def test_bindings() -> None:
