@@ -4,11 +4,11 @@
 --             stands in the response; what has no name at all is alone with its auditID.
 --             `seq` orders all requests of all API servers: by the time of the stage, then by a hash of the auditID, so that
 --             neither the order of the files nor where they were cut matters.
---             Kinds that decisions look up have the first parts for themselves, so that their few rows are found without
+--             Kinds that decisions look up have the last parts for themselves, so that their few rows are found without
 --             reading the bodies of all others.
 -- Parameters: $looked_up   `resource.group` of kinds that decisions look up
---             $first_parts  number of parts for them
---             $rest_from, $rest_parts  the first part of all other kinds, and their number
+--             $lookups_from, $lookup_parts  the first part for them, and how many there are
+--             $rest_parts  how many parts there are for all other kinds, which begin with 0
 --             $earliest, $latest, $year  between which instants an event lies, and a length of time, in microseconds
 --             reads from `event`, which ingest_lines.sql or ingest_lists.sql defines before it
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
@@ -79,8 +79,8 @@
 select
   case
     when reject is not null then -1
-    when list_contains($looked_up, concat_ws('.', resource, nullif(api_group, ''))) then identity % $first_parts
-    else $rest_from + identity % $rest_parts
+    when list_contains($looked_up, concat_ws('.', resource, nullif(api_group, ''))) then $lookups_from + identity % $lookup_parts
+    else identity % $rest_parts
   end::bigint as part,
   identity,
   row_id,

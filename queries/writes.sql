@@ -1,8 +1,8 @@
 -- What:       all successful writes to some resources in one part, by object and in order: what namespaces, CRDs, parameters
---             and RBAC objects were when. Kinds that decisions look up stand in the first parts.
+--             and RBAC objects were when. Kinds that decisions look up stand in the last parts.
 -- Parameters: $resources  list of `resource.group`, or `resource` of the core group
 --             $part       the number of a part
--- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'], part := 0)
+-- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'], part := 15)
 select
   object_name, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,

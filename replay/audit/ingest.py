@@ -31,7 +31,7 @@ from replay.audit.format.head import head_of
 from replay.audit.format.recognise import form_of
 from replay.audit.format.table import LogFormat
 from replay.audit.moment import EARLIEST, LATEST, YEAR
-from replay.audit.place import LOOKED_UP, first_parts
+from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.source import LogFile, batches
 from replay.errors import StoreError
@@ -263,9 +263,13 @@ class LogReader(Struct):
         # Only one thread numbers the lines; where these are held in memory then, all threads do the rest.
         materialized = "materialized" if self._is_alone else ""
         query = f"with event as {materialized} ({source}) {queries.text('ingest_request')}"
-        parts, first = self.numbers.parts, first_parts(self.numbers.parts)
-        rest = min(first, parts - 1)  # of a single part there is none to spare
-        split = {"looked_up": list(LOOKED_UP), "first_parts": first, "rest_from": rest, "rest_parts": parts - rest}
+        parts, lookups = self.numbers.parts, lookup_parts(self.numbers.parts)
+        split = {
+            "looked_up": list(LOOKED_UP),
+            "lookup_parts": lookups,
+            "lookups_from": parts - lookups,
+            "rest_parts": max(parts - lookups, 1),  # of a single part there is none to spare
+        }
         numbers = {"first_row": batch << ROW_BITS, "earliest": EARLIEST, "latest": LATEST, "year": YEAR, **split}
         held = max(ROWS_HELD, ROWS_HELD_FOR_PART * self.numbers.parts)
         try:

@@ -20,7 +20,7 @@ LOOKUPS = (
 """What decisions about other objects may always look up, as `resource.group`; policies have parameters beside them."""
 LOOKED_UP = ("configmaps", *LOOKUPS)
 """The same with what parameters mostly are: they stand in parts of their own."""
-_PARTS_FOR_EACH_FIRST = 16
+_PARTS_FOR_EACH_OF_LOOKUPS = 16
 
 
 class LogPosition(NamedTuple):
@@ -37,9 +37,9 @@ class ObjectPlace(NamedTuple):
     identity: int
 
 
-def first_parts(parts: int) -> int:
-    """How many of so many parts are for `LOOKED_UP`, which takes little room."""
-    return -(-parts // _PARTS_FOR_EACH_FIRST)
+def lookup_parts(parts: int) -> int:
+    """How many of so many parts are for `LOOKED_UP`: the last ones, since what takes little time fills what time is left at the end."""
+    return -(-parts // _PARTS_FOR_EACH_OF_LOOKUPS)
 
 
 def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
@@ -50,8 +50,7 @@ def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
     group, resource = key[:2]
     digest = md5("\0".join(key).encode(), usedforsecurity=False).digest()
     identity = int.from_bytes(digest[8:], "little")
-    first = first_parts(parts)
+    lookups = lookup_parts(parts)
     if f"{resource}.{group}".removesuffix(".") in LOOKED_UP:
-        return ObjectPlace(identity % first, identity)
-    rest = min(first, parts - 1)  # of a single part there is none to spare
-    return ObjectPlace(rest + identity % (parts - rest), identity)
+        return ObjectPlace(parts - lookups + identity % lookups, identity)
+    return ObjectPlace(identity % max(parts - lookups, 1), identity)  # of a single part there is none to spare

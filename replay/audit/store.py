@@ -46,7 +46,7 @@ from replay.audit.format.table import LogFormat
 from replay.audit.ingest import KEPT, PASSING, BatchReader, LogReader, Progress, SegmentNumbers
 from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
 from replay.audit.part import RowPredicate, StorePart, Tables, numbered_records
-from replay.audit.place import LOOKED_UP, first_parts
+from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
 from replay.audit.source import LogFile, log_files
@@ -320,14 +320,14 @@ class Store:
         They are in a file that stands as long as the store is open.
         """
         names = sorted(set(resources))
-        parts = first_parts(self.parts) if set(names) <= set(LOOKED_UP) else self.parts
+        first = self.parts - lookup_parts(self.parts) if set(names) <= set(LOOKED_UP) else 0
         self._spill.mkdir(exist_ok=True)
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
         return write_lookups(
             (
                 row
-                for part in range(parts)
+                for part in range(first, self.parts)
                 for rows in self._records("writes", "object_name", resources=names, part=part)
                 for row in rows
             ),
