@@ -79,8 +79,8 @@ def _silent(_what: str, _count: int, _total: int) -> None:
 class Store:
     """An open store. Close it, or use `with`: closing removes what was only for one run."""
 
-    def __init__(self, storage: Storage, *, is_kept: bool) -> None:
-        """Use `Store.open`."""
+    def __init__(self, storage: Storage, *, is_kept: bool, catalog: Catalog | None = None) -> None:
+        """Use `Store.open` or `Store.for_one_run`; `catalog` is that of a store which is not kept."""
         self.storage = storage
         self._is_kept = is_kept
         self._stack = ExitStack()
@@ -92,8 +92,9 @@ class Store:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
                 sweep(storage)
             self._spill = self._stack.enter_context(scratch()) if is_kept else storage.local("spill")
-            self._catalog = read_catalog(storage) if is_kept else Catalog()
-            require_whole(storage, self._catalog)
+            self._catalog = read_catalog(storage) if is_kept else catalog or Catalog()
+            if is_kept:
+                require_whole(storage, self._catalog)
         except BaseException:
             self._stack.close()
             raise
@@ -104,9 +105,11 @@ class Store:
 
         Raises `StoreError` for a store of another version, a damaged one, or a place that holds something else.
         """
-        if location is None:
-            return cls._for_one_run()
         with ExitStack() as stack:
+            if location is None:
+                store = cls(DirectoryStorage(stack.enter_context(scratch()).resolve()), is_kept=False)
+                store._stack.push(stack.pop_all())
+                return store
             try:
                 storage = opened(location, stack)
                 read_catalog(storage)
@@ -124,13 +127,9 @@ class Store:
             return opened(location, stack).has(CATALOG)
 
     @classmethod
-    def _for_one_run(cls) -> Store:
-        """A store that `close` removes."""
-        with ExitStack() as stack:
-            directory = stack.enter_context(scratch()).resolve()
-            store = cls(DirectoryStorage(directory), is_kept=False)
-            store._stack.push(stack.pop_all())
-            return store
+    def for_one_run(cls, directory: Path, catalog: Catalog | None = None) -> Store:
+        """A store in a directory that somebody else removes, empty or as a process left it that has told its catalog."""
+        return cls(DirectoryStorage(directory), is_kept=False, catalog=catalog)
 
     def __enter__(self) -> Self:
         """The store itself."""
@@ -272,6 +271,11 @@ class Store:
     def requests(self) -> int:
         """How many requests the store holds."""
         return self._catalog.requests
+
+    @property
+    def catalog(self) -> Catalog:
+        """What the store consists of."""
+        return self._catalog
 
     @property
     def segments(self) -> tuple[SegmentEntry, ...]:

@@ -170,23 +170,23 @@ def _once(
     printed: tuple[Format, Path | None, bool],
     fail_on: list[FailOn] | None,
 ) -> None:
-    from replay.pipeline.replay.workers import prepare_workers  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.process.reading import read_ahead  # noqa: PLC0415 - `--help` must not pay for it
 
-    if scenario.logs:
-        prepare_workers(options)  # they import what they need while this process does
-    from rich.console import Console  # noqa: PLC0415
+    with read_ahead(scenario, options) as reading:  # meanwhile all else is imported
+        from rich.console import Console  # noqa: PLC0415
 
-    from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline import output  # noqa: PLC0415
-    from replay.pipeline.project.alarm import USUAL, exit_code  # noqa: PLC0415
-    from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
-    from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
+        from replay.cli.progress import progress_on  # noqa: PLC0415
+        from replay.pipeline import output  # noqa: PLC0415
+        from replay.pipeline.project.alarm import USUAL, exit_code  # noqa: PLC0415
+        from replay.pipeline.replay.workers import enlisted  # noqa: PLC0415
+        from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
+        from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
 
+        with enlisted(options), progress_on(Console(stderr=True)) as progress:
+            result = run_scenario(scenario, options, progress, reading)
+            if report is not None:
+                output.write_report(result, report)
     form, out, brief = printed
-    with progress_on(Console(stderr=True)) as progress:
-        result = run_scenario(scenario, options, progress)
-        if report is not None:
-            output.write_report(result, report)
     code = exit_code(result, fail_on or USUAL)
     if str(options.outcomes) != STDOUT:
         if brief:

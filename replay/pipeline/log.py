@@ -15,6 +15,7 @@ from replay.audit.reject import RejectReason
 from replay.audit.store import Store
 from replay.errors import AuditLogError, ReplayError
 from replay.pipeline.fleet.reading import FleetReader
+from replay.pipeline.process.reading import Reading
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
 from replay.storage.cluster import cluster_names
@@ -24,10 +25,12 @@ NEAR = 3
 
 
 @contextmanager
-def filled(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[tuple[Store, IngestReport]]:
+def filled(
+    scenario: Scenario, progress: Progress, fleet: Fleet | None = None, reading: Reading | None = None
+) -> Iterator[tuple[Store, IngestReport]]:
     """The store of a scenario, with its log files read, by a fleet if there is one, and what that read.
 
-    Without a store of its own, one that goes away.
+    Without a store of its own, one that goes away; `reading` has begun to fill that.
 
     Raises ReplayError if neither a log nor a filled store is given.
     """
@@ -39,6 +42,11 @@ def filled(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -
                 f"it has the clusters {', '.join(names)}: give --cluster-name", path=str(scenario.store)
             )
         raise AuditLogError("there is no store: give log files as well, and it is made", path=str(scenario.store))
+    if reading is not None:
+        catalog, report = reading.segments(progress)
+        with Store.for_one_run(reading.directory, catalog) as store:
+            yield store, report
+        return
     with Store.open(scenario.store) as store:
         yield store, ingested(store, scenario, progress, fleet) if scenario.logs else IngestReport()
 

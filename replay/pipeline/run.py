@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from functools import cache, partial
 from pathlib import Path
@@ -42,6 +42,7 @@ from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
+from replay.pipeline.process.reading import Reading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.distinct_set import shared_webhooks
@@ -80,30 +81,34 @@ class _Question(NamedTuple):
     accepted: AcceptanceLedger
 
 
-def run(scenario: Scenario, options: Options, progress: Progress) -> RunResult:
-    """Replay a scenario. Raises ReplayError for unusable input; partial results are never shown as whole."""
+def run(scenario: Scenario, options: Options, progress: Progress, reading: Reading | None = None) -> RunResult:
+    """Replay a scenario, whose log is being read if there is a `reading`.
+
+    Raises ReplayError for unusable input; partial results are never shown as whole.
+    """
     question = _question(scenario, options)
     manifests = question.manifests
     webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NOBODY
-    with filled(scenario, progress, options.fleet) as (store, ingest), scratch() as spool:
+    with filled(scenario, progress, options.fleet, reading) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
         if manifests.folders is not None:
             webhooks = webhook_answers(question.webhooks, prepare(store, manifests).sets)
         job, authorized = _job(store, question, options, spool, webhooks)
-        # All queries come before the results, which for a large log leave them little memory.
         facts = log_facts(scenario, store, ingest)
+        health = cache(partial(health_notes, store, job))
+        store_results = _kept(scenario, store, job, options) if authorized is None else None
+        sieve = Sieve(partial(concerns, question.named), question.accepted.accepts)
+        aside = _Aside(store_results, authorized, sieve, health)
+        summary, fidelity, world = _replay(store, job, options, progress, aside)
+        facts.admission = summary.requests
         notes = (
             *options.focus.notes,
             *manifests.hints,
-            *health_notes(store, job),
+            *health(),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
+            *_saved(store, job, summary, scenario, options),
         )
-        store_results = _kept(scenario, store, job, options) if authorized is None else None
-        sieve = Sieve(partial(concerns, question.named), question.accepted.accepts)
-        summary, fidelity, world = _replay(store, job, options, progress, _Aside(store_results, authorized, sieve))
-        facts.admission = summary.requests
-        notes = (*notes, *_saved(store, job, summary, scenario, options))
     return RunResult(
         facts,
         set_facts(scenario.current, manifests.sets[0]),
@@ -186,18 +191,22 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
 
 
 class _Aside(NamedTuple):
-    """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count."""
+    """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count.
+
+    `health` is asked for where it costs nothing, while others replay.
+    """
 
     results: KeptResults | None
     authorized: Authorized | None
     sieve: Sieve
+    health: Callable[[], object]
 
 
 def _replay(
     store: Store, job: Job, options: Options, progress: Progress, aside: _Aside
 ) -> tuple[Summary, Fidelity, WorldFacts]:
     """All requests of a store that are asked about, but for those whose results it keeps."""
-    store_results, authorized, sieve = aside
+    store_results, authorized, sieve, health = aside
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
@@ -206,12 +215,12 @@ def _replay(
     has_history, answers = authorized is not None, LogAnswers(store)
     with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
         if store_results is None:
-            results, new = _replay_parts(answers, crew, progress)
+            results, new = _replay_parts(answers, crew, progress, health)
         elif changed:
             is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
-            results, by_class = _replay_parts(answers, crew, progress, is_few=is_few)
+            results, by_class = _replay_parts(answers, crew, progress, health, is_few=is_few)
             new = {requests: by_class.get(requests, NOTHING) for requests in changed}
             store_results.write(new)
         classes = {**old, **new}
@@ -235,7 +244,7 @@ def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Beginnin
 
 
 def _replay_parts(
-    answers: LogAnswers, crew: Crew[Job], progress: Progress, *, is_few: bool = False
+    answers: LogAnswers, crew: Crew[Job], progress: Progress, health: Callable[[], object], *, is_few: bool = False
 ) -> tuple[list[PartResult], dict[CoarseClass, ClassResult]]:
     """All parts by workers, and what they come to by class; few requests here and now, and all at once."""
     job, store = crew.job, answers.store  # all questions about decisions are asked before the store rests
@@ -244,8 +253,11 @@ def _replay_parts(
     unread = cache(lambda: unread_counts(store, job.predicate, job.within))
 
     def ask() -> None:
+        # All queries come before the results, which for a large log leave them little memory.
+        health()
         unread()
         answers.ask(job)
+        store.rest()
 
     results = crew.run(Whole(), parts, progress, ask)
     return results, class_results(results, unread())

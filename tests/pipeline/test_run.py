@@ -71,74 +71,76 @@ def test_outcomes_that_cannot_be_written_leave_nothing(
     assert (path.read_text(), list(tmp_path.glob(".*"))) == ("those of last time\n", [])
 
 
-def _kill_worker(_leader: int, worker: int) -> None:
-    os.kill(worker, signal.SIGKILL)
+def _kill(_leader: int, helper: int) -> None:
+    os.kill(helper, signal.SIGKILL)
 
 
-def _interrupt(leader: int, _worker: int) -> None:
+def _interrupt(leader: int, _helper: int) -> None:
     os.killpg(leader, signal.SIGINT)
 
 
-ENDS: list[tuple[str, Callable[[int, int], None], int, str]] = [
-    (
-        "a killed worker",
-        _kill_worker,
-        2,
-        "replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n",
-    ),
-    ("Ctrl-C", _interrupt, 130, "replay: interrupted; nothing was written but what is complete\n"),
+KILLED = "replay: a worker process was killed (out of memory?); nothing is shown of a partial result\n"
+INTERRUPTED = "replay: interrupted; nothing was written but what is complete\n"
+KEPT = ("--store", "store")
+"""Of a kept store nobody reads the log ahead, so that the first process beside the command is a worker."""
+ENDS: list[tuple[str, Callable[[int, int], None], tuple[str, ...], int, str]] = [
+    ("a killed worker", _kill, KEPT, 2, KILLED),
+    ("a killed reader of the log", _kill, (), 2, KILLED),
+    ("Ctrl-C", _interrupt, KEPT, 130, INTERRUPTED),
+    ("Ctrl-C while the log is read ahead", _interrupt, (), 130, INTERRUPTED),
 ]
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found in /proc")
-@pytest.mark.parametrize(("end", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
+@pytest.mark.parametrize(("end", "store", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
 def test_a_run_that_ends_early_shows_nothing(
-    end: Callable[[int, int], None], code: int, message: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    end: Callable[[int, int], None],
+    store: tuple[str, ...],
+    code: int,
+    message: str,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     outcomes, temporary = tmp_path / "outcomes.jsonl", tmp_path_factory.mktemp("t")  # short: a socket is made below it
-    # A store that is kept has enough parts for two workers.
-    options = ["--outcomes", str(outcomes), "--store", str(tmp_path / "store"), "--workers", "2"]
+    options = ["--outcomes", str(outcomes), *store, "--workers", "2"]
     environment = {**os.environ, "TMPDIR": str(temporary)}
     with subprocess.Popen(
         [*COMMAND, str(SAMPLE), *options],
         env=environment,
+        cwd=tmp_path,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
     ) as process:
-        end(process.pid, _worker_of(process))
+        end(process.pid, _helper_of(process))
         out, err = process.communicate(timeout=PATIENCE_SECONDS)
     assert (process.returncode, out, err) == (code, "", message)
     assert (outcomes.exists(), list(tmp_path.glob(".*"))) == (False, [])
     assert not [path for path in temporary.iterdir() if path.name.startswith("replay-")]
 
 
-def _worker_of(process: subprocess.Popen[str]) -> int:
-    """The first worker of a run, as soon as there is one: it is a child of the process that forks workers."""
+def _helper_of(process: subprocess.Popen[str]) -> int:
+    """The first process that a run has forked from itself, as soon as there is one: it has the same command line."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline and process.poll() is None:
-        parents = _session(process.pid)
-        for pid, parent in parents.items():
-            if parent in parents and parents[parent] == process.pid:
-                return pid
+        forked = [pid for pid in _children(process.pid) if _command_line(pid) == _command_line(process.pid)]
+        if forked:
+            return min(forked)
         time.sleep(0.02)
-    raise AssertionError(f"no worker was seen, exit code {process.poll()}")
+    raise AssertionError(f"no process was seen, exit code {process.poll()}")
 
 
-def _session(leader: int) -> dict[int, int]:
-    """The processes of a session with their parents."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        try:
-            stat = (
-                (entry / "stat").read_text(encoding="utf-8").rpartition(")")[2].split() if entry.name.isdigit() else []
-            )
-        except OSError:
-            continue
-        if stat and stat[3] == str(leader):
-            found[int(entry.name)] = int(stat[1])
-    return found
+def _children(parent: int) -> list[int]:
+    tasks = Path(f"/proc/{parent}/task").glob("*/children")
+    return [int(pid) for path in tasks for pid in path.read_text(encoding="utf-8").split()]
+
+
+def _command_line(pid: int) -> bytes:
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes()
+    except OSError:
+        return b""
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")

@@ -104,7 +104,6 @@ class LogAnswers:
         """Ask now, where the sets of a job differ and anything may follow."""
         if may_differ(job):
             _ = self.ownership, self.collections, job.consulted
-            self.store.rest()
 
 
 def may_differ(job: Job) -> bool:

@@ -6,22 +6,16 @@ import gc
 import multiprocessing
 import os
 import pickle
-import signal
-import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from concurrent.futures import wait as wait_for
 from contextlib import ExitStack, contextmanager
-from functools import cache, cached_property, partial
-from multiprocessing import util
-from multiprocessing.connection import wait
-from multiprocessing.context import BaseContext
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.errors import ReplayError
+from replay.pipeline.process.start import CAN_FORK, apart, begin, deaf, forked, preload, use_scratch
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -37,13 +31,8 @@ J_contra = TypeVar("J_contra", contravariant=True)
 P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)
 _POLL_SECONDS = 0.2
-_ENDINGS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
-_LONGEST_TEMPORARY = 73
-"""A fork server listens on a socket in a scratch directory, and the path of a socket has 107 bytes at most."""
-_HAS_FORKSERVER = (
-    "forkserver" in multiprocessing.get_all_start_methods()
-    and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
-)
+MOST_FORKED = 4
+"""So many workers are forked before it is known how many parts there are for them."""
 
 
 class PartJob(Protocol[R_co]):
@@ -82,41 +71,86 @@ class PartTask(Protocol[J_contra, P_contra, R_co]):
         ...
 
 
-_job_of_worker: Any = None
-_task_of_worker: tuple[Path, PartTask[Any, Any, Any]] | None = None
+class _Order(NamedTuple):
+    """What a worker is given: files with the job and with what to do of it, each read once for all parts.
+
+    In files, since both may grow with the log, and so do the parts: sent with each of them, they would be the most of a run.
+    """
+
+    job: Path
+    task: Path
+
+    def run(self, part: object) -> Any:
+        """The result for one part, in a worker."""
+        task: PartTask[Any, Any, Any] = _content("task", self.task)
+        return task.run(_content("job", self.job), part)
 
 
-def _adopt(job: Any, collect: tuple[int, int, int]) -> None:
-    """Give a worker process its job once, instead of with every part; garbage is collected as where the job comes from."""
-    global _job_of_worker  # noqa: PLW0603 - a worker has one job for its whole life
-    _job_of_worker = job
-    gc.set_threshold(*collect)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+_contents: dict[str, tuple[Path, Any]] = {}
+"""What a worker has read last, by what it is."""
 
 
-def _end_with_parent() -> None:
-    """End a worker whose parent was killed: nobody would ever send it anything, nor end it."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        wait([parent.sentinel])
-        os._exit(1)
-
-
-def _run_part(task: Path, part: object) -> Any:
-    if _job_of_worker is None:
-        raise ReplayError("a worker was started without its job")
-    return _task(task).run(_job_of_worker, part)
-
-
-def _task(path: Path) -> PartTask[Any, Any, Any]:
-    """What a worker does with one part after the other."""
-    global _task_of_worker  # noqa: PLW0603 - as above
-    if _task_of_worker is None or _task_of_worker[0] != path:
-        _task_of_worker = None  # each may be as large as the log: the last one goes before the next comes
+def _content(kind: str, path: Path) -> Any:
+    """What stands in a file; the last one of its kind goes before the next comes."""
+    if kind not in _contents or _contents[kind][0] != path:
+        _contents.pop(kind, None)
         # Our own parent wrote it, in a directory that only this user may read.
         with path.open("rb") as file:
-            _task_of_worker = path, pickle.load(file)  # noqa: S301
-    return _task_of_worker[1]
+            _contents[kind] = path, pickle.load(file)  # noqa: S301
+    return _contents[kind][1]
+
+
+def _written(value: object, path: Path) -> Path:
+    with path.open("wb") as file:
+        pickle.dump(value, file, pickle.HIGHEST_PROTOCOL)
+    return path
+
+
+def _enlist(collect: tuple[int, int, int]) -> None:
+    """Begin as a worker; garbage is collected as where the jobs come from."""
+    begin()
+    gc.set_threshold(*collect)
+
+
+class _Reserve(NamedTuple):
+    """Workers that have been forked, and that nobody has taken yet."""
+
+    pool: ProcessPoolExecutor
+    size: int
+
+
+_reserve: list[_Reserve] = []
+"""One at most."""
+
+
+@contextmanager
+def enlisted(options: Workers) -> Iterator[None]:
+    """Fork the workers of a run here and now, as they have then imported what this process has; they end with it at the latest.
+
+    Where they cannot be forked, or may be many, they begin later. See `forked` for when this may be done.
+    """
+    size = options.workers or os.cpu_count() or 1
+    if options.fleet is not None or not 1 < size <= MOST_FORKED or not CAN_FORK:
+        yield
+        return
+    pool = ProcessPoolExecutor(size, forked(), _enlist, (gc.get_threshold(),))
+    with deaf(endings=True):
+        pool.submit(os.getpid)  # all begin with the first that is asked
+    _reserve.append(_Reserve(pool, size))
+    try:
+        yield
+    finally:
+        while _reserve:
+            _reserve.pop().pool.shutdown()
+
+
+def prepare_workers(options: Workers) -> None:
+    """Let a process without threads import what workers need while this one reads the log, unless there are some.
+
+    This process itself must not be forked any more: DuckDB and Polars have threads, and a fork would copy their locks.
+    """
+    if options.fleet is None and (options.workers or os.cpu_count() or 1) > 1 and not _reserve:
+        preload("replay.pipeline.replay.job")
 
 
 def _rest() -> None:
@@ -175,15 +209,16 @@ class Crew(Generic[J]):
             yield from _run_here(partial(task.run, job), parts, progress)
             return
         if self._pool is None:
-            pool = ProcessPoolExecutor(workers, _context(), _adopt, (job, gc.get_threshold()))
-            self._pool = self._stack.enter_context(pool)
+            self._pool = self._stack.enter_context(_pool(workers))
+        pool, job_path = self._pool, self._job_path
         with scratch() as directory:
-            # In a file, since a task may grow with the log, and so do the parts: sent with each of them, it would be the most of a run.
-            path = directory / "task"
-            with path.open("wb") as file:
-                pickle.dump(task, file, pickle.HIGHEST_PROTOCOL)
-            pool = self._pool
-            yield from self._run_there(lambda part: pool.submit(_run_part, path, part), parts, progress, meanwhile)
+            order = _Order(job_path, _written(task, directory / "task"))
+            yield from self._run_there(lambda part: pool.submit(order.run, part), parts, progress, meanwhile)
+
+    @cached_property
+    def _job_path(self) -> Path:
+        """Where the job stands for others, as long as the crew does."""
+        return _written(self.job, self._stack.enter_context(scratch()) / "job")
 
     @staticmethod
     def _run_there(
@@ -193,8 +228,8 @@ class Crew(Generic[J]):
         meanwhile: Callable[[], object],
     ) -> Iterator[Any]:
         try:
-            _use_scratch()
-            with _deaf():
+            use_scratch()
+            with deaf():
                 futures = deque(map(submit, parts))
             meanwhile()
             yield from _in_order(futures, progress)
@@ -227,59 +262,11 @@ def _run_here(run: Callable[[P], R], parts: Sequence[P], progress: Progress) -> 
         yield run(part)
 
 
-def prepare_workers(options: Workers) -> None:
-    """Let a process without threads import what workers need while this one reads the log; workers are forked from it.
-
-    This process itself must not be forked: DuckDB and Polars have threads, and a fork would copy their locks.
-    """
-    if options.fleet is None and (options.workers or os.cpu_count() or 1) > 1 and _HAS_FORKSERVER:
-        from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
-
-        forkserver.set_forkserver_preload(["replay.pipeline.replay.job"])
-        _use_scratch()
-        with _deaf():
-            forkserver.ensure_running()
-
-
-@cache
-def _use_scratch() -> None:
-    """Let multiprocessing keep its files in a directory that the next run sweeps, should this process be killed."""
-    config: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else chooses the place
-    if config.get("tempdir") is None:
-        stack = ExitStack()
-        config["tempdir"] = str(stack.enter_context(scratch()))
-        util.Finalize(None, stack.close, exitpriority=-100)
-
-
-def _context() -> BaseContext:
-    return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
-
-
-@contextmanager
-def _deaf() -> Iterator[None]:
-    """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them.
-
-    So that it knows them all, and each has got all that it is given, it is itself interrupted or terminated only afterwards.
-    """
-    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    from multiprocessing import resource_tracker  # noqa: PLC0415 - not there on every system
-
-    resource_tracker.ensure_running()  # it lets interrupts through when it begins
-    heard: list[int] = []
-    handlers = {each: signal.signal(each, lambda number, _frame: heard.append(number)) for each in _ENDINGS}
-    mask = signal.pthread_sigmask(
-        signal.SIG_BLOCK, {signal.SIGINT}
-    )  # processes inherit it; other threads hear all the same
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        for number, handler in handlers.items():
-            signal.signal(number, handler)
-        for number in dict.fromkeys(heard):
-            signal.raise_signal(number)
+def _pool(workers: int) -> ProcessPoolExecutor:
+    """Processes that wait for work: those that were forked for this run, if they are enough and nobody has them."""
+    if _reserve and _reserve[0].size >= workers:
+        return _reserve.pop().pool
+    return ProcessPoolExecutor(workers, apart(), _enlist, (gc.get_threshold(),))
 
 
 def _collected(

@@ -1,0 +1,114 @@
+"""A log that is read by a process of its own, which begins before this one imports what decides about requests.
+
+Both take about as long, so that the log is read when this process is ready for it. Importing this imports no engine.
+"""
+
+from __future__ import annotations
+
+import os
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import BrokenExecutor
+from contextlib import contextmanager
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from replay.pipeline.process.start import CAN_FORK, begin, deaf, forked
+from replay.pipeline.scenario import STDIN, Scenario
+from replay.storage.scratch import scratch
+
+if TYPE_CHECKING:
+    from replay.audit.catalog import Catalog
+    from replay.audit.ingest import Progress
+    from replay.audit.ingest_report import IngestReport
+    from replay.pipeline.options import Options
+
+_POLL_SECONDS = 0.2
+
+
+class ReaderTraceback(Exception):  # noqa: N818 - as Python's own executors call it: the cause of an error that came from elsewhere
+    """Where in its own process a reader failed."""
+
+    def __str__(self) -> str:
+        """The traceback there."""
+        return f"\n{self.args[0]}"
+
+
+class Failure(NamedTuple):
+    """What ended the reading, and where."""
+
+    error: Exception
+    place: str
+
+
+class Segments(NamedTuple):
+    """What was read: the catalog of the store that holds it now, and how it went."""
+
+    catalog: Catalog
+    report: IngestReport
+
+
+class Reading(NamedTuple):
+    """A log that is being read into the store for one run in a directory."""
+
+    directory: Path
+    connection: Connection
+
+    def segments(self, progress: Progress) -> Segments:
+        """What was read, once it is. Raises what ended the reading, and BrokenExecutor where its process was killed."""
+        while True:
+            if not self.connection.poll(_POLL_SECONDS):  # whoever waits hears an interrupt now and then
+                continue
+            try:
+                message = self.connection.recv()
+            except EOFError as error:
+                raise BrokenExecutor from error
+            if isinstance(message, Failure):
+                raise message.error from ReaderTraceback(message.place)
+            if isinstance(message, Segments):
+                return message
+            progress(*message)
+
+
+@contextmanager
+def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]:
+    """Begin to read the log of a scenario; None where that is left to whoever asks for it first.
+
+    Nobody else can read standard input; a store that is kept is not touched before the manifests are known to be usable; a fleet,
+    or one worker alone, does it in another way.
+    """
+    is_alone = (options.workers or os.cpu_count() or 1) == 1
+    if not CAN_FORK or is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
+        yield None
+        return
+    with scratch() as directory:
+        ours, theirs = Pipe(duplex=False)
+        process = forked().Process(target=_read, args=(directory.resolve(), scenario, theirs), daemon=True)  # type: ignore[attr-defined]
+        with deaf(endings=True):
+            process.start()
+        theirs.close()
+        try:
+            yield Reading(directory.resolve(), ours)
+        finally:
+            process.terminate()
+            process.join()
+            ours.close()
+
+
+def _read(directory: Path, scenario: Scenario, connection: Connection) -> None:
+    """Read in a process of its own, and tell how it goes."""
+    begin()
+
+    def progress(what: str, count: int, total: int) -> None:
+        connection.send((what, count, total))
+
+    from replay.audit.store import Store  # noqa: PLC0415 - the other process does not wait for this
+
+    try:
+        with Store.for_one_run(directory) as store:
+            report = store.ingest(scenario.logs, progress, scenario.formats)
+            connection.send(Segments(store.catalog, report))
+    except Exception as error:  # noqa: BLE001 - whatever it is, the other process tells it
+        connection.send(Failure(error, traceback.format_exc()))

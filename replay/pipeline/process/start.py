@@ -1,0 +1,111 @@
+"""How processes of our own begin and end, whoever ends first.
+
+Importing this imports nothing of what reads logs or decides: a process is to begin before that.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from multiprocessing import util
+from multiprocessing.connection import wait
+from multiprocessing.context import BaseContext
+
+from replay.storage.scratch import scratch
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
+_LONGEST_TEMPORARY = 73
+"""A fork server listens on a socket in a scratch directory, and the path of a socket has 107 bytes at most."""
+_HAS_FORKSERVER = (
+    "forkserver" in multiprocessing.get_all_start_methods()
+    and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
+)
+CAN_FORK = sys.platform == "linux"
+"""Whether processes may be forked from one that has imported libraries; macOS can, but its libraries do not bear it."""
+
+
+def forked() -> BaseContext:
+    """Processes that have all that this one has imported.
+
+    INVARIANT: neither DuckDB nor Polars has been asked anything, and no thread of Python runs: a fork would copy their locks.
+    """
+    return multiprocessing.get_context("fork")
+
+
+def apart() -> BaseContext:
+    """Processes that may begin at any time, and import themselves what they need, or have it of a fork server."""
+    return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
+
+
+def preload(module: str) -> None:
+    """Let a process without threads import a module while this one does something else; processes `apart` are forked from it."""
+    if _HAS_FORKSERVER:
+        from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
+
+        forkserver.set_forkserver_preload([module])
+        use_scratch()
+        with deaf():
+            forkserver.ensure_running()
+
+
+def begin() -> None:
+    """What each process of ours does first: end when it is told to, and with its parent."""
+    for ending in _ENDINGS:
+        if signal.getsignal(ending) is not signal.SIG_IGN:
+            signal.signal(ending, signal.SIG_DFL)
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, set(_ENDINGS) - {signal.SIGINT})
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    """End a process whose parent was killed: nobody would ever send it anything, nor end it."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
+
+
+@cache
+def use_scratch() -> None:
+    """Let multiprocessing keep its files in a directory that the next run sweeps, should this process be killed."""
+    config: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else chooses the place
+    if config.get("tempdir") is None:
+        stack = ExitStack()
+        config["tempdir"] = str(stack.enter_context(scratch()))
+        util.Finalize(None, stack.close, exitpriority=-100)
+
+
+@contextmanager
+def deaf(*, endings: bool = False) -> Iterator[None]:
+    """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them.
+
+    So that it knows them all, and each has got all that it is given, it is itself interrupted or terminated only afterwards.
+    With `endings` they hear of no other end either until they `begin`: they have the handlers of this process before.
+    """
+    if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    from multiprocessing import resource_tracker  # noqa: PLC0415 - not there on every system
+
+    resource_tracker.ensure_running()  # it lets interrupts through when it begins
+    heard: list[int] = []
+    heeded = [each for each in _ENDINGS if signal.getsignal(each) is not signal.SIG_IGN]  # as `nohup` wants it
+    handlers = {each: signal.signal(each, lambda number, _frame: heard.append(number)) for each in heeded}
+    blocked = set(_ENDINGS) if endings else {signal.SIGINT}
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, blocked)  # processes inherit it; other threads hear all the same
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+        for number in dict.fromkeys(heard):
+            signal.raise_signal(number)

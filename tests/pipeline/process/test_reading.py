@@ -1,0 +1,71 @@
+"""A log that is read ahead by a process of its own: the same bytes as where one process does all, and the same errors."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+BROKEN = (
+    "import replay.audit.store as store\n"
+    "def fail(*_arguments): raise AttributeError('no such thing')\n"
+    "store.Store.ingest = fail\n"
+)
+COMMAND = "from replay.cli.app import main\nmain()"
+
+
+def run(directory: Path, code: str, *arguments: object) -> tuple[int, str, str]:
+    """What a run in a process of its own gives; nothing is left of it."""
+    temporary = directory / "t"
+    temporary.mkdir(exist_ok=True)
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=directory,
+        env={**os.environ, "TMPDIR": str(temporary)},
+    )
+    assert list(temporary.iterdir()) == []
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_the_same_bytes(short_sample: Path, tmp_path: Path) -> None:
+    def written(workers: int) -> tuple[int, str, str, bytes]:
+        outcomes = tmp_path / f"outcomes-{workers}"
+        options = ("--json", "--workers", workers, "--outcomes", outcomes)
+        return *run(tmp_path, COMMAND, short_sample, *options), outcomes.read_bytes()
+
+    ahead = written(2)
+    assert (ahead[0], ahead[2], bool(ahead[3])) == (1, "", True)
+    assert written(1) == ahead
+
+
+@pytest.mark.parametrize(
+    ("content", "error"),
+    [
+        (None, "audit.jsonl: no such file"),
+        (
+            "nonsense\n",
+            "audit.jsonl: no audit event: 1 of 1 unusable lines are `malformed` (the line is not one JSON object)",
+        ),
+    ],
+    ids=["no file", "no event"],
+)
+def test_the_same_errors(content: str | None, error: str, short_sample: Path, tmp_path: Path) -> None:
+    if content is not None:
+        (tmp_path / "audit.jsonl").write_text(content, encoding="utf-8")
+    arguments = ("audit.jsonl", "--candidate", short_sample / "candidate")
+    told = [run(tmp_path, COMMAND, *arguments, "--workers", workers) for workers in (2, 1)]
+    assert told == [(2, "", f"replay: {error}\n")] * 2
+
+
+def test_an_error_of_its_own_is_told_with_where_it_was(short_sample: Path, tmp_path: Path) -> None:
+    code, out, err = run(tmp_path, BROKEN + COMMAND, short_sample, "--workers", "2")
+    *lines, last = err.splitlines()
+    assert (code, out) == (70, "")
+    assert last == "replay: internal error, please report it with the lines above: AttributeError: no such thing"
+    assert any("in _read" in line for line in lines)
