@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -171,8 +172,10 @@ def _once(
     fail_on: list[FailOn] | None,
 ) -> None:
     from replay.pipeline.process.reading import read_ahead  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.pipeline.process.start import can_fork  # noqa: PLC0415
 
-    with read_ahead(scenario, options) as reading:  # meanwhile all else is imported
+    forks = can_fork()
+    with read_ahead(scenario, options) if forks else nullcontext() as reading:  # meanwhile all else is imported
         from rich.console import Console  # noqa: PLC0415
 
         from replay.cli.progress import progress_on  # noqa: PLC0415
@@ -182,7 +185,7 @@ def _once(
         from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
         from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
 
-        with enlisted(options), progress_on(Console(stderr=True)) as progress:
+        with enlisted(options) if forks else nullcontext(), progress_on(Console(stderr=True)) as progress:
             result = run_scenario(scenario, options, progress, reading)
             if report is not None:
                 output.write_report(result, report)

@@ -121,12 +121,13 @@ def test_a_run_that_ends_early_shows_nothing(
 
 
 def _helper_of(process: subprocess.Popen[str]) -> int:
-    """The first process that a run has forked from itself, as soon as there is one: it has the same command line."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+    """The first process that a run has forked from itself, as soon as there is one: it keeps the same command line."""
+    deadline, forked = time.monotonic() + PATIENCE_SECONDS, set[int]()
     while time.monotonic() < deadline and process.poll() is None:
-        forked = [pid for pid in _children(process.pid) if _command_line(pid) == _command_line(process.pid)]
-        if forked:
-            return min(forked)
+        alike = {pid for pid in _children(process.pid) if _command_line(pid) == _command_line(process.pid)}
+        if alike & forked:
+            return min(alike & forked)
+        forked = alike  # one that is about to run something else looks alike for a moment
         time.sleep(0.02)
     raise AssertionError(f"no process was seen, exit code {process.poll()}")
 

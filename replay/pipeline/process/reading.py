@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replay.pipeline.process.start import CAN_FORK, begin, deaf, forked
+from replay.pipeline.process.start import begin, deaf, forked
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.storage.scratch import scratch
 
@@ -74,22 +74,22 @@ class Reading(NamedTuple):
 
 @contextmanager
 def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]:
-    """Begin to read the log of a scenario; None where that is left to whoever asks for it first.
+    """Begin to read the log of a scenario (see `forked` for when this may be done); None where that is left to whoever asks for it.
 
     Nobody else can read standard input; a store that is kept is not touched before the manifests are known to be usable; a fleet,
     or one worker alone, does it in another way.
     """
     is_alone = (options.workers or os.cpu_count() or 1) == 1
-    if not CAN_FORK or is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
+    if is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
         yield None
         return
     with scratch() as directory:
         ours, theirs = Pipe(duplex=False)
         process = forked().Process(target=_read, args=(directory.resolve(), scenario, theirs), daemon=True)  # type: ignore[attr-defined]
-        with deaf(endings=True):
-            process.start()
-        theirs.close()
         try:
+            with deaf(endings=True):  # after which an interrupt is heard
+                process.start()
+            theirs.close()
             yield Reading(directory.resolve(), ours)
         finally:
             process.terminate()

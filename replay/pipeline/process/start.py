@@ -17,6 +17,7 @@ from functools import cache
 from multiprocessing import util
 from multiprocessing.connection import wait
 from multiprocessing.context import BaseContext
+from pathlib import Path
 
 from replay.storage.scratch import scratch
 
@@ -27,14 +28,21 @@ _HAS_FORKSERVER = (
     "forkserver" in multiprocessing.get_all_start_methods()
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
 )
-CAN_FORK = sys.platform == "linux"
-"""Whether processes may be forked from one that has imported libraries; macOS can, but its libraries do not bear it."""
+_TASKS = Path("/proc/self/task")
+
+
+def can_fork() -> bool:
+    """Whether this process may fork others from now on, until it asks an engine anything: it has one thread, and none of an engine.
+
+    So it is where a command begins, and in no notebook. macOS can fork, but its libraries do not bear it.
+    """
+    return sys.platform == "linux" and _TASKS.is_dir() and len(list(_TASKS.iterdir())) == 1
 
 
 def forked() -> BaseContext:
     """Processes that have all that this one has imported.
 
-    INVARIANT: neither DuckDB nor Polars has been asked anything, and no thread of Python runs: a fork would copy their locks.
+    INVARIANT: it was one that `can_fork`, and has asked neither DuckDB nor Polars anything since: a fork would copy their locks.
     """
     return multiprocessing.get_context("fork")
 

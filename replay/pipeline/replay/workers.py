@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.pipeline.process.start import CAN_FORK, apart, begin, deaf, forked, preload, use_scratch
+from replay.pipeline.process.start import apart, begin, deaf, forked, preload, use_scratch
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -125,23 +125,23 @@ _reserve: list[_Reserve] = []
 
 @contextmanager
 def enlisted(options: Workers) -> Iterator[None]:
-    """Fork the workers of a run here and now, as they have then imported what this process has; they end with it at the latest.
+    """Fork the workers of a run here and now, as they have then imported what this process has; see `forked` for when this may be done.
 
-    Where they cannot be forked, or may be many, they begin later. See `forked` for when this may be done.
+    Where they may be many they begin later, as many as there are parts for them.
     """
     size = options.workers or os.cpu_count() or 1
-    if options.fleet is not None or not 1 < size <= MOST_FORKED or not CAN_FORK:
+    if options.fleet is not None or not 1 < size <= MOST_FORKED:
         yield
         return
     pool = ProcessPoolExecutor(size, forked(), _enlist, (gc.get_threshold(),))
-    with deaf(endings=True):
-        pool.submit(os.getpid)  # all begin with the first that is asked
-    _reserve.append(_Reserve(pool, size))
     try:
+        with deaf(endings=True):  # after which an interrupt is heard
+            pool.submit(os.getpid)  # all begin with the first that is asked
+            _reserve.append(_Reserve(pool, size))
         yield
     finally:
-        while _reserve:
-            _reserve.pop().pool.shutdown()
+        _reserve.clear()
+        pool.shutdown()
 
 
 def prepare_workers(options: Workers) -> None:

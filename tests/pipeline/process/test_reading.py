@@ -9,10 +9,11 @@ from pathlib import Path
 
 import pytest
 
+# Nothing is imported here that begins a thread: a process with more than one is not forked.
 BROKEN = (
-    "import replay.audit.store as store\n"
-    "def fail(*_arguments): raise AttributeError('no such thing')\n"
-    "store.Store.ingest = fail\n"
+    "from replay.pipeline.scenario import Scenario\n"
+    "def fail(_scenario): raise AttributeError('no such thing')\n"
+    "Scenario.formats = property(fail)\n"
 )
 COMMAND = "from replay.cli.app import main\nmain()"
 
