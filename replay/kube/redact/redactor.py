@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
-from replay.kube.redact.structure import REDACTED, redacted_object, redacted_patch, redacted_text
+from replay.kube.redact.structure import REDACTED, may_show_token, redacted_object, redacted_patch, redacted_text
 from replay.kube.redact.values import secret_pattern
 
 SECRETS = "secrets"
@@ -26,6 +26,10 @@ class Redactor:
         self.redact = redact
         self.resource = resource
         self._pattern = secret_pattern(bodies) if redact and resource == SECRETS else None
+
+    def may_hide(self, value: object) -> bool:
+        """Whether anything is hidden in what consists of texts and patches: most has nothing of what hiding goes by."""
+        return self.resource == SECRETS or may_show_token(value)
 
     def text(self, text: str) -> str:
         """A message, an annotation, a key; the same object where nothing is hidden."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-import orjson
+import msgspec
 
 from replay.json import JSON
 from replay.kube.redact.values import SECRET_FIELDS
@@ -14,6 +14,7 @@ REDACTED = "(redacted)"
 _BEFORE_TOKEN = rf"\1{REDACTED}"
 _TOKEN_FIELDS = frozenset({"token", "id_token", "refresh_token", "bearerToken", "client-key-data"})
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+_encode = msgspec.json.Encoder().encode
 _SUSPECT = re.compile(rb"[tT]oken|client-key-data|last-applied-configuration|eyJ")
 """What occurs in the text of all that is hidden in other objects than Secrets."""
 # A JSON Web Token: two base64url objects, each beginning with `{"`, and a signature. Service account tokens are such. It may
@@ -31,7 +32,7 @@ def redacted_object(resource: str, body: JSON) -> JSON:
 def redacted_patch(resource: str, patch: Iterable[JSON]) -> tuple[JSON, ...]:
     """A JSON patch without secrets: an operation keeps its path, a value inside Secret data is hidden."""
     operations = tuple(patch)
-    if resource != "secrets" and not _may_show_token(operations):
+    if resource != "secrets" and not may_show_token(operations):
         return operations
     return tuple(_redacted_operation(resource, operation) for operation in operations)
 
@@ -46,11 +47,11 @@ def redacted_line(text: str) -> str:
     return REDACTED if "secret" in text.lower() else redacted_text(text)
 
 
-def _may_show_token(value: JSON) -> bool:
+def may_show_token(value: object) -> bool:
     """Whether a text that tokens go with occurs at all: looking for it is ten times faster than taking the value apart."""
     try:
-        return _SUSPECT.search(orjson.dumps(value)) is not None
-    except TypeError:  # a number or a text that is not JSON
+        return _SUSPECT.search(_encode(value)) is not None
+    except (TypeError, ValueError, OverflowError, RecursionError):  # a number or a text that is not JSON
         return True
 
 

@@ -35,7 +35,7 @@ def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
 
 def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
     """A decision of which nothing shows that must not; the same one where nothing is hidden, as in most."""
-    if not redactor.redact:
+    if not redactor.redact or not redactor.may_hide(decision):
         return decision
     shown = {
         name: part_shown
