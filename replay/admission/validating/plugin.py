@@ -25,7 +25,7 @@ from replay.admission.place import Place, changed_places, read_places
 from replay.admission.request import admission_request
 from replay.admission.validating.mutation_effect import with_mutation_effects
 from replay.admission.validating.outcome import OutcomeCollector
-from replay.admission.validating.plan import AlikeGroups, Planned, ValidationPlan
+from replay.admission.validating.plan import AlikeGroups, GroupResults, Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Truths, Validator
@@ -76,7 +76,7 @@ class ValidatingAdmission:
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """For each set all its policies that are asked at all, in order."""
         self._index = HookIndex(self.hooks, self._matcher)
-        self._plans: IdentityMap[Sequence[Planned], ValidationPlan] = IdentityMap()
+        self._plans: IdentityMap[Candidates, tuple[ValidationPlan, ...]] = IdentityMap()
         self.groups = AlikeGroups()
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
@@ -103,14 +103,14 @@ class ValidatingAdmission:
         """For each set the policies that may match, None if there are none."""
         return self._index.candidates(attributes, lister)
 
-    def plan(self, hooks: Sequence[Planned]) -> ValidationPlan:
-        """The hooks of a set, put together once."""
-        plan = self._plans.get(hooks)
-        if plan is None:
+    def plans(self, candidates: Candidates) -> tuple[ValidationPlan, ...]:
+        """The hooks of each set, put together once."""
+        plans = self._plans.get(candidates)
+        if plans is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans = IdentityMap()
-            plan = self._plans[hooks] = ValidationPlan(hooks, self.groups)
-        return plan
+            plans = self._plans[candidates] = tuple(ValidationPlan(hooks, self.groups) for hooks in candidates)
+        return plans
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """What each set decides about a request, in the order of the sets."""
@@ -123,7 +123,7 @@ class ValidatingAdmission:
         if candidates is None:
             return [ADMITTED] * self._count
         request = _Request(self, self.walker.walk(attributes, lister))
-        return [request.dispatch(hooks) if hooks else ADMITTED for hooks in candidates]
+        return [request.dispatch(plan) if plan.hooks else ADMITTED for plan in self.plans(candidates)]
 
     def decide_each(
         self,
@@ -146,14 +146,16 @@ class ValidatingAdmission:
                 walk = self.walker.walk(attributes.with_object(value), lister)
                 requests[value] = _Request(self, walk, first, changes)
         return [
-            _decided(hooks, requests[value], first) if hooks else ADMITTED
-            for hooks, value in zip(candidates, objects, strict=True)
+            _decided(plan, requests[value], first) if plan.hooks else ADMITTED
+            for plan, value in zip(self.plans(candidates), objects, strict=True)
         ]
 
     def observe(self, index: int, attributes: Attributes, lister: Lister, observer: HookObserver) -> Decision:
         """What one set decides about a request, while somebody watches."""
         hooks = observed_hooks(self.hooks[index], attributes, observer)
-        return _Request(self, self.walker.walk(attributes, lister, observer)).dispatch(hooks)
+        return _Request(self, self.walker.walk(attributes, lister, observer)).dispatch(
+            ValidationPlan(hooks, self.groups)
+        )
 
     def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
         """An object of a kind as expressions see it."""
@@ -179,12 +181,12 @@ class ValidatingAdmission:
         )
 
 
-def _decided(hooks: Sequence[Planned], request: _Request, first: _Request) -> Decision:
+def _decided(plan: ValidationPlan, request: _Request, first: _Request) -> Decision:
     """The decision about the object that one set left; asked second, it takes over what the difference does not touch."""
     if request is first:
-        return first.dispatch(hooks)
-    plain = first.dispatch(hooks)
-    return plain if request.is_unaffected(hooks) else with_mutation_effects(request.dispatch(hooks), plain)
+        return first.dispatch(plan)
+    plain = first.dispatch(plan)
+    return plain if request.is_unaffected(plan) else with_mutation_effects(request.dispatch(plan), plain)
 
 
 class _Request:
@@ -210,21 +212,25 @@ class _Request:
         self._params: list[JSON | PartialObject | None] = []
         self._plain = PlainBindings(self.attributes)
         self._projections: dict[Projection, ProjectionKey | None] = {}
+        self._answers: dict[Any, GroupResults] = {}
+        """What groups of policies came to: most of them stand in several sets."""
 
-    def dispatch(self, hooks: Sequence[Planned]) -> Decision:
+    def dispatch(self, plan: ValidationPlan) -> Decision:
         """Ask every hook."""
-        plan = self._admission.plan(hooks)
-        groups = self._admission.groups
-        results = [
-            (indices[place], result) for group, indices in plan.groups for place, result in groups.results(group, self)
-        ]
+        results: list[tuple[int, ValidateResult]] = []
+        for group, indices in plan.groups:
+            answer = self._answers.get(group)
+            if answer is None:
+                answer = self._answers[group] = self._admission.groups.results(group, self)
+            if answer:
+                results += [(indices[place], result) for place, result in answer]
         if not plan.is_certain:
-            return self._dispatched(hooks, dict(results))
+            return self._dispatched(plan.hooks, dict(results))
         if not results:
             return ADMITTED
         key = tuple(sorted(results))
         decision = plan.decisions.get(key)
-        return decision or plan.decisions.remember(key, self._dispatched(hooks, dict(results)))
+        return decision or plan.decisions.remember(key, self._dispatched(plan.hooks, dict(results)))
 
     def _dispatched(self, hooks: Sequence[Planned], results: Mapping[int, ValidateResult]) -> Decision:
         """The decision, where the results are known of the hooks that certainly match."""
@@ -349,9 +355,9 @@ class _Request:
             self.results[key] = result
         return result
 
-    def is_unaffected(self, hooks: Sequence[Planned]) -> bool:
+    def is_unaffected(self, plan: ValidationPlan) -> bool:
         """Whether no hook reads anything of the difference to the other object, which was decided by all of them."""
-        changed, plan = self._changed, self._admission.plan(hooks)
+        changed = self._changed
         if changed is None or not plan.kinds <= {self.attributes.kind}:
             return False
         return not read_places(plan.footprint, changed)
