@@ -105,7 +105,8 @@ class StorePart(Struct, frozen=True):
         are_theirs = pl.col("identity").is_in(pl.Series(identities, dtype=pl.UInt64).implode())
         frame = self._frame(are_theirs & _WRITES & pl.col("reject").is_null(), [pl.col(name) for name in _STORED])
         dropped = pl.read_parquet(list(self.tables.dropped), columns=["row_id"], hive_partitioning=False, glob=False)
-        written = frame.join(dropped, on="row_id", how="anti").with_columns(pl.lit(value=True).alias("selected"))
+        counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
+        written = counted.with_columns(pl.lit(value=True).alias("selected"))
         since = pl.col("seq").min().over("identity")
         yield from _by_object(_numbered(written.sort(since, "identity", "seq", "audit_id")))
 

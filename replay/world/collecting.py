@@ -21,7 +21,7 @@ from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
-from replay.world.result import DELETED, NOT_SENT, UNKNOWN, RequestEnd, answered
+from replay.world.result import DELETED, NOT_SENT, UNKNOWN, Blame, RequestEnd, answered, label
 from replay.world.server import Server, ServerAnswer, denied
 from replay.world.state import GONE, LABELS, Branch, Later, State, content
 
@@ -44,6 +44,16 @@ class Collecting(NamedTuple):
     def logged(self) -> RequestEnd:
         """What the server of the log answered."""
         return answered(self.collection.record)
+
+    @property
+    def blame(self) -> Blame | None:
+        """What changed what it looks up: nobody asks."""
+        return None
+
+    @property
+    def own(self) -> Blame:
+        """The request, as who is to blame."""
+        return Blame(self.collection.record.audit_id, label(self.collection.record))
 
     @property
     def by_controller(self) -> bool:
@@ -152,7 +162,7 @@ class Collector(Struct, frozen=True):
         state: State = here if is_gone_in_log or branch.state is not None else None
         if meeting.exchange.dry_run:
             gone = state = branch.state
-        decision = self.judge.elsewhere(self.elsewhere.deleted(meeting.exchange, here), lister).decision
+        decision = self.judge.decision_elsewhere(self.elsewhere.deleted(meeting.exchange, here), lister)
         if decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
         elif decision.verdict is Verdict.UNDETERMINED:

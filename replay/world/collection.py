@@ -80,6 +80,11 @@ class Meetings:
         self._collections = collections
         self._next = 0
 
+    def are_due(self, seq: float) -> bool:
+        """Whether there are any up to a place in the log."""
+        seqs = self._collections.seqs
+        return self._next < len(seqs) and seqs[self._next] <= seq
+
     def until(self, seq: float, uid: str, may_meet: Callable[[], bool]) -> Iterator[Collection]:
         """Those up to a place in the log that list the object with a uid of the log or were refused, and others where `may_meet`.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 from msgspec import Struct
@@ -16,6 +17,7 @@ from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed
 from replay.reconstruct.request import ReplayRequest
+from replay.world.validation import PatchRules
 
 ADMITTED = Decision(Verdict.ADMITTED)
 """What nobody is asked about."""
@@ -28,7 +30,7 @@ class Judged(NamedTuple):
     object: Object
 
 
-class Judge(Struct, frozen=True):
+class Judge(Struct, frozen=True, dict=True):
     """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
 
     `decide` are the decisions of `chain` about a request of the log, `asks` tells whether a policy or webhook of the candidate may match
@@ -57,12 +59,26 @@ class Judge(Struct, frozen=True):
         )
         return shown_attributes[1].object
 
+    @cached_property
+    def rules(self) -> PatchRules:
+        """Which patches leave every valid object valid."""
+        return PatchRules(self.schemas)
+
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """The candidate about a request that was made for another object: no mutator has touched it yet."""
-        if not self.asks(request.record):
-            return Judged(ADMITTED, request.attributes.object)
-        arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
-        decision = self.shown(request, self.alone().decide(*arguments)[1])
+        decision = self.decision_elsewhere(request, lister)
         if not decision.patch and not decision.undetermined:
             return Judged(decision, request.attributes.object)
-        return Judged(decision, self.alone().validated(*arguments)[1].object)
+        return Judged(decision, self.object_elsewhere(request, lister))
+
+    def decision_elsewhere(self, request: ReplayRequest, lister: Lister) -> Decision:
+        """The decision alone."""
+        if not self.asks(request.record):
+            return ADMITTED
+        arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
+        return self.shown(request, self.alone().decide(*arguments)[1])
+
+    def object_elsewhere(self, request: ReplayRequest, lister: Lister) -> Object:
+        """The object that the validating phase is shown."""
+        arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
+        return self.alone().validated(*arguments)[1].object

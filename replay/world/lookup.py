@@ -17,7 +17,7 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.object_lister import ObjectKey
-from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import RBAC_GROUP, ROLE
 from replay.reconstruct.record.known import Known, attribute
 from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
@@ -46,24 +46,34 @@ class Lookups(Struct, frozen=True, dict=True):
         """Whether a request may end before admission otherwise than in the log."""
         return bool(self.states) and (not self._serves(record) or self._may_authorize(record))
 
-    def end(self, record: RequestRecord, lister: Lister) -> RequestEnd | None:
-        """How a request ends before admission, None where that is as in the log; all else that is looked up is that of a lister."""
+    def end(self, record: RequestRecord, lister: Lister, authorizers: RBACAuthorizers) -> RequestEnd | None:
+        """How a request ends before admission, None where that is as in the log; all else that is looked up is that of the log's lister."""
         if not self._serves(record):
             return ABSENT
-        return refused(record, WorldLister(lister, self.states)) if self._may_authorize(record) else None
+        return refused(record, lister, self.states, authorizers) if self._may_authorize(record) else None
 
     def _serves(self, record: RequestRecord) -> bool:
         """Whether the definition of a custom resource is there."""
-        state = self.states.get((*DEFINITION, "", f"{record.resource}.{record.api_group}"))
-        return not isinstance(state, Known) or state.value is not None
+        return not self._undefined or f"{record.resource}.{record.api_group}" not in self._undefined
+
+    @cached_property
+    def _undefined(self) -> frozenset[str]:
+        """The names of definitions that are not there."""
+        states = self.states.items()
+        return frozenset(
+            key[3]
+            for key, state in states
+            if key[:2] == DEFINITION and isinstance(state, Known) and state.value is None
+        )
 
     def _may_authorize(self, record: RequestRecord) -> bool:
         """Whether what authorizers look up is another one than in the log for a request."""
         text = record.annotations or ""
-        if not any(sign in text for sign in self._signs):
-            return False
-        is_forbidden, granted = _authorized(text)
-        return is_forbidden or not granted.isdisjoint(self.states)
+        for sign in self._signs:
+            if sign in text:
+                is_forbidden, granted = _authorized(text)
+                return is_forbidden or not granted.isdisjoint(self.states)
+        return False
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:
@@ -96,12 +106,12 @@ class LookupsInTime:
         """What differs, and when."""
         return self._changes
 
-    def at(self, place: LogPosition) -> Lookups:
-        """What a request finds."""
-        passed = bisect_left(self._places, place)
+    def at(self, seq: int) -> Lookups:
+        """What a request with a number finds."""
+        passed = bisect_left(self._places, (seq, 0))
         lister = self._after.get(passed)
         if lister is None:
-            lister = self._after[passed] = self._put_together(place)
+            lister = self._after[passed] = self._put_together(LogPosition(seq, 0))
         return lister
 
     def _put_together(self, place: LogPosition) -> Lookups:
@@ -149,14 +159,17 @@ def _is(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
     return isinstance(metadata, dict) and (metadata.get("namespace") or "", metadata.get("name")) == key[2:]
 
 
-def refused(record: RequestRecord, lister: Lister) -> RequestEnd | None:
-    """How the authorizers end a request, None where they do so as in the log.
+def refused(
+    record: RequestRecord, lister: Lister, states: Mapping[ObjectKey, Known | Missing], authorizers: RBACAuthorizers
+) -> RequestEnd | None:
+    """How the authorizers end a request, None where they do so as in the log; `lister` is the log's, but for `states`.
 
     What they did not let in brought nothing that the log holds.
     """
     is_forbidden, _ = _authorized(record.annotations)
     attributes = attributes_from_uri(record.user, record.verb, record.request_uri)
-    answer = RBACAuthorizer(lister).authorize(attributes)
+    authorizer = authorizers.of(lister, attributes.namespace, states, lambda: WorldLister(lister, states))
+    answer = authorizer.authorize(attributes)
     if isinstance(answer, Missing):
         return UNKNOWN
     if answer.allowed != is_forbidden:

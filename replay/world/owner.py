@@ -73,9 +73,10 @@ def plain_template(template: JSON) -> JSON:
 
 def retry(step: WorldStep, result: RequestEnd) -> Retry | None:
     """Who tries a creation again that one of the worlds refuses, for which owner."""
-    username, ends = step.record.user.username, {result.cause, step.logged.cause}
-    is_refused = Cause.SUCCEEDS in ends and not ends.isdisjoint((Cause.DENIED, Cause.INVALID))
-    if not (is_refused and step.record.verb == "create" and is_controller(username)):
+    username, ends = step.record.user.username, (result.cause, step.logged.cause)
+    if step.record.verb != "create" or Cause.SUCCEEDS not in ends or not is_controller(username):
+        return None
+    if Cause.DENIED not in ends and Cause.INVALID not in ends:
         return None
     owners = step.uids_of_owners
     return retry_of(username, owners[0]) if owners else None

@@ -167,14 +167,17 @@ class ControllerPods:
 
     def _is_refused(self, step: WorldStep, template: JSON) -> bool:
         request = step.in_namespace(self._elsewhere.created(self._creation(step, template), step.lister))
-        decision, validated = self._judge.elsewhere(request, step.lister)
-        original, after = request.before_mutation, known_of(validated)
+        kind, original = request.attributes.kind, request.before_mutation
+        decision = self._judge.decision_elsewhere(request, step.lister)
         if decision.denials or breaks_metadata(decision.patch):
             return True
+        if not decision.undetermined and self._judge.rules.leaves_valid(kind, decision.patch):
+            return False
+        after = known_of(self._judge.object_elsewhere(request, step.lister))
         if not isinstance(original, Attributes) or not isinstance(after, Known):
             return False
         original_object = known_of(original.object)
-        schema = self._judge.schemas.for_kind(request.attributes.kind)
+        schema = self._judge.schemas.for_kind(kind)
         return isinstance(original_object, Known) and breaks_rules(schema, after, original_object, decision.patch)
 
     def _creation(self, step: WorldStep, template: JSON) -> Exchange:

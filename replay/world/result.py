@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Sequence
 from enum import StrEnum
 from functools import cache
 from typing import Any, NamedTuple
@@ -63,8 +63,10 @@ INVALID = RequestEnd(Cause.INVALID, 422)
 FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
 
 
-def merged_end(ends: Iterable[RequestEnd]) -> RequestEnd:
+def merged_end(ends: Sequence[RequestEnd]) -> RequestEnd:
     """What several possible ends of a request have in common."""
+    if len(ends) == 1:
+        return ends[0]
     distinct = list(dict.fromkeys(ends))
     if len({end.cause for end in distinct}) > 1:
         return UNKNOWN

@@ -62,7 +62,7 @@ class Server:
             yield ServerAnswer(step.logged, state)
         elif state is not None and not _is_absent(state) and step.conflicts:
             yield ServerAnswer(CONFLICT, state)
-        elif self._is_alike(step, state) and isinstance(state, Later):
+        elif isinstance(state, Later) and self._is_alike(step, state):
             yield self._alike(step, state)
         elif self._is_unasked(step, state):
             yield ServerAnswer(step.logged, state if step.is_dry else self._after_later(step, state))
@@ -305,7 +305,7 @@ class Server:
         decision = ADMITTED
         if self._judge.asks(step.record):
             request = self._elsewhere.deleted(step.exchange, here)
-            decision = self._judge.elsewhere(step.in_namespace(request), step.lister).decision
+            decision = self._judge.decision_elsewhere(step.in_namespace(request), step.lister)
         prior, gone = here, step.meeting(_removed(here))
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)

@@ -18,7 +18,7 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects
-from replay.reconstruct.patch.result import is_strategic
+from replay.reconstruct.patch.result import is_strategic, may_be_either
 from replay.reconstruct.reached import progress
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.known import Known, get
@@ -118,7 +118,8 @@ class WorldStep:
         return self._rebuilder.of_step(self._rebuild_step)
 
     @cached_property
-    def _lister(self) -> Lister:
+    def log_lister(self) -> Lister:
+        """The cluster of the log as the request found it."""
         return self._rebuilder.cluster.at(self.record)
 
     @property
@@ -130,11 +131,11 @@ class WorldStep:
     def lister(self) -> Lister:
         """The cluster that the policies of the candidate see."""
         if not self.around_differs:
-            return self._lister
+            return self.log_lister
         states = dict(self.lookups.states)
         if self.namespace.state is not None:
             states[NAMESPACE.group, NAMESPACE.kind, "", self.record.namespace] = content(self.namespace.state)
-        return WorldLister(self._lister, states)
+        return WorldLister(self.log_lister, states)
 
     def in_namespace(self, request: ReplayRequest) -> ReplayRequest:
         """A request with the namespace of the other world."""
@@ -150,26 +151,21 @@ class WorldStep:
     @cached_property
     def is_reached(self) -> bool:
         """Whether policies were asked, as far as the log tells."""
-        how_far = progress(self.exchange) if not self.exchange.succeeded else None
-        if how_far is not None:
-            return how_far.reached is not Reached.FAILED_BEFORE
-        return self._rebuilder.progress(self.exchange, self.olds).reached is not Reached.FAILED_BEFORE
+        answer = progress(self.exchange) if not self.exchange.succeeded else None
+        return (answer or self._rebuilder.progress(self.exchange, self.olds)).reached is not Reached.FAILED_BEFORE
 
     @cached_property
     def fails_anyway(self) -> bool:
         """Whether it failed in the log for what is the same in every world: authorization, decoding, its own object."""
-        if (
-            self.exchange.succeeded
-            or self.is_reached
-            or self.logged.cause == Cause.DENIED
-            or self.is_invalid_by_current
-        ):
+        if self.exchange.succeeded or self.logged.cause == Cause.DENIED:
             return False
         how_far = progress(self.exchange)
-        if how_far is None:  # it depends on the object
+        if (
+            how_far is None or how_far.reached is not Reached.FAILED_BEFORE
+        ):  # where none is known it depends on the object
             return False
         is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
-        return how_far.reached is Reached.FAILED_BEFORE and not is_open
+        return not is_open and not self.is_invalid_by_current
 
     @property
     def conflicts(self) -> bool:
@@ -193,8 +189,9 @@ class WorldStep:
     @cached_property
     def is_absent_in_both(self) -> bool:
         """Whether the log's request met no object, in a world where there is none either."""
-        is_found_first = not self.exchange.is_connect and not (self.record.verb == "create" and self.is_reached)
-        return self.logged.cause == Cause.ABSENT and not self.existed and is_found_first and not self.is_of_namespace
+        if self.logged.cause != Cause.ABSENT or self.existed or self.exchange.is_connect or self.is_of_namespace:
+            return False
+        return not (self.record.verb == "create" and self.is_reached)
 
     @cached_property
     def is_of_namespace(self) -> bool:
@@ -234,7 +231,7 @@ class WorldStep:
     @cached_property
     def decisions(self) -> tuple[Decision, Decision]:
         """Those of the current and the candidate set about the request of the log."""
-        current, candidate = self._judge.decide(self.request, self._lister)
+        current, candidate = self._judge.decide(self.request, self.log_lister)
         return current, candidate
 
     @cached_property
@@ -261,16 +258,19 @@ class WorldStep:
     @cached_property
     def is_made_invalid(self) -> bool:
         """Whether what the candidate's mutations leave is no valid object."""
-        request = self.in_namespace(self.request)
-        if not may_break(self.candidate.patch) or not isinstance(request.before_mutation, Attributes):
+        patch = self.candidate.patch
+        if not may_break(patch):
             return False
-        if breaks_metadata(self.candidate.patch):
+        request = self.in_namespace(self.request)
+        kind, unmutated = request.attributes.kind, request.before_mutation
+        if not isinstance(unmutated, Attributes) or self._judge.rules.leaves_valid(kind, patch):
+            return False
+        if breaks_metadata(patch):
             return True
-        mutated, original = known_of(self.new), known_of(request.before_mutation.object)
+        mutated, original = known_of(self.new), known_of(unmutated.object)
         if isinstance(mutated, Missing) or isinstance(original, Missing):
             return False
-        schema = self._judge.schemas.for_kind(request.attributes.kind)
-        return breaks_rules(schema, mutated, original, self.candidate.patch)
+        return breaks_rules(self._judge.schemas.for_kind(kind), mutated, original, patch)
 
     @property
     def is_newly_denied(self) -> bool:
@@ -331,10 +331,10 @@ class WorldStep:
     @cached_property
     def is_strategic(self) -> bool | None:
         """Whether a map patch is a strategic merge patch, as far as what it did tells."""
-        if not self.exchange.succeeded or self.record.verb != "patch" or isinstance(self.old, Missing):
+        if not self.exchange.succeeded or self.record.verb != "patch" or not may_be_either(self.exchange):
             return None
         after = self.exchange.response.json
-        if not isinstance(after, dict) or self.old.value is None:
+        if not isinstance(after, dict) or isinstance(self.old, Missing) or self.old.value is None:
             return None
         return is_strategic(self.exchange, self.old.value, after, (*NOISE, *(h.path for h in self.old.holes)))
 

@@ -14,11 +14,12 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.errors import UNFORESEEN
 from replay.kube.object_lister import ObjectKey
+from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.reconstruct import reconstructor
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
-from replay.world.collecting import Collector
+from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
@@ -52,7 +53,6 @@ from replay.world.result import (
     Cause,
     Consequence,
     RequestEnd,
-    label,
     merged_end,
 )
 from replay.world.server import Server, ServerAnswer, denied
@@ -90,7 +90,7 @@ class WalkContext(Struct, frozen=True):
         """What is looked up for a request and is another one than in the log; of workspaces of kcp it is not followed."""
         if not self.objects or record.workspace:
             return SAME_LOOKUPS
-        return self.objects.at(LogPosition(record.seq, 0))
+        return self.objects.at(record.seq)
 
 
 class Walked(Struct):
@@ -114,6 +114,7 @@ class Walker(Struct, frozen=True):
     judge: Judge
     elsewhere: Elsewhere
     around: WalkContext
+    authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
         """One object, from all of its records in order; nothing is said of one whose bodies cannot be used."""
@@ -151,14 +152,17 @@ class _ObjectWalk:
             (step.exchange.record.seq for step in steps if may_apply(step.exchange.record)), default=-1
         )
         record = steps[0].exchange.record
+        self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
     def run(self) -> Walked:
         meetings = Meetings(self._around.collections.about(self._steps[0].exchange.record))
         for step in sorted(self._steps, key=lambda each: each.exchange.record.seq):
-            self._meet(meetings, step.exchange.record.seq)
+            if meetings.are_due(step.exchange.record.seq):
+                self._meet(meetings, step.exchange.record.seq)
             self._take(step)
-        self._meet(meetings, inf)
+        if meetings.are_due(inf):
+            self._meet(meetings, inf)
         return self._outcome
 
     def _meet(self, meetings: Meetings, seq: float) -> None:
@@ -187,13 +191,10 @@ class _ObjectWalk:
             step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)
             step.owner, step.ending = self._owner_of(step), ending
-            if self._walker.judge.consults(record):
+            if lookups.states and self._walker.judge.consults(record):
                 step.lookups = lookups
-            blame = at.blame or step.blame
             for branch in previous:
-                answers += [
-                    (answer, _branch(branch, answer, blame, step.own)) for answer in self._answers(step, branch)
-                ]
+                answers += [(answer, _branch(branch, answer, step)) for answer in self._answers(step, branch)]
         assert step is not None
         result = merged_end([answer.result for answer, _ in answers])
         if step.stores and result.cause == Cause.SUCCEEDS:
@@ -238,7 +239,7 @@ class _ObjectWalk:
         is_creation = step.record.verb == "create" and not step.record.subresource
         if step.record.seq in self._around.barred:
             yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
-        elif step.ending is not None and (unlike := step.ending.end(step.record, step.lister)) is not None:
+        elif step.ending is not None and (unlike := self._unlike(step, step.ending)) is not None:
             prior = step.unless_written if branch.state is None else branch.state
             yield ServerAnswer(unlike, prior, blame=step.ending.blame)
         elif (owner := step.owner) is not None:
@@ -256,6 +257,10 @@ class _ObjectWalk:
                 # A controller that sees the object does not make it.
                 is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
+
+    def _unlike(self, step: WorldStep, lookups: Lookups) -> RequestEnd | None:
+        """How a request ends before admission otherwise than in the log."""
+        return lookups.end(step.record, step.log_lister, self._walker.authorizers)
 
     def _owner_of(self, step: WorldStep) -> OwnerChange | None:
         """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
@@ -322,10 +327,9 @@ class _ObjectWalk:
         at = namespaces_at(self._around.namespaces, record.namespace, place, record.workspace)[0]
         lookups = self._around.lookups(record) if self._walker.judge.consults(record) else SAME_LOOKUPS
         meeting = self._collector.meeting(collection, self._uid, at, lookups)
-        own = Blame(record.audit_id, label(record))
         answers = [(answer, branch) for branch in previous for answer in self._collector.answers(meeting, branch)]
         result = merged_end([answer.result for answer, _ in answers])
-        self._branches = merged_branches([_branch(branch, answer, at.blame, own) for answer, branch in answers])
+        self._branches = merged_branches([_branch(branch, answer, meeting) for answer, branch in answers])
         differs = result.cause != meeting.logged.cause
         blame = (previous[0].blame or at.blame) if differs else None
         if differs or meeting.number is not None or collection.is_refused:
@@ -339,11 +343,9 @@ class _ObjectWalk:
 
     def _note(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
         """Keep when the object changes in the other world, and whether it is there for what it owns."""
-        record = self._steps[0].exchange.record
         if self._branches == SAME == previous:
             return
-        is_lookup = (record.api_group, record.resource) in self._around.kinds
-        if is_lookup and self._branches != previous:
+        if self._is_lookup and self._branches != previous:
             self._outcome.changes.append(WorldChange(place, tuple(map(settled, self._branches))))
         if self._uid not in self._around.owning:
             return
@@ -351,7 +353,8 @@ class _ObjectWalk:
         presence = self._presence()
         state = self._branches[0].state
         is_alike = isinstance(state, Later) and not state.differs_at(TEMPLATE)
-        has_template = presence is Presence.OTHER and record.resource in TEMPLATES_OF and not is_alike
+        resource = self._steps[0].exchange.record.resource
+        has_template = presence is Presence.OTHER and resource in TEMPLATES_OF and not is_alike
         template = template_of(self._branches) if has_template else None
         last = (changes[-1].presence, changes[-1].template) if changes else (Presence.SAME, None)
         if (presence, template) != last:
@@ -371,9 +374,11 @@ class _ObjectWalk:
         return Presence.EARLIER if is_earlier else Presence.OTHER
 
 
-def _branch(branch: Branch, answer: ServerAnswer, around: Blame | None, own: Blame) -> Branch:
-    """What an answer makes of a branch."""
-    return SAME[0] if answer.state is None else Branch(answer.state, branch.blame or answer.blame or around or own)
+def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) -> Branch:
+    """What an answer to a request makes of a branch."""
+    if answer.state is None:
+        return SAME[0]
+    return Branch(answer.state, branch.blame or answer.blame or to.namespace.blame or to.blame or to.own)
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:

@@ -13,7 +13,8 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.kube.rbac.authorizer import RBACAuthorizer, RoleResolver
+from replay.kube.rbac import authorizer
+from replay.kube.rbac.authorizer import RBACAuthorizer, RBACAuthorizers, RoleResolver
 
 SHOP = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
 
@@ -31,6 +32,9 @@ class Objects:
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         found = [item for item in self.list(kind, namespace or None) if item["metadata"]["name"] == name]
         return found[0] if found else None
+
+    def list_all(self) -> Sequence[JSON]:
+        return self._objects
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:
         return [
@@ -277,3 +281,66 @@ def test_names_that_no_rule_tells_apart_are_decided_once() -> None:
     asked = {name: AuthorizationAttributes(ANN, "get", resource="pods", name=name) for name in ("web", "db", "cache")}
     assert [bool(resolver.decide(each).allowing) for each in asked.values()] == [True, False, False]
     assert resolver.decide(asked["db"]) is resolver.decide(asked["cache"])
+
+
+class Listings:
+    """A lister that lists the same object as long as nothing of a kind is written."""
+
+    def __init__(self, objects: Sequence[JSON]) -> None:
+        self.objects = Objects(objects)
+        self._listed: dict[object, Any] = {}
+
+    def write(self, objects: Sequence[JSON], *kinds: str) -> None:
+        """The objects from now on; those of some kinds are listed anew."""
+        self.objects = Objects(objects)
+        self._listed = {key: each for key, each in self._listed.items() if not str(key).startswith(kinds)}
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
+        return self.objects.get(kind, namespace, name)
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Any:
+        key = f"{kind.kind}/{namespace}"
+        if key not in self._listed:
+            self._listed[key] = tuple(self.objects.list(kind, namespace))
+        return self._listed[key]
+
+
+def test_one_authorizer_for_all_requests_between_two_changes() -> None:
+    """Another one for what is written in the log, for other objects of the other world, and for other namespaces."""
+    authorizers, lister, others = RBACAuthorizers(), Listings(OBJECTS), (object(), object())
+    allowed = ask(BOT, "get", "pods", namespace="a", name="one")
+
+    def of(other: object = others[0], namespace: str = "a") -> RBACAuthorizer:
+        return authorizers.of(lister, namespace, other, lambda: Objects(lister.objects.list_all()))
+
+    first = of()
+    assert of() is first
+    assert of(others[1]) is not first
+    assert of(namespace="b") is not first
+    assert of(namespace="") is not of(namespace="b")
+    without_role = [each for each in OBJECTS if each["metadata"]["name"] != "named"]
+    lister.write(without_role, "Role/a")
+    second = of()
+    assert second is not first
+    assert [each.authorize(allowed).allowed for each in (first, second)] == [True, False]  # type: ignore[union-attr]
+    lister.write(without_role, "ClusterRoleBinding")
+    assert of() is not second
+
+
+def test_no_authorizer_is_remembered_where_something_is_not_known_or_listed_anew() -> None:
+    class Unknown(Objects):
+        def list(self, kind: GroupVersionKind, namespace: str | None) -> Any:
+            return Missing("Role", "unknown") if (kind.kind, namespace) == ("Role", "a") else ()
+
+    for lister in (Unknown([]), Objects(OBJECTS)):
+        authorizers = RBACAuthorizers()
+        one, other = (authorizers.of(lister, "a", lister, lambda: Objects(OBJECTS)) for _ in range(2))
+        assert one is not other
+
+
+def test_the_oldest_authorizers_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(authorizer, "MOST_AUTHORIZERS", 1)
+    authorizers, lister = RBACAuthorizers(), Listings(OBJECTS)
+    first = authorizers.of(lister, "a", OBJECTS, lambda: lister)
+    assert authorizers.of(lister, "b", OBJECTS, lambda: lister) is authorizers.of(lister, "b", OBJECTS, lambda: lister)
+    assert authorizers.of(lister, "a", OBJECTS, lambda: lister) is not first

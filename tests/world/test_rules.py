@@ -14,6 +14,7 @@ from replay.kube.attributes import Basis, Missing, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.object_lister import ObjectTracker
+from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
@@ -403,7 +404,7 @@ def test_who_is_let_in_where_a_binding_is_another(
         user=UserInfo("jane"),
         annotations=orjson.dumps(told).decode(),
     )
-    found = Lookups({NAMED: state}).end(asked, ObjectTracker(objects))
+    found = Lookups({NAMED: state}).end(asked, ObjectTracker(objects), RBACAuthorizers())
     assert (found.cause if found is not None else None) == expected
 
 
@@ -440,17 +441,17 @@ def test_a_resource_is_served_while_its_definition_is_there() -> None:
     asked = record(api_group="example.com", resource="widgets")
     key = ("apiextensions.k8s.io", "CustomResourceDefinition", "", "widgets.example.com")
     lister = ObjectTracker([])
-    assert Lookups({key: GONE}).end(asked, lister) == ABSENT
-    assert Lookups({key: Missing("", "open")}).end(asked, lister) is None
-    assert Lookups({}).end(asked, lister) is None
+    assert Lookups({key: GONE}).end(asked, lister, RBACAuthorizers()) == ABSENT
+    assert Lookups({key: Missing("", "open")}).end(asked, lister, RBACAuthorizers()) is None
+    assert Lookups({}).end(asked, lister, RBACAuthorizers()) is None
 
 
 def test_what_is_looked_up_at_a_time() -> None:
     changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, Blame("id", "x")),))]}
-    assert LookupsInTime(changes).at(LogPosition(5, 0)) == Lookups({})
-    assert LookupsInTime(changes).at(LogPosition(6, 0)) == Lookups({NAMED: GONE}, Blame("id", "x"))
+    assert LookupsInTime(changes).at(5) == Lookups({})
+    assert LookupsInTime(changes).at(6) == Lookups({NAMED: GONE}, Blame("id", "x"))
     open_ones = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE), Branch()))]}
-    assert isinstance(LookupsInTime(open_ones).at(LogPosition(6, 0)).states[NAMED], Missing)
+    assert isinstance(LookupsInTime(open_ones).at(6).states[NAMED], Missing)
 
 
 RANDOM = Hole(("spec", "containers", 0, "volumeMounts", 0, "name"), "random")

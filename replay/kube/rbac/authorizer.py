@@ -5,7 +5,8 @@ RoleBindings are found by their subjects, so that it does not matter how many th
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import operator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from msgspec import Struct
@@ -282,6 +283,43 @@ class RBACAuthorizer:
         if NODES_GROUP in attributes.user.groups and attributes.user.username.startswith(NODE_PREFIX):
             return Missing("authorizer", "the node authorizer decides by the pods of the node")
         return AuthorizationDecision(allowed=False, reason=verdict.refusal)
+
+
+MOST_AUTHORIZERS = 32
+"""How many are remembered: each has all bindings of the cluster."""
+
+
+class RBACAuthorizers:
+    """Authorizers of a log's RBAC with some objects of another world: one for all requests between two changes."""
+
+    def __init__(self) -> None:
+        """Nobody has asked yet."""
+        self._authorizers: dict[tuple[int, str], tuple[object, list[Sequence[JSON]], RBACAuthorizer]] = {}
+
+    def of(self, lister: Lister, namespace: str, others: object, world: Callable[[], Lister]) -> RBACAuthorizer:
+        """The authorizer of requests about a namespace (empty for the cluster); `world` lists what `lister` does, but for `others`.
+
+        INVARIANT: listers answer with the same object as long as nothing of a kind was written (`Lister.list`), and what is kept lives.
+        """
+        objects = _objects(lister, namespace)
+        key = (id(others), namespace)
+        entry = self._authorizers.get(key)
+        if entry is not None and len(entry[1]) == len(objects) and all(map(operator.is_, entry[1], objects)):
+            return entry[2]
+        authorizer = RBACAuthorizer(world())
+        if objects:
+            if len(self._authorizers) >= MOST_AUTHORIZERS:
+                del self._authorizers[next(iter(self._authorizers))]
+            self._authorizers[key] = (others, objects, authorizer)
+        return authorizer
+
+
+def _objects(lister: Lister, namespace: str) -> list[Sequence[JSON]]:
+    """All that RBAC has for a namespace and for the cluster; nothing where something of it is not known."""
+    listed = [lister.list(kind, None) for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)]
+    listed += [lister.list(kind, namespace) for kind in (ROLE_BINDING, ROLE)] if namespace else []
+    objects = [each for each in listed if not isinstance(each, Missing)]
+    return objects if len(objects) == len(listed) else []
 
 
 def _verdict(grants: Grants, attributes: AuthorizationAttributes) -> RBACVerdict:

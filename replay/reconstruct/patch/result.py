@@ -52,13 +52,18 @@ def _builtin() -> Schemas:
     return Schemas()
 
 
+def may_be_either(exchange: Exchange) -> bool:
+    """Whether a map patch may be of either form, so that it matters which; a directive tells that it is a strategic one."""
+    patch = exchange.request.json
+    return isinstance(patch, dict) and is_ambiguous(patch) and not has_directive(patch)
+
+
 def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
     """Which of two forms a map patch has that made one object of another; None where both, or neither, did.
 
-    None also where it does not matter (`after_patch`): the forms do not differ, or a directive tells that it is a strategic one.
+    None also where it does not matter (`may_be_either`).
     """
-    patch = exchange.request.json
-    if not isinstance(patch, dict) or not is_ambiguous(patch) or has_directive(patch):
+    if not may_be_either(exchange):
         return None
     forms = []
     for strategic in (True, False):
