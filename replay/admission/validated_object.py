@@ -42,21 +42,22 @@ def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
     """Operations that leave alone what the server itself put into a map which the mutations make, or take away, as a whole."""
     foreign: list[JSON] = []
     for operation in operations:
-        path = operation["path"]
-        was, there = _found(base, path), _found(validated, path)
-        if operation["op"] == "add" and isinstance(operation["value"], dict) and isinstance(there, dict):
-            added = operation["value"].items()
-            foreign += ({"op": "add", "path": f"{path}/{escaped(key)}", "value": value} for key, value in added)
-        elif (
-            operation["op"] == "remove"
-            and isinstance(was, dict)
-            and isinstance(there, dict)
-            and there.keys() - was.keys()
-        ):
-            foreign += ({"op": "remove", "path": f"{path}/{escaped(key)}"} for key in was if key in there)
+        path, value = operation["path"], operation.get("value")
+        own = _own_keys(_found(base, path), _found(validated, path)) if operation["op"] == "remove" else None
+        if operation["op"] == "add" and isinstance(value, dict) and isinstance(_found(validated, path), dict):
+            foreign += ({"op": "add", "path": f"{path}/{escaped(key)}", "value": each} for key, each in value.items())
+        elif own is not None:
+            foreign += ({"op": "remove", "path": f"{path}/{escaped(key)}"} for key in own)
         else:
             foreign.append(operation)
     return tuple(foreign)
+
+
+def _own_keys(was: JSON, there: JSON) -> list[str] | None:
+    """The keys of a map that are left of what it was, None where the server put nothing of its own into it."""
+    if isinstance(was, dict) and isinstance(there, dict) and there.keys() - was.keys():
+        return [key for key in was if key in there]
+    return None
 
 
 def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:

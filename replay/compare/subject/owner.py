@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 
@@ -12,10 +14,12 @@ _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 def owner(namespace: str, label: str, lister: Lister) -> str:
     """The value of a namespace's label at the instant of a lister; empty where there is none, or it is not known."""
-    if not (namespace and label):
-        return ""
-    namespace_object = lister.get(_NAMESPACE, "", namespace)
-    metadata = namespace_object.get("metadata") if isinstance(namespace_object, dict) else None
+    return owner_of(lister.get(_NAMESPACE, "", namespace), label) if namespace else ""
+
+
+def owner_of(namespace_object: JSON | PartialObject | Missing | None, label: str) -> str:
+    """The value of a label of a namespace; empty where there is none, or it is not known."""
+    metadata = namespace_object.get("metadata") if label and isinstance(namespace_object, dict) else None
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     value = labels.get(label) if isinstance(labels, dict) else None
     return value if isinstance(value, str) else ""

@@ -17,7 +17,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.outcome import MUTATIONS, NOWHERE, DecidedIn, Outcome, OutcomeKind, outcome_kind
-from replay.compare.subject.owner import OWNER_LABEL, owner
+from replay.compare.subject.owner import OWNER_LABEL, owner, owner_of
 from replay.compare.subject.subject import subject
 from replay.compare.subject.workload import Owners, workload
 from replay.compare.summary import OutcomeFinding, Summary, finding
@@ -306,9 +306,16 @@ class Replayer(Struct, frozen=True, dict=True):
             current=current,
             candidate=candidate,
             workload=workload(attributes, self.owners) if is_found else "",
-            owner=owner(attributes.namespace, self.owner_label, self.cluster.at(record)) if is_found else "",
+            owner=self._owner(request) if is_found else "",
             decided_in=self.where(record),
         )
+
+    def _owner(self, request: ReplayRequest) -> str:
+        """Who owns the namespace of a request, which is looked up where the attributes do not carry it: of namespaces themselves."""
+        attributes = request.attributes
+        if attributes.namespace_object is None:
+            return owner(attributes.namespace, self.owner_label, self.cluster.at(request.record))
+        return owner_of(attributes.namespace_object, self.owner_label)
 
 
 def stored_subject(record: RequestRecord, about: ObjectRef) -> ObjectRef:

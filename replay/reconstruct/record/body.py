@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 
 import orjson
 
@@ -152,6 +152,12 @@ def _kind_of(body: dict[str, JSON]) -> GroupVersionKind | None:
     api_version, kind = body.get("apiVersion"), body.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
+    return _named_kind(api_version, kind)
+
+
+@lru_cache(maxsize=1024)
+def _named_kind(api_version: str, kind: str) -> GroupVersionKind:
+    """A kind as nearly every body names it: making it takes as long as looking at a small body."""
     return GroupVersionKind(*split_api_version(api_version), kind)
 
 
