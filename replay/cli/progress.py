@@ -51,11 +51,14 @@ def progress_on(console: Console) -> Iterator[Report]:
         expand=False,
     )
     tasks = {}
-    with bar:
 
-        def report(what: str, count: int, total: int) -> None:
-            if what not in tasks:
-                tasks[what] = bar.add_task(what, total=total or None)
-            bar.update(tasks[what], completed=count, total=total or None)
+    def report(what: str, count: int, total: int) -> None:
+        bar.start()  # which begins a thread; until then workers may be forked
+        if what not in tasks:
+            tasks[what] = bar.add_task(what, total=total or None)
+        bar.update(tasks[what], completed=count, total=total or None)
 
+    try:
         yield report
+    finally:
+        bar.stop()

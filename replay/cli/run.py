@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -172,20 +171,18 @@ def _once(
     fail_on: list[FailOn] | None,
 ) -> None:
     from replay.pipeline.process.reading import read_ahead  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.process.start import can_fork  # noqa: PLC0415
+    from replay.pipeline.process.start import forking  # noqa: PLC0415
 
-    forks = can_fork()
-    with read_ahead(scenario, options) if forks else nullcontext() as reading:  # meanwhile all else is imported
+    with forking(), read_ahead(scenario, options) as reading:  # meanwhile all else is imported
         from rich.console import Console  # noqa: PLC0415
 
         from replay.cli.progress import progress_on  # noqa: PLC0415
         from replay.pipeline import output  # noqa: PLC0415
         from replay.pipeline.project.alarm import USUAL, exit_code  # noqa: PLC0415
-        from replay.pipeline.replay.workers import enlisted  # noqa: PLC0415
         from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
         from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
 
-        with enlisted(options) if forks else nullcontext(), progress_on(Console(stderr=True)) as progress:
+        with progress_on(Console(stderr=True)) as progress:
             result = run_scenario(scenario, options, progress, reading)
             if report is not None:
                 output.write_report(result, report)

@@ -89,8 +89,14 @@ class Cell(Struct):
         self.first = min(self.first, other.first) if self.count else other.first
         self.last = max(self.last, other.last)
         self.count += other.count
-        merged = [*self.examples, *other.examples]
-        self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=_place)
+        if not self.is_full or _place(other.examples[0]) < _place(self.examples[-1]):
+            merged = [*self.examples, *other.examples]
+            self.examples = heapq.nsmallest(MAX_EXAMPLES, merged, key=_place)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether there are as many examples as a cell keeps."""
+        return len(self.examples) == MAX_EXAMPLES
 
 
 class Gap(NamedTuple):
@@ -157,9 +163,14 @@ class Summary(Struct):
         for basis in bases:
             self.basis[basis] += 1
 
+    def remembers(self, finding: OutcomeFinding, *, follows: bool) -> bool:
+        """Whether adding a finding that is later in the log than all before keeps more of it than numbers."""
+        cell = self.cells.get(_following(finding.key, follows=follows))
+        return cell is None or not cell.is_full or bool(finding.chains)
+
     def add_finding(self, finding: OutcomeFinding, *, follows: bool, spared: bool = False) -> None:
         """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows, and how it ends."""
-        key, example = finding.key._replace(follows=follows), finding.example
+        key, example = _following(finding.key, follows=follows), finding.example
         _merge(self.cells, key, _single(example))
         for chain, message in finding.chains:
             _merge(self.chains, chain._replace(follows=follows), _single(example._replace(messages=(message,))))
@@ -238,6 +249,10 @@ def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...
         messages=messages,
         patch=patch,
     )
+
+
+def _following(key: CellKey, *, follows: bool) -> CellKey:
+    return key._replace(follows=True) if follows else key
 
 
 def _single(example: Example) -> Cell:

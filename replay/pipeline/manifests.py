@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -46,31 +47,49 @@ class Manifests(Struct, frozen=True):
         return current, self.candidate if self.candidate is not None else current
 
 
-def manifests_of(scenario: Scenario) -> Manifests:
-    """Load what a scenario names, API-based policies from the snapshot where a set has none of its own.
+class SetFiles(NamedTuple):
+    """The sets of a scenario as their files are, with all that they say compiled; `added` are those on top of the current one."""
+
+    current: SetObjects | None
+    candidate: SetObjects | None
+    added: tuple[SetObjects, ...] = ()
+
+
+def set_files(scenario: Scenario) -> SetFiles | None:
+    """Read the sets of a scenario, for which no engine is asked (see `forked`); None where they are made by workspace.
 
     Raises ReplayError for what cannot be used.
     """
-    if is_by_workspace((scenario.current, scenario.candidate, scenario.cluster)):
-        return _by_workspace(scenario)
-    version = scenario.version
-    snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
-    api_objects = Cluster(snapshot).api_objects()
-
-    def authorizing(path: Path | None) -> AuthorizationManifests:
-        return NOTHING if path is None else load_authorization(path, version)
-
+    if _is_by_workspace(scenario):
+        return None
     if scenario.add and scenario.candidate is not None:
         raise ReplayError(
             "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
         )
-    current = None if scenario.current is None else set_objects(scenario.current, version)
-    candidate = None if scenario.candidate is None else set_objects(scenario.candidate, version)
-    if scenario.add:
-        candidate = current or SetObjects(api=())
-        for path in scenario.add:
-            candidate = candidate.with_added(set_objects(path, version), version, api_objects)
-    planned = scenario.current if scenario.add else scenario.candidate
+
+    def read(path: Path | None) -> SetObjects | None:
+        return None if path is None else set_objects(path, scenario.version)
+
+    added = tuple(set_objects(path, scenario.version) for path in scenario.add)
+    return SetFiles(read(scenario.current), read(scenario.candidate), added)
+
+
+def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests:
+    """Load what a scenario names, API-based policies from the snapshot where a set has none of its own.
+
+    `files` are those of its sets, where they have been read. Raises ReplayError for what cannot be used.
+    """
+    files = files or set_files(scenario)
+    if files is None:
+        return _by_workspace(scenario)
+    version = scenario.version
+    snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
+    api_objects = Cluster(snapshot).api_objects()
+    candidate = files.candidate
+    if files.added:
+        candidate = files.current or SetObjects(api=())
+        for added in files.added:
+            candidate = candidate.with_added(added, version, api_objects)
 
     def with_plugins(objects: SetObjects | None) -> ManifestSet | None:
         if objects is None:
@@ -79,15 +98,23 @@ def manifests_of(scenario: Scenario) -> Manifests:
         check_plugins(manifest_set)
         return manifest_set
 
+    def authorizing(path: Path | None) -> AuthorizationManifests:
+        return NOTHING if path is None else load_authorization(path, version)
+
+    planned = scenario.current if scenario.add else scenario.candidate
     return Manifests(
         version,
         snapshot,
-        with_plugins(current),
+        with_plugins(files.current),
         with_plugins(candidate),
         (authorizing(scenario.current), authorizing(planned)),
-        tuple(dict.fromkeys(hint for each in (current, candidate) if each is not None for hint in each.hints)),
+        tuple(dict.fromkeys(hint for each in (files.current, candidate) if each is not None for hint in each.hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),
     )
+
+
+def _is_by_workspace(scenario: Scenario) -> bool:
+    return is_by_workspace((scenario.current, scenario.candidate, scenario.cluster))
 
 
 def _by_workspace(scenario: Scenario) -> Manifests:

@@ -40,7 +40,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.kcp.diff import diff_workspaces
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
-from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.manifests import Manifests, SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.process.reading import Reading
 from replay.pipeline.project.accepted import read_accepted
@@ -55,7 +55,7 @@ from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
-from replay.pipeline.replay.workers import Crew, Whole, prepare_workers
+from replay.pipeline.replay.workers import Crew, Whole, enlisted, prepare_workers
 from replay.pipeline.replay.world import Beginning, world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file
@@ -86,7 +86,23 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
 
     Raises ReplayError for unusable input; partial results are never shown as whole.
     """
-    question = _question(scenario, options)
+    if not scenario.candidate_paths:
+        raise ReplayError(
+            "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/;"
+            " `replay init` writes down where they are",
+            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
+        )
+    if scenario.logs:
+        prepare_workers(options)
+    files = set_files(scenario)
+    with enlisted(options):  # an engine reads the snapshot
+        return _answer(_question(scenario, options, files), scenario, options, progress, reading)
+
+
+def _answer(
+    question: _Question, scenario: Scenario, options: Options, progress: Progress, reading: Reading | None
+) -> RunResult:
+    """What a run finds."""
     manifests = question.manifests
     webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NOBODY
     with filled(scenario, progress, options.fleet, reading) as (store, ingest), scratch() as spool:
@@ -125,17 +141,9 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     )
 
 
-def _question(scenario: Scenario, options: Options) -> _Question:
-    """Read what the scenario and the options name; workers start in the meantime. Raises ReplayError."""
-    if not scenario.candidate_paths:
-        raise ReplayError(
-            "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/;"
-            " `replay init` writes down where they are",
-            path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
-        )
-    if scenario.logs:
-        prepare_workers(options)
-    manifests = manifests_of(scenario)
+def _question(scenario: Scenario, options: Options, files: SetFiles | None) -> _Question:
+    """Read what the scenario and the options name beside the sets. Raises ReplayError."""
+    manifests = manifests_of(scenario, files)
     accepted = AcceptanceLedger(str(options.accepted or ""), _accepted(options), options.today)
     named = named_policies(manifests, options.focus.policies)
     manifests = narrowed(manifests, named) if named else manifests

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replay.pipeline.process.start import begin, deaf, forked
+from replay.pipeline.process.start import begin, can_fork, deaf, forked
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.storage.scratch import scratch
 
@@ -74,13 +74,13 @@ class Reading(NamedTuple):
 
 @contextmanager
 def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]:
-    """Begin to read the log of a scenario (see `forked` for when this may be done); None where that is left to whoever asks for it.
+    """Begin to read the log of a scenario; None where that is left to whoever asks for it.
 
     Nobody else can read standard input; a store that is kept is not touched before the manifests are known to be usable; a fleet,
-    or one worker alone, does it in another way.
+    or one worker alone, does it in another way; and not every process can be forked.
     """
     is_alone = (options.workers or os.cpu_count() or 1) == 1
-    if is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
+    if not can_fork() or is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
         yield None
         return
     with scratch() as directory:

@@ -13,6 +13,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from contextvars import ContextVar
 from functools import cache
 from multiprocessing import util
 from multiprocessing.connection import wait
@@ -29,20 +30,31 @@ _HAS_FORKSERVER = (
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
 )
 _TASKS = Path("/proc/self/task")
+_MAY_FORK: ContextVar[bool] = ContextVar("_MAY_FORK", default=False)
+
+
+@contextmanager
+def forking() -> Iterator[None]:
+    """Let processes be forked from this one, where it can be: from where a command begins until it asks an engine anything.
+
+    It can where it has one thread: that is no notebook. macOS can fork, but its libraries do not bear it.
+    """
+    token = _MAY_FORK.set(sys.platform == "linux" and _TASKS.is_dir() and len(list(_TASKS.iterdir())) == 1)
+    try:
+        yield
+    finally:
+        _MAY_FORK.reset(token)
 
 
 def can_fork() -> bool:
-    """Whether this process may fork others from now on, until it asks an engine anything: it has one thread, and none of an engine.
-
-    So it is where a command begins, and in no notebook. macOS can fork, but its libraries do not bear it.
-    """
-    return sys.platform == "linux" and _TASKS.is_dir() and len(list(_TASKS.iterdir())) == 1
+    """Whether `forked` may be used here."""
+    return _MAY_FORK.get()
 
 
 def forked() -> BaseContext:
     """Processes that have all that this one has imported.
 
-    INVARIANT: it was one that `can_fork`, and has asked neither DuckDB nor Polars anything since: a fork would copy their locks.
+    INVARIANT: it `can_fork`, and has asked neither DuckDB nor Polars anything: a fork would copy their locks. To import them is no harm.
     """
     return multiprocessing.get_context("fork")
 

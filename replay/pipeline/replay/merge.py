@@ -15,7 +15,7 @@ from replay.audit.place import LogPosition
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.outcome import OutcomeKind
-from replay.compare.summary import CellKey, OutcomeFinding, Summary
+from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.job import PartResult
 from replay.pipeline.replay.replayer import Line, Pending
@@ -84,28 +84,28 @@ def merge(
                 continue
             end = world.consequence(place)
             spared = end is not None and end.result.cause == Cause.SUCCEEDS
-            summary.add_finding(_sharing(finding, shared_values), follows=world.blame(place) is not None, spared=spared)
+            follows = world.blame(place) is not None
+            value = _sharing(finding, shared_values) if summary.remembers(finding, follows=follows) else finding
+            summary.add_finding(value, follows=follows, spared=spared)
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
 def _sharing(finding: OutcomeFinding, shared_values: dict[Any, Any]) -> OutcomeFinding:
     """The same finding, made of values that are in memory once: each was read from a file on its own."""
     key, example = finding.key, finding.example
-
-    def shared(value: Any) -> Any:
-        return (
-            shared_values.setdefault(value, value)
-            if len(shared_values) < _MOST_SHARED
-            else shared_values.get(value, value)
-        )
-
-    return finding._replace(
-        key=CellKey(key.outcome, *map(shared, key[1:])),
-        example=example._replace(
-            operation=shared(example.operation),
-            messages=tuple(map(shared, example.messages)),
-            patch=shared_values.setdefault(orjson.dumps(example.patch), example.patch) if example.patch else (),
+    shared = shared_values.setdefault if len(shared_values) < _MOST_SHARED else shared_values.get
+    values, patch = key[1:], example.patch
+    return OutcomeFinding(
+        CellKey(key.outcome, *map(shared, values, values)),
+        Example(
+            *example[:4],
+            shared(example.operation, example.operation),
+            example.name,
+            tuple(map(shared, example.messages, example.messages)),
+            shared(orjson.dumps(patch), patch) if patch else (),
         ),
+        finding.chains,
+        finding.also_mutated,
     )
 
 

@@ -288,7 +288,9 @@ class Replayer(Struct, frozen=True, dict=True):
         is_found = kind is not OutcomeKind.UNCHANGED
         is_told = self.with_lines or is_found or current.webhooks or candidate.webhooks
         if is_told or current.patch != candidate.patch or redactor.resource == SECRETS:
-            current, candidate = redacted_decision(redactor, current), redacted_decision(redactor, candidate)
+            is_one = current is candidate
+            current = redacted_decision(redactor, current)
+            candidate = current if is_one else redacted_decision(redactor, candidate)
         return Outcome(
             seq=record.seq,
             item=request.item,

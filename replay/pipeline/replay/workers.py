@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.pipeline.process.start import apart, begin, deaf, forked, preload, use_scratch
+from replay.pipeline.process.start import apart, begin, can_fork, deaf, forked, preload, use_scratch
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -125,14 +125,14 @@ _reserve: list[_Reserve] = []
 
 @contextmanager
 def enlisted(options: Workers) -> Iterator[None]:
-    """Fork the workers of a run here and now, as they have then imported what this process has; see `forked` for when this may be done.
+    """Fork the workers of a run here and now: they have then all that this process has imported, loaded and compiled.
 
-    Where they may be many they begin later, as many as there are parts for them.
+    Where they cannot be forked, or may be many, they begin later, as many as there are parts for them.
     """
-    size = options.workers or os.cpu_count() or 1
-    if options.fleet is not None or not 1 < size <= MOST_FORKED:
+    if not _are_forked(options):
         yield
         return
+    size = _size(options)
     pool = ProcessPoolExecutor(size, forked(), _enlist, (gc.get_threshold(),))
     try:
         with deaf(endings=True):  # after which an interrupt is heard
@@ -145,12 +145,18 @@ def enlisted(options: Workers) -> Iterator[None]:
 
 
 def prepare_workers(options: Workers) -> None:
-    """Let a process without threads import what workers need while this one reads the log, unless there are some.
-
-    This process itself must not be forked any more: DuckDB and Polars have threads, and a fork would copy their locks.
-    """
-    if options.fleet is None and (options.workers or os.cpu_count() or 1) > 1 and not _reserve:
+    """Let a process without threads import what workers need while this one reads the log, unless they are forked."""
+    if options.fleet is None and _size(options) > 1 and not _reserve and not _are_forked(options):
         preload("replay.pipeline.replay.job")
+
+
+def _size(options: Workers) -> int:
+    return options.workers or os.cpu_count() or 1
+
+
+def _are_forked(options: Workers) -> bool:
+    """Whether the workers may be forked from this process, and are so few that forking them costs less than it saves."""
+    return options.fleet is None and 1 < _size(options) <= MOST_FORKED and can_fork()
 
 
 def _rest() -> None:
@@ -204,7 +210,7 @@ class Crew(Generic[J]):
             run = task.run  # one value, which the executor knows again
             yield from _collected(lambda part: executor.submit(run, job, part), parts, progress, meanwhile)
             return
-        workers = min(self._options.workers or os.cpu_count() or 1, len(parts))
+        workers = min(_size(self._options), len(parts))
         if self._pool is None and workers <= 1:
             yield from _run_here(partial(task.run, job), parts, progress)
             return

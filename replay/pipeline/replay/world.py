@@ -266,6 +266,7 @@ def _followed(stage: _Stage, first: Wave) -> World:
         changes = stage.run(Wave(looked_up, around, first.begins)).objects
         around = replace(around, objects=LookupsInTime(changes))
         keys |= dependent(stage.store, stage.crew.job, changes)
+    stage.store.rest()  # what is asked between waves is little
     _spread(stage, Wave(keys - own, around, first.begins))
     return stage.world
 
@@ -312,8 +313,6 @@ class _Stage(Struct, frozen=True):
         changes = Walked()
         if not wave.keys:
             return changes
-        if not wave.is_few:
-            self.store.rest()
         with closing(self._walks(wave)) as walks:
             for walk in walks:
                 walked = walk.walked
