@@ -1,11 +1,12 @@
 -- What:       the evidence that a log gives about its own gaps: updates name the version that they replace. By resource, how
 --             many of these versions were stored by a write in the log (`links`), and how many by none although the log holds
---             an earlier write of the object (`breaks`). `replay/reconstruct/trust.py` states the rule.
+--             an earlier write of the object (`breaks`, and the `seq` of these updates: `broken`). An update that creates its
+--             object replaces none. `replay/reconstruct/trust.py` states the rule.
 -- Parameters: none
 -- Example:    execute continuity
 with written as (
   select
-    identity, seq, audit_id, api_group, resource, subresource, verb,
+    identity, seq, audit_id, api_group, resource, subresource, verb, code,
     nullif(object_resource_version, '0') as replaced,
     contains(request_uri, 'dryRun') as dry_run,
     if(
@@ -26,12 +27,16 @@ with written as (
     (identity, replaced) in (select (identity, stored) from written where stored is not null) as is_stored
   from written
   window before as (partition by identity order by seq, audit_id rows between unbounded preceding and 1 preceding)
+), replacing as (
+  select *, not is_stored and not open_write as is_break
+  from linked
+  where begun and verb = 'update' and code <> 201 and coalesce(replaced, '') <> '' and subresource <> 'scale'
 )
 select
   api_group, resource,
   count(*) filter (is_stored) as links,
-  count(*) filter (not is_stored and not open_write) as breaks
-from linked
-where begun and verb = 'update' and coalesce(replaced, '') <> '' and subresource <> 'scale'
+  count(*) filter (is_break) as breaks,
+  list(seq) filter (is_break) as broken
+from replacing
 group by all
 order by all

@@ -93,6 +93,7 @@ SAMPLES = {
     "only_failed": "false",
     "resources": "['namespaces']",
     "wanted": "[7]",
+    "updates": "[7]",
     "expression": "resource",
     "start": "0",
     "end": "1",

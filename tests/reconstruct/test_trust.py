@@ -9,8 +9,10 @@ import pytest
 
 from replay.audit.event import RequestRecord
 from replay.kube.gvk import GroupResource
+from replay.kube.object_ref import ObjectRef
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
-from replay.reconstruct.trust import Continuity
+from replay.reconstruct.history.collection_deletion import CollectionDeletions
+from replay.reconstruct.trust import Break, Continuity
 from tests.support.log_evidence import clock_samples, continuity
 
 PODS = GroupResource("", "pods")
@@ -35,6 +37,47 @@ def test_links(named: list[tuple[int, int]], links: int, breaks: int, pod_record
     evidence = continuity([[pod_record("create", 0, code=201, response=state(5)), *updates]])
     assert (evidence.links[PODS], evidence.breaks[PODS]) == (links, breaks)
     assert evidence.trust().holds(PODS) is (breaks == 0)
+
+
+def test_an_update_that_creates_replaces_nothing(pod_record: Record) -> None:
+    created = pod_record("update", 2, code=201, ref={"resourceVersion": "99"}, response=state(7))
+    evidence = continuity([[pod_record("create", 0, code=201, response=state(5)), created]])
+    assert (evidence.links[PODS], evidence.breaks[PODS]) == (0, 0)
+
+
+HELD, FREE = ["web", "u", "kept"], ["web", "u", ""]
+
+
+@pytest.mark.parametrize(
+    ("resource", "items", "when", "is_whole"),
+    [
+        ("configmaps", [HELD], (4, 5), True),
+        ("configmaps", None, (4, 5), True),
+        ("configmaps", [FREE], (4, 5), False),
+        ("pods", [FREE], (4, 5), True),
+        ("configmaps", [["other", "v", "kept"]], (4, 5), False),
+        ("configmaps", [HELD], (1, 2), False),
+        ("configmaps", [HELD], (9, 10), False),
+    ],
+    ids=[
+        "a finalizer holds it",
+        "which objects is not told",
+        "it was removed",
+        "a grace period holds it",
+        "another object",
+        "before the last write",
+        "after the update",
+    ],
+)
+def test_what_a_deletion_of_a_collection_wrote(
+    resource: str, items: list[list[str]] | None, when: tuple[int, int], is_whole: bool
+) -> None:
+    """Its answer lists what it found, and no version that it stored."""
+    of = GroupResource("", resource)
+    evidence = Continuity(Counter({of: 5000}), Counter({of: 1}))
+    deletions = CollectionDeletions([["", resource, "shop", *when, "/", items, ""]])
+    evidence.explain([Break(ObjectRef("", resource, "shop", "web"), 3, 6)], deletions)
+    assert evidence.trust().holds(of) is is_whole
 
 
 def test_what_precedes_the_log_or_has_no_response_breaks_nothing(pod_record: Record) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from replay.audit.event import RequestRecord
 from replay.kube.gvk import GroupResource
 from replay.reconstruct.history.clock import BEFORE
+from replay.reconstruct.history.history import CREATED
 from replay.reconstruct.record.body import revision_of
 from replay.reconstruct.record.exchange import NOT_THE_OBJECT
 from replay.reconstruct.trust import Continuity
@@ -31,7 +32,8 @@ def _add(evidence: Continuity, records: Sequence[RequestRecord]) -> None:
         if record.verb not in _WRITES | {"delete"} or not 200 <= record.code < 300:
             continue
         named = record.object_resource_version
-        if has_begun and record.verb == "update" and named and named != "0" and record.subresource != "scale":
+        is_replacement = record.verb == "update" and record.code != CREATED and record.subresource != "scale"
+        if has_begun and is_replacement and named and named != "0":
             if named in stored:
                 evidence.links[GroupResource(record.api_group, record.resource)] += 1
             elif not has_open_write:

@@ -30,12 +30,13 @@ from replay.pipeline.replay.ledger import entries_of, ledger_of
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.history.clock import BEFORE
+from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
 from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
 from replay.reconstruct.snapshot import revisions_of
-from replay.reconstruct.trust import Continuity, Trust
+from replay.reconstruct.trust import Break, Continuity, Trust
 
 
 def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
@@ -161,9 +162,14 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
 
 def _trust(store: Store, error: int) -> Trust:
     """Which histories the log itself proves to have gaps; none is whole where clocks are too far apart."""
-    evidence = Continuity()
-    for group, resource, links, breaks in store.answer("continuity"):
+    evidence, broken = Continuity(), list[int]()
+    for group, resource, links, breaks, updates in store.answer("continuity"):
         evidence.links[GroupResource(group, resource)] += links
         evidence.breaks[GroupResource(group, resource)] += breaks
+        broken += updates or ()
+    if broken and (rows := store.answer("collection_deletions")):
+        replacements = store.answer("replacements", updates=sorted(broken))
+        breaks_in_time = (Break(ObjectRef(*about), start, end) for *about, start, end in replacements)
+        evidence.explain(breaks_in_time, CollectionDeletions(rows, error))
     trust = evidence.trust()
     return Trust(trust.distrusted, is_whole=False) if error > MOST_TRUSTED else trust

@@ -1,0 +1,17 @@
+-- What:       of some updates which object they replaced, when the last write to it that the log holds came in before, and when they
+--             were answered, in microseconds: what may have been written in between
+-- Parameters: $updates  the `seq` of the updates
+-- Example:    set variable updates = [1795578672424642]; execute replacements(updates := getvariable('updates'))
+select
+  one.api_group, one.resource, one."namespace", one."name", one.workspace,
+  epoch_us(max(earlier.received)) as since, epoch_us(one.stage_time) as answered
+from request as one
+join request as earlier on earlier.identity = one.identity and earlier.seq < one.seq
+where
+  one.seq in (select unnest($updates::bigint[]))
+  and one.verb = 'update'
+  and earlier.verb in ('create', 'update', 'patch', 'delete')
+  and earlier.code between 200 and 299
+  and not contains(earlier.request_uri, 'dryRun')
+group by one.audit_id, one.api_group, one.resource, one."namespace", one."name", one.workspace, one.stage_time
+order by all
