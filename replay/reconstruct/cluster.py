@@ -178,6 +178,15 @@ class Cluster:
         """Whether the log has a write to a known object."""
         return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
 
+    def begins_in(self, record: RequestRecord) -> bool:
+        """Whether the log shows the namespace of a request to have been created before it: then all that is in it came later."""
+        if not record.namespace or record.resource == "namespaces":
+            return False
+        history = self.of(record.workspace).history(NAMESPACE, "", record.namespace)
+        return history is not None and any(
+            effect.end <= record.received and _creates(history, place) for place, effect in enumerate(history.effects)
+        )
+
     def writes(self, kind: GroupVersionKind, namespace: str, name: str) -> Sequence[RequestRecord]:
         """The writes of the log to a known object."""
         key = self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name]

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
+from replay.audit.event import RequestRecord
 from replay.kube.attributes import Operation
 from replay.kube.rbac.kind import RBAC_RESOURCES
 from replay.reconstruct.history.history import CREATED, NOT_FOUND, History
@@ -28,8 +31,18 @@ CREATED_BY_UPDATE = frozenset(
 _UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation.UPDATE, Operation.CREATE)
 
 
-def operations_of(exchange: Exchange, history: History) -> tuple[Operation, ...]:
-    """The operation of a request; both that it may have been where the log does not tell whether the object existed."""
+def _never(record: RequestRecord) -> bool:
+    del record
+    return False
+
+
+def operations_of(
+    exchange: Exchange, history: History, begins: Callable[[RequestRecord], bool] = _never
+) -> tuple[Operation, ...]:
+    """The operation of a request; both that it may have been where the log does not tell whether the object existed.
+
+    `begins` tells whether all that is in the namespace of a request came to be in the log.
+    """
     record = exchange.record
     if exchange.is_connect:
         return (Operation.CONNECT,)
@@ -41,7 +54,9 @@ def operations_of(exchange: Exchange, history: History) -> tuple[Operation, ...]
         return _CREATE if record.code == CREATED else _UPDATE
     if record.code == NOT_FOUND or not _may_create(exchange):
         return _UPDATE
-    return _by_history(exchange, history)
+    found = _by_history(exchange, history)
+    is_first = found is _EITHER and history.trusted and not history.effects
+    return _CREATE if is_first and begins(record) else found
 
 
 def _may_create(exchange: Exchange) -> bool:

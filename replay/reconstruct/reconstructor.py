@@ -240,7 +240,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
                 lister,
                 how_far,
             )
-            for operation in operations_of(exchange, olds.history)
+            for operation in operations_of(exchange, olds.history, self.cluster.begins_in)
         )
         for other in others:
             request.otherwise = other.before_mutation, other.attributes

@@ -6,20 +6,28 @@ from collections.abc import Sequence
 
 from replay.audit.event import RequestRecord
 from replay.reconstruct import reconstructor
+from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.effect import EffectKind, effect_of
+from replay.reconstruct.history.history import CREATED
+from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
+from replay.world.creation import creates
 from replay.world.result import Cause, answered
 
 NOT_FOUND = 404
+_APPLY_CONFLICT = "Apply failed with "
+_OPTIONS = "Options.meta.k8s.io"
+"""The kind of options that are invalid, which are looked at first."""
 _DELETED = '"deletionTimestamp"'
 
 
 class Existence:
     """What the answers to an object's requests tell, one after the other."""
 
-    def __init__(self, steps: Sequence[reconstructor.RebuildStep]) -> None:
+    def __init__(self, steps: Sequence[reconstructor.RebuildStep], cluster: Cluster) -> None:
         """`steps` are all requests of the object; none of them has come yet."""
         self._steps = steps
+        self._cluster = cluster
         self._presence: dict[int, bool] = {}
         self.passed = 0
         """How many have been answered."""
@@ -41,7 +49,9 @@ class Existence:
                 is_there = _shows(self._steps[index - 1])
             if is_there is not None:
                 break
-        is_there_now = self._presence[place] = _existed_before(self._steps[0]) if is_there is None else is_there
+        is_there_now = self._presence[place] = (
+            _existed_before(self._steps, self._cluster) if is_there is None else is_there
+        )
         return is_there_now
 
     @property
@@ -58,19 +68,40 @@ def is_creation(record: RequestRecord) -> bool:
 def _shows(step: reconstructor.RebuildStep) -> bool | None:
     """Whether the object is there after a request, None if its answer does not tell."""
     exchange = step.exchange
-    record = exchange.record
     if not exchange.succeeded:
-        if record.code == NOT_FOUND and not record.status_message.startswith("namespaces "):
-            return False
-        return True if answered(record).cause == Cause.EXISTS else None
+        return _met(exchange)
     if exchange.dry_run:
         return None
-    if record.verb != "delete" and exchange.concerns_parent and _DELETED not in (record.response_object or ""):
+    if exchange.record.verb != "delete" and exchange.concerns_parent and _DELETED not in _answer(exchange):
         return True
     effect = effect_of(exchange)
     if effect is not None and effect.kind is EffectKind.EVICTION:
         return _is_left(step)
     return effect.kind is not EffectKind.GONE if effect is not None else None
+
+
+def _answer(exchange: Exchange) -> str:
+    return exchange.record.response_object or ""
+
+
+def _met(exchange: Exchange) -> bool | None:
+    """Whether a request found the object, None if its answer does not tell.
+
+    A creation, an eviction and a connection are told late or never; all else looks it up before admission, and fails with 404
+    (`Store.Update`, `Store.Delete`, `handlers.patchResource`), unless it creates what is not there.
+    """
+    record = exchange.record
+    if exchange.succeeded:
+        return not (is_creation(record) or (record.code == CREATED and record.verb in ("update", "patch")))
+    if record.code == NOT_FOUND:
+        return None if is_creation(record) or record.status_message.startswith("namespaces ") else False
+    cause = answered(record).cause
+    if cause == Cause.EXISTS:
+        return True
+    if record.verb not in ("update", "patch", "delete") or creates(exchange):
+        return True if _APPLY_CONFLICT in record.status_message else None
+    is_told = cause in (Cause.DENIED, Cause.INVALID, Cause.CONFLICT)
+    return True if is_told and _OPTIONS not in record.status_message else None
 
 
 def _is_left(step: reconstructor.RebuildStep) -> bool:
@@ -81,14 +112,25 @@ def _is_left(step: reconstructor.RebuildStep) -> bool:
     return not isinstance(after, Known) or after.value is not None
 
 
-def _existed_before(first: reconstructor.RebuildStep) -> bool:
-    """Whether it was there before its first request."""
-    record = first.exchange.record
-    if is_creation(record) and first.exchange.succeeded:
-        return False
-    if record.code == NOT_FOUND:
-        return False
+def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster) -> bool:
+    """Whether it was there before its first request.
+
+    The first answer that shows it tells, up to the first write; nothing was there before in a namespace that the log shows to
+    begin. Where nothing tells, what somebody tries to create is not there.
+    """
+    first = steps[0]
     last = first.olds.last(first.exchange)
     if isinstance(last, Known):
         return last.value is not None
-    return not is_creation(record) or answered(record).cause == Cause.EXISTS
+    begun = next(iter(first.olds.history.effects), None)
+    for step in steps:
+        if begun is not None and step.exchange.record.received >= begun.end:
+            break
+        is_met = _met(step.exchange)
+        if is_met is not None:
+            return is_met
+    if begun is not None and begun.uid and begun.exchange is None:  # a deletion of a collection lists it
+        return True
+    if cluster.begins_in(first.exchange.record):
+        return False
+    return not is_creation(first.exchange.record)

@@ -134,7 +134,8 @@ class _ObjectWalk:
         self._steps = steps
         self._outcome = Walked()
         self._branches: tuple[Branch, ...] = SAME
-        self._existence = Existence(steps)
+        record = steps[0].exchange.record
+        self._existence = Existence(steps, walker.reconstructor.cluster)
         self._collector = Collector(
             self._server,
             walker.judge,
@@ -151,7 +152,6 @@ class _ObjectWalk:
         self._last_apply = max(
             (step.exchange.record.seq for step in steps if may_apply(step.exchange.record)), default=-1
         )
-        record = steps[0].exchange.record
         self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 

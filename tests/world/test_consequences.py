@@ -64,6 +64,10 @@ class Request:
     """Why the authorizers let it in."""
     managers: Any = None
     """The `managedFields` that the answer has."""
+    held: tuple[str, ...] = ()
+    """The names of what a finalizer holds: the object itself, or of those of a collection."""
+    ends: bool = False
+    """Whether the object of the answer is being deleted."""
     level: str = "RequestResponse"
     """What the log's policy records: no object is in the line of a `Metadata` request."""
 
@@ -85,16 +89,19 @@ class Request:
             if self.generated:
                 status["details"] = {"name": self.generated}
         answer = {**self._object(version, kind, number), "metadata": self._metadata(number)}
-        if self.verb == "delete":
+        if self.verb == "delete" and not self.held:
             answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
         if self.verb == "deletecollection":
             labels = dict.fromkeys(self.items[:1], self.labels)
             common = {"namespace": self.namespace}
             listed = [
-                {"metadata": {"name": n, "uid": f"u-{n}", "labels": labels.get(n, {}), **common}} for n in self.items
+                {"metadata": {"name": n, "uid": f"u-{n}", "labels": labels.get(n, {}), **common, **self._held(n)}}
+                for n in self.items
             ]
             answer = {"kind": f"{kind}List", "apiVersion": version, "metadata": {}, "items": listed}
         sent = self.body if self.body is not None else self._sent(version, kind)
+        if self.verb == "update" and isinstance(sent, dict):
+            reference["resourceVersion"] = sent["metadata"].get("resourceVersion")
         bodies = {
             "requestObject": sent,
             "responseObject": answer if succeeded else {"kind": "Status", "apiVersion": "v1", **status},
@@ -115,7 +122,7 @@ class Request:
                 "requestReceivedTimestamp": f"2026-11-21T03:00:{number:02}.000000Z",
                 "stageTimestamp": f"2026-11-21T03:00:{number:02}.100000Z",
                 "annotations": {
-                    "authorization.k8s.io/decision": "allow",
+                    "authorization.k8s.io/decision": "forbid" if "User " in self.message else "allow",
                     "authorization.k8s.io/reason": self.reason,
                 },
             }
@@ -129,11 +136,17 @@ class Request:
             found["labels"] = self.labels
         if self.managers:
             found["managedFields"] = self.managers
+        found |= self._held(self.name)
+        if self.ends:
+            found |= {"deletionTimestamp": "2026-11-21T03:00:00Z", "deletionGracePeriodSeconds": 0}
         if self.owner:
             found["ownerReferences"] = [
                 {"apiVersion": "v1", "kind": "X", "name": "x", "uid": self.owner, "controller": True}
             ]
         return found
+
+    def _held(self, name: str) -> dict[str, Any]:
+        return {"finalizers": ["example.com/hold"]} if name in self.held else {}
 
     def _object(self, version: str, kind: str, number: int) -> dict[str, Any]:
         spec = self.body.get("spec") if isinstance(self.body, dict) else None
