@@ -16,6 +16,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 from replay.world.collection import Collection
 from replay.world.controller import NAMESPACE_CONTROLLER
+from replay.world.deletion import ended, left_by_deletion
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -39,6 +40,8 @@ class Collecting(NamedTuple):
     name: str
     lookups: Lookups
     is_stopped: bool = False
+    is_held: bool = False
+    """Whether the object is there after it in the log, being deleted."""
 
     @property
     def logged(self) -> RequestEnd:
@@ -85,7 +88,8 @@ class Collector(Struct, frozen=True):
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
         name = next((step.exchange.record.name for step in self.steps if step.exchange.record.name), "")
-        return Collecting(collection, exchange, number, namespace, name, lookups, stop is not None and stop < name)
+        is_stopped = stop is not None and stop < name
+        return Collecting(collection, exchange, number, namespace, name, lookups, is_stopped, uid in collection.held)
 
     def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
         """Whether it may find the object with a uid of the log in one of the worlds."""
@@ -112,11 +116,12 @@ class Collector(Struct, frozen=True):
             yield ServerAnswer(meeting.logged, None)
         elif branch.is_absent:
             is_unsent = meeting.by_controller
-            yield ServerAnswer(NOT_SENT if is_unsent else meeting.admitted, None if number is not None else state)
+            is_gone = number is not None and not meeting.is_held
+            yield ServerAnswer(NOT_SENT if is_unsent else meeting.admitted, None if is_gone else state)
         elif meeting.is_stopped:
             yield ServerAnswer(meeting.logged, state if state is not None else self._left())
         elif self._is_alike(meeting, state):
-            yield ServerAnswer(meeting.logged, None)
+            yield ServerAnswer(meeting.logged, _ended(meeting, state) if meeting.is_held else None)
         elif number is None and isinstance(state, Later) and self._is_not_selected(meeting, state):
             yield ServerAnswer(meeting.logged, state)
         elif meeting.by_controller and self._is_left(meeting.namespace):
@@ -157,19 +162,28 @@ class Collector(Struct, frozen=True):
         lister: Lister = self.reconstructor.cluster.at(meeting.collection.record)
         if meeting.lookups.states:
             lister = WorldLister(lister, meeting.lookups.states)
-        is_gone_in_log = meeting.number is not None
-        gone: State = None if is_gone_in_log else GONE
-        state: State = here if is_gone_in_log or branch.state is not None else None
+        is_met = meeting.number is not None
+        gone = self._after(meeting, branch, here)
+        state: State = here if is_met or branch.state is not None else None
         if meeting.exchange.dry_run:
-            gone = state = branch.state
+            gone, state = [branch.state], branch.state
         decision = self.judge.decision_elsewhere(self.elsewhere.deleted(meeting.exchange, here), lister)
         if decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
-            yield ServerAnswer(UNKNOWN, here if is_gone_in_log else state)
-            yield ServerAnswer(UNKNOWN, gone)
+            yield ServerAnswer(UNKNOWN, here if is_met else state)
+            yield from (ServerAnswer(UNKNOWN, left) for left in gone)
         else:
-            yield ServerAnswer(meeting.admitted, gone)
+            yield from (ServerAnswer(meeting.admitted, left) for left in gone)
+
+    @staticmethod
+    def _after(meeting: Collecting, branch: Branch, here: Known) -> list[State]:
+        """What may be there after the deletion: the same as in the log where it found the same, or leaves nothing in both."""
+        if meeting.number is not None and branch.state is None:
+            return [None]
+        left = left_by_deletion(here, meeting.exchange)
+        is_gone_in_log = meeting.number is not None and not meeting.is_held
+        return [None if is_gone_in_log and each == GONE else each for each in left]
 
     def _left(self) -> Later:
         """The object as the last write of the log left it, worked out when somebody asks."""
@@ -183,3 +197,10 @@ class Collector(Struct, frozen=True):
             if place is not None:
                 return history.after(place)
         return Missing("", "no write to it is logged")
+
+
+def _ended(meeting: Collecting, state: State) -> State:
+    """The object that is there in both worlds after its deletion, as it is in this one."""
+    if not isinstance(state, Later):
+        return state
+    return Later(lambda: ended(state.content, meeting.exchange), state.touched)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -16,6 +17,7 @@ from replay.kube.selector import SelectorError, parse_field_selector, parse_labe
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
+from replay.world.deletion import held_by
 from replay.world.result import Cause, answered
 
 
@@ -29,6 +31,8 @@ class Collection(Struct, frozen=True, dict=True):
     record: RequestRecord
     items: Mapping[str, int]
     names: tuple[str, ...] = ()
+    held: frozenset[str] = frozenset()
+    """The uids of those that finalizers hold, which are there after it."""
 
     @property
     def place(self) -> LogPosition:
@@ -119,11 +123,13 @@ class Collections(Struct, frozen=True, dict=True):
         """Those that deleted something or may delete something elsewhere; bodies are not kept."""
         by_place: dict[tuple[str, str, str, str], list[Collection]] = {}
         for record in records:
-            listed = list(_listed(Exchange(record, discovery)))
-            items = {uid: number for uid, number, _ in listed if uid}
-            names = tuple(name for _, _, name in listed)
+            exchange = Exchange(record, discovery)
+            listed = list(_listed(exchange))
+            items = {item.uid: item.number for item in listed if item.uid}
+            names = tuple(item.name for item in listed)
+            held = frozenset(item.uid for item in listed if item.is_held)
             key = (record.api_group, record.resource, record.namespace, record.workspace)
-            by_place.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names))
+            by_place.setdefault(key, []).append(Collection(record._replace(response_object=None), items, names, held))
         return Collections({key: tuple(collections) for key, collections in by_place.items()})
 
     def about(self, record: RequestRecord) -> PlaceCollections:
@@ -141,9 +147,18 @@ class Collections(Struct, frozen=True, dict=True):
         return {}
 
 
-def _listed(exchange: Exchange) -> Iterator[tuple[str, int, str]]:
-    """The uid, the number and the name of each object that a response lists."""
+class _Listed(NamedTuple):
+    """An object that a response lists."""
+
+    uid: str
+    number: int
+    name: str
+    is_held: bool
+
+
+def _listed(exchange: Exchange) -> Iterator[_Listed]:
     for number, item in enumerate(deleted_items(exchange)):
         metadata = get(item.value, ("metadata",)) if isinstance(item, Known) else None
-        if isinstance(metadata, dict) and isinstance(metadata.get("uid"), str):
-            yield metadata["uid"], number, str(metadata.get("name") or "")
+        if isinstance(item, Known) and isinstance(metadata, dict) and isinstance(metadata.get("uid"), str):
+            is_held = bool(held_by(item, exchange))
+            yield _Listed(metadata["uid"], number, str(metadata.get("name") or ""), is_held)

@@ -19,6 +19,7 @@ from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
 from replay.world.creation import creates, may_apply
+from replay.world.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, RequestEnd
@@ -139,9 +140,9 @@ class Server:
             return ServerAnswer(alone.result, state)
         if step.is_dry or (record.verb == "delete" and not step.is_removed):
             return ServerAnswer(
-                step.logged, state if step.is_dry else Later(lambda: _removed(state.content), state.touched)
+                step.logged, state if step.is_dry else Later(lambda: ended(state.content, step.exchange), state.touched)
             )
-        if record.verb == "delete":
+        if record.verb == "delete" or step.is_removed:  # a write may take the last finalizer away
             return ServerAnswer(step.logged, None)
         if record.verb == "update" and not record.subresource:  # what it found is replaced as a whole
             return ServerAnswer(step.logged, None if alone is None else _mutated_later(step))
@@ -158,6 +159,8 @@ class Server:
             or record.verb not in ("update", "patch")
             or may_apply(record)
         ):
+            return False
+        if isinstance(state, Known) and is_being_deleted(state):
             return False
         is_compared = not record.subresource and has_immutable(step.exchange.resource.group_resource)
         return not is_compared and not self._judge.asks(record)
@@ -195,7 +198,8 @@ class Server:
             else:
                 yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, new) if not step.is_dry else None)
         elif verb == "delete":
-            yield ServerAnswer(_succeeds(200), _removed(step.old) if not step.is_dry else None)
+            for left in left_by_deletion(step.old, step.exchange):
+                yield ServerAnswer(_succeeds(200), left if not step.is_dry else None)
         elif verb in ("update", "patch") and not isinstance(step.old, Missing) and step.old.value is None:
             yield ServerAnswer(_succeeds(201), self._elsewhere.stored(step, GONE, new) if not step.is_dry else None)
         elif verb in ("update", "patch"):
@@ -293,7 +297,8 @@ class Server:
         if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
             return ServerAnswer(result, state)
         if step.record.subresource == "eviction":
-            return ServerAnswer(result, step.meeting(_removed(_here(step, state))))
+            *_, left = left_by_deletion(_here(step, state), step.exchange)
+            return ServerAnswer(result, step.meeting(left))
         if step.record.subresource == "binding":
             return ServerAnswer(result, Later(lambda: _bound(step, _here(step, state)), _touched(state)))
         return ServerAnswer(result, Missing("", f"its {step.record.subresource} was written"))
@@ -306,15 +311,16 @@ class Server:
         if self._judge.asks(step.record):
             request = self._elsewhere.deleted(step.exchange, here)
             decision = self._judge.decision_elsewhere(step.in_namespace(request), step.lister)
-        prior, gone = here, step.meeting(_removed(here))
+        prior = here
+        after = [prior] if step.is_dry else [step.meeting(left) for left in left_by_deletion(here, step.exchange)]
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
         elif decision.verdict is Verdict.UNDETERMINED:
             yield ServerAnswer(UNKNOWN, prior, decision)
-            yield ServerAnswer(UNKNOWN, prior if step.is_dry else gone, decision)
+            yield from (ServerAnswer(UNKNOWN, state, decision) for state in after)
         else:
             result = _succeeds(200)._replace(certain=not step.may_conflict)
-            yield ServerAnswer(result, prior if step.is_dry else gone, decision)
+            yield from (ServerAnswer(result, state, decision) for state in after)
 
     def _update(self, step: WorldStep, here: Known | Missing) -> Iterator[ServerAnswer]:
         """An update, patch or apply of what is there; what is not there some of them create."""
@@ -341,7 +347,7 @@ class Server:
         if decision.denials:
             yield ServerAnswer(denied(decision), here, decision)
             return
-        stored = here if step.is_dry else step.meeting(after_write(here, step.exchange, written))
+        stored = here if step.is_dry else step.meeting(left_by_write(here, after_write(here, step.exchange, written)))
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
             yield ServerAnswer(UNKNOWN, here, decision)
@@ -387,12 +393,3 @@ def _mutated_later(step: WorldStep) -> Later:
 
 def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:
     return here if isinstance(here, Missing) else after_binding(here, step.exchange, None)
-
-
-def _removed(here: Known | Missing) -> Known | Missing:
-    """What a deletion leaves: nothing, but for what finalizers or a grace period hold (`rest.BeforeDelete`)."""
-    if isinstance(here, Missing):
-        return here
-    if get(here.value, ("metadata", "finalizers")):
-        return here.with_value(("metadata", "deletionTimestamp"), "")
-    return GONE

@@ -337,7 +337,7 @@ class _ObjectWalk:
             is_root = differs and blame is None
             consequence = Consequence(result, blame, is_root, differs, denials, item=meeting.name)
             self._outcome.consequences.append((place, consequence))
-        if meeting.number is not None and not meeting.exchange.dry_run:
+        if meeting.number is not None and not (meeting.is_held or meeting.exchange.dry_run):
             self._existence.end()
         self._note(place, previous)
 

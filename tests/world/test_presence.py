@@ -9,9 +9,13 @@ from typing import Any
 import pytest
 
 from tests.world.test_consequences import (
-    ABSENT,
+    AGAIN,
     BAD,
+    CREATE,
+    DELETE,
     DENIED,
+    DENIES,
+    PATCH,
     REFUSED,
     SUCCEEDS,
     Request,
@@ -20,6 +24,7 @@ from tests.world.test_consequences import (
     replayed,
 )
 
+MISSED = 'configmaps "a" not found'
 BEGUN: tuple[str, Any] = ("succeeds", "root")
 NAMESPACE = Request("create", "n", code=201, resource="namespaces")
 DEPLOYMENT = Request("create", "d", code=201, resource="deployments")
@@ -30,7 +35,20 @@ INVALID_APPLY = replace(
     apply("me", {}, {}), code=422, message='ConfigMap "a" is invalid: metadata.labels: Invalid value'
 )
 REFUSED_APPLY = replace(apply("me", BAD, BAD), code=422, message=DENIED)
-NOT_FOUND = Request("patch", code=404, message='configmaps "a" not found', body={"data": {"k": "v"}})
+NOT_FOUND = Request("patch", code=404, message=MISSED, body={"data": {"k": "v"}})
+HELD = Request(
+    "create",
+    labels=BAD,
+    code=422,
+    message=DENIED,
+    held=("a",),
+    body={
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": "a", "labels": BAD, "finalizers": ["example.com/hold"]},
+    },
+)
+FREED = Request("patch", body={"metadata": {"finalizers": None}})
 STATUS = Request(
     "update",
     "d",
@@ -52,6 +70,36 @@ ROWS = [
             Request("patch", "o", code=422, message=DENIED, resource="deployments", body={"metadata": {"labels": BAD}}),
         ],
         [SUCCEEDS, SUCCEEDS, SUCCEEDS, SUCCEEDS, BEGUN],
+        reverse=True,
+    ),
+    Row(
+        "what a finalizer holds stays after its deletion, until the finalizer goes",
+        [HELD, replace(DELETE, code=404, message=MISSED), CREATE, FREED, PATCH],
+        [BEGUN, ("succeeds", 0), ("exists", 0), SUCCEEDS, ("absent", 0)],
+        reverse=True,
+    ),
+    Row(
+        "what a finalizer holds stays when its collection is deleted",
+        [HELD, Request("deletecollection"), CREATE, FREED, PATCH],
+        [BEGUN, ("exists", 0), SUCCEEDS, ("absent", 0)],
+        reverse=True,
+    ),
+    Row(
+        "what a finalizer holds in the log is not there where it was refused",
+        [
+            replace(HELD, code=201),
+            Request("deletecollection", items=("a",), held=("a",)),
+            replace(PATCH, held=("a",), ends=True),
+            replace(AGAIN, message='object is being deleted: configmaps "a" already exists'),
+            replace(FREED, ends=True),
+            replace(PATCH, code=404, message=MISSED),
+        ],
+        [DENIES, SUCCEEDS, ("absent", 0), ("succeeds", 0), SUCCEEDS, ("succeeds", 0)],
+    ),
+    Row(
+        "how long the garbage collector holds what is deleted in the foreground is open",
+        [REFUSED, Request("delete", query="?propagationPolicy=Foreground", code=404, message=MISSED), CREATE],
+        [BEGUN, ("succeeds", 0), ("unknown", 0)],
         reverse=True,
     ),
     Row(

@@ -120,6 +120,19 @@ def after_partial_metadata(obj: Known, exchange: Exchange) -> Known | Missing:
     return obj.as_basis(Basis.RECONSTRUCTED).with_value(("metadata",), exchange.response.metadata)
 
 
+def being_deleted(state: Known, at: int) -> Known:
+    """An object that is deleted at an instant, and that finalizers hold (`registry.markAsDeleting`; `namespace/storage.REST.Delete`)."""
+    if get(state.value, ("metadata", "deletionTimestamp")):
+        return state
+    generation = get(state.value, ("metadata", "generation"))
+    if isinstance(generation, int) and generation > 0:
+        state = state.with_value(("metadata", "generation"), generation + 1)
+    if get(state.value, ("kind",)) == "Namespace":
+        state = state.with_value(("status", "phase"), "Terminating")
+    state = state.as_basis(Basis.RECONSTRUCTED).with_value(("metadata", "deletionTimestamp"), second(at))
+    return state.with_value(("metadata", "deletionGracePeriodSeconds"), 0).with_holes([_revision_hole()])
+
+
 def second(microseconds: int) -> str:
     """An instant as `metav1.Time` prints it: whole seconds, UTC."""
     return datetime.fromtimestamp(microseconds // MICROSECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -21,6 +21,7 @@ from replay.reconstruct.history.derived import (
     after_partial_metadata,
     after_scale,
     as_removed,
+    being_deleted,
     instant,
     second,
 )
@@ -28,7 +29,7 @@ from replay.reconstruct.history.effect import Effect, EffectKind, effect_of
 from replay.reconstruct.history.eviction import Overlap, after_eviction, perhaps_evicted
 from replay.reconstruct.record.body import revision
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, merged
+from replay.reconstruct.record.known import Hole, Known, get, merged
 
 CREATED, NOT_FOUND = 201, 404
 _NO_STATE = "a write before it is logged without the object"
@@ -43,6 +44,9 @@ _OF_DELETION = tuple(
         "resourceVersion",
     )
 )
+_FINALIZERS = ("metadata", "finalizers")
+COLLECTORS = frozenset({"orphan", "foregroundDeletion"})
+"""The finalizers that the garbage collector takes away when it is done."""
 _COLLECTED = "it may have been deleted with others of its resource, by a request whose response does not tell"
 
 
@@ -135,7 +139,7 @@ class History:
         if effect.kind is EffectKind.STATE:
             return Known(effect.state, Basis.RECORDED if effect.snapshot is None else Basis.SNAPSHOT)
         if effect.kind is EffectKind.COLLECTED:
-            return Missing("", _COLLECTED, "record its response")
+            return self._held(index) or Missing("", _COLLECTED, "record its response")
         if effect.kind is EffectKind.UNKNOWN or effect.exchange is None or index == 0 or not self.trusted:
             fault = effect.exchange.response.fault if effect.exchange is not None else ""
             return Missing("", f"of a write before it, {fault}" if fault else _NO_STATE, "record its response")
@@ -150,6 +154,18 @@ class History:
         if effect.kind is EffectKind.SCALE:
             return after_scale(earlier, effect.exchange)
         return after_partial_metadata(earlier, effect.exchange)
+
+    def _held(self, index: int) -> Known | None:
+        """The state after the deletion of a collection that lists the object, where a finalizer of its own holds it; None elsewhere."""
+        effect = self.effects[index]
+        earlier = self.after(index - 1) if effect.uid and index and self.trusted else None
+        finalizers = get(earlier.value, _FINALIZERS) if isinstance(earlier, Known) else None
+        if not isinstance(earlier, Known) or all(name in COLLECTORS for name in finalizers or ()):
+            return None
+        holes = [Hole(_FINALIZERS, "the deletion may have added a finalizer")]
+        if second(effect.start) != second(effect.end):
+            holes.append(Hole(("metadata", "deletionTimestamp"), "it was deleted at a second that the log leaves open"))
+        return being_deleted(earlier, effect.start).with_holes(holes)
 
     def _is_missed_after(self, index: int) -> bool:
         """Whether a request did not find the object after an effect (-1: before all) and before the next one."""

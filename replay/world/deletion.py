@@ -1,0 +1,82 @@
+"""What a deletion leaves of an object, and what a write leaves of one that is being deleted (`registry/generic/registry/store.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.reconstruct.history.derived import being_deleted
+from replay.reconstruct.history.history import COLLECTORS
+from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import Known, get
+from replay.world.state import GONE
+
+_TIMESTAMP = ("metadata", "deletionTimestamp")
+_FINALIZERS = ("metadata", "finalizers")
+_GRACE = ("metadata", "deletionGracePeriodSeconds")
+_BY_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
+"""The finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
+_ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
+"""Resources whose `DefaultGarbageCollectionPolicy` is `OrphanDependents`."""
+
+
+def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Known | Missing]:
+    """All that may be there after a deletion: nothing, or the object that finalizers hold.
+
+    How long the garbage collector takes, which no line tells, is open where it alone holds the object.
+    """
+    if isinstance(here, Missing) or here.value is None:
+        yield here
+        return
+    held = held_by(here, exchange)
+    if held:
+        yield being_deleted(here, exchange.record.received).with_value(_FINALIZERS, held)
+    if not held or all(name in COLLECTORS for name in held):
+        yield GONE
+
+
+def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:
+    """What a deletion leaves that left the log's object, which finalizers or a grace period held."""
+    return here if isinstance(here, Missing) else being_deleted(here, exchange.record.received)
+
+
+def held_by(here: Known, exchange: Exchange) -> list[JSON]:
+    """The finalizers that an object has after a request to delete it (`deletionFinalizersForGarbageCollection`)."""
+    present = get(here.value, _FINALIZERS) or []
+    held = [name for name in present if name not in COLLECTORS]
+    policy = _policy(exchange)
+    if not policy:
+        kept = [name for name in present if name in COLLECTORS]
+        resource = (exchange.record.api_group, exchange.record.resource)
+        return [*held, *(kept or (["orphan"] if resource in _ORPHANS else []))]
+    return [*held, _BY_POLICY[policy]] if policy in _BY_POLICY else held
+
+
+def _policy(exchange: Exchange) -> str:
+    """The `propagationPolicy` of a deletion, empty where its client leaves that to the server; a body is preferred to the query."""
+    options = exchange.request.json if isinstance(exchange.request.json, dict) else {}
+    if exchange.record.subresource == "eviction":
+        options = options.get("deleteOptions") or {}
+    query = {} if options else exchange.query
+    orphans = options.get("orphanDependents", query.get("orphanDependents", [None])[0])
+    if orphans is not None:
+        return "Orphan" if str(orphans).lower() in ("true", "1", "t") else "Background"
+    return str(options.get("propagationPolicy") or query.get("propagationPolicy", [""])[0])
+
+
+def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Missing:
+    """What is there after a write: nothing where it takes the last finalizer of what is being deleted (`ShouldDeleteDuringUpdate`)."""
+    if isinstance(here, Missing) or isinstance(written, Missing) or not is_being_deleted(here):
+        return written
+    is_held = get(written.value, _FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)
+    return written if is_held else GONE
+
+
+def is_being_deleted(here: Known) -> bool:
+    """Whether somebody has asked for an object to be deleted."""
+    return bool(get(here.value, _TIMESTAMP))
+
+
+def _is_held_namespace(value: JSON) -> bool:
+    return get(value, ("kind",)) == "Namespace" and bool(get(value, ("spec", "finalizers")))
