@@ -44,6 +44,7 @@ NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE, RESOURCE_QUOTA})
 MOST_HISTORIES = 1024
 """How many histories a process remembers: those of a large log have no room in memory together."""
 
+_OPEN = Missing("", "its state before the log begins is not known", "give a snapshot taken before the log begins")
 _NO_DELETIONS = CollectionDeletions()
 
 
@@ -179,12 +180,15 @@ class Cluster:
         return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
 
     def begins_in(self, record: RequestRecord) -> bool:
-        """Whether the log shows the namespace of a request to have been created before it: then all that is in it came later."""
-        if not record.namespace or record.resource == "namespaces":
-            return False
-        history = self.of(record.workspace).history(NAMESPACE, "", record.namespace)
+        """Whether all that is in the namespace of a request came to be in the log, as the namespace did."""
+        is_inside = bool(record.namespace) and record.resource != "namespaces"
+        return is_inside and self.of(record.workspace).begins_by(record.namespace, record.received)
+
+    def begins_by(self, namespace: str, at: int) -> bool:
+        """Whether the log shows that a namespace was created before an instant (microseconds)."""
+        history = self.history(NAMESPACE, "", namespace)
         return history is not None and any(
-            effect.end <= record.received and _creates(history, place) for place, effect in enumerate(history.effects)
+            effect.end <= at and _creates(history, place) for place, effect in enumerate(history.effects)
         )
 
     def writes(self, kind: GroupVersionKind, namespace: str, name: str) -> Sequence[RequestRecord]:
@@ -295,8 +299,14 @@ class ClusterLister(Struct, frozen=True):
                 f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
                 "give a snapshot of the cluster (--cluster)",
             )
-        state = _state(history, self.start, self.end)
+        state = self._state(history, namespace)
         return None if isinstance(state, Known) and state.value is None else state
+
+    def _state(self, history: History, namespace: str) -> Known | Missing:
+        state = _state(history, self.start, self.end)
+        return (
+            Known(None, Basis.RECORDED) if state is _OPEN and self.cluster.begins_by(namespace, self.start) else state
+        )
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
@@ -348,7 +358,7 @@ def _before_all(history: History) -> Known | Missing:
     """Nothing was stored yet: the object was absent, if the first effect is its creation."""
     if history.effects and _creates(history, 0):
         return Known(None, Basis.RECORDED)
-    return Missing("", "its state before the log begins is not known", "give a snapshot taken before the log begins")
+    return _OPEN
 
 
 def _is_absent(history: History, place: int) -> bool:

@@ -6,15 +6,17 @@ from collections.abc import Iterator
 
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.reconstruct.history.derived import being_deleted
+from replay.reconstruct.history.derived import being_deleted, instant
 from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
-from replay.world.state import GONE
+from replay.world.state import GONE, Branch, State
 
 _TIMESTAMP = ("metadata", "deletionTimestamp")
 _FINALIZERS = ("metadata", "finalizers")
 _GRACE = ("metadata", "deletionGracePeriodSeconds")
+COLLECTING = 2_000_000
+"""How long, in microseconds, the garbage collector is taken to need at most; what a dependent of its own holds is not followed."""
 _BY_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 """The finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
 _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
@@ -24,7 +26,7 @@ _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Known | Missing]:
     """All that may be there after a deletion: nothing, or the object that finalizers hold.
 
-    How long the garbage collector takes, which no line tells, is open where it alone holds the object.
+    Where the garbage collector alone holds the object no line tells when it is done.
     """
     if isinstance(here, Missing) or here.value is None:
         yield here
@@ -34,6 +36,20 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
         yield being_deleted(here, exchange.record.received).with_value(_FINALIZERS, held)
     if not held or all(name in COLLECTORS for name in held):
         yield GONE
+
+
+def without_collected(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
+    """Those that a request of an instant may find: what the garbage collector alone held is gone after a while."""
+    rest = tuple(branch for branch in branches if not _is_collected(branch.state, at))
+    return rest or branches
+
+
+def _is_collected(state: State, at: int) -> bool:
+    if not isinstance(state, Known) or not is_being_deleted(state):
+        return False
+    held = get(state.value, _FINALIZERS)
+    is_by_collector = bool(held) and all(name in COLLECTORS for name in held)
+    return is_by_collector and instant(get(state.value, _TIMESTAMP)) + COLLECTING < at
 
 
 def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:

@@ -23,6 +23,7 @@ from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
+from replay.world.deletion import without_collected
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -172,7 +173,10 @@ class _ObjectWalk:
 
     def _take(self, rebuild_step: reconstructor.RebuildStep) -> None:
         """One request."""
-        previous, record = self._branches, rebuild_step.exchange.record
+        record = rebuild_step.exchange.record
+        if len(self._branches) > 1:
+            self._branches = without_collected(self._branches, record.received)
+        previous = self._branches
         lookups = self._around.lookups(record)
         ending = lookups if lookups.ends(record) else None
         if ending is None and self._is_unsent(record):

@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from replay.audit.event import RequestRecord
 from replay.json import JSON
-from replay.kube.attributes import UserInfo
+from replay.kube.attributes import Missing, UserInfo
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.object_ref import ObjectRef
+from replay.kube.rbac.kind import ROLE
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.clock import RevisionClock
 
@@ -84,6 +85,18 @@ def test_histories_are_forgotten_and_read_again(monkeypatch: pytest.MonkeyPatch)
 def test_records_may_be_timed_otherwise() -> None:
     cluster = Cluster((), RECORDS, timed=lambda record: record._replace(received=0, stage_time=1))
     assert next(teams(cluster)) == "green"
+
+
+@pytest.mark.parametrize(("namespace", "is_absent"), [("shop", True), ("old", False)])
+def test_what_is_in_a_namespace_of_the_log_came_later(namespace: str, is_absent: bool) -> None:
+    """The log first shows a change of a role, in a namespace whose creation it holds, or does not."""
+    body = '{"kind":"Role","apiVersion":"rbac.authorization.k8s.io/v1","metadata":{"name":"r"}}'
+    role = write(5, "update", "r", "")._replace(
+        api_group=ROLE.group, resource="roles", namespace=namespace, response_object=body
+    )
+    at = RECORDS[0]._replace(received=30_000_000, stage_time=30_000_001)
+    found = Cluster((), [*RECORDS, role]).at(at).get(ROLE, namespace, "r")
+    assert found is None if is_absent else isinstance(found, Missing)
 
 
 SNAPSHOT = {"kind": "Namespace", "apiVersion": "v1", "metadata": {"name": "shop", "resourceVersion": "7"}}

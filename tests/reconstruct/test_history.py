@@ -157,6 +157,16 @@ def test_a_write_whose_end_is_open_makes_the_state_unknown(pod_record: Record) -
     assert missing(old_of(records)) == ["oldObject"]
 
 
+def test_a_failure_that_comes_before_the_storage_leaves_no_trace(pod_record: Record) -> None:
+    failed = pod_record("update", 1, code=500, request=pod(5), response={"kind": "Status"})
+    records = [
+        pod_record("create", 0, code=201, response=pod(5)),
+        failed._replace(status_message='unsupported role reference kind: ""'),
+        pod_record("update", 2, request=pod(0, resourceVersion=""), response=pod(9)),
+    ]
+    assert old_of(records) == pod(5)
+
+
 def test_a_binding_sets_node_and_condition(pod_record: Record) -> None:
     created = pod(5)
     created["spec"] = {}

@@ -103,6 +103,17 @@ ROWS = [
         reverse=True,
     ),
     Row(
+        "it is done after a while",
+        [
+            REFUSED,
+            Request("delete", query="?propagationPolicy=Foreground", code=404, message=MISSED),
+            *[Request("create", "b", code=201, query="?dryRun=All")] * 2,
+            CREATE,
+        ],
+        [BEGUN, ("succeeds", 0), *[SUCCEEDS] * 2, SUCCEEDS],
+        reverse=True,
+    ),
+    Row(
         "a request that was not authorized tells nothing of the object",
         [NAMESPACE, *(replace(each, namespace="n") for each in (FORBIDDEN_PATCH, REFUSED))],
         [SUCCEEDS, ("forbidden", None), BEGUN],

@@ -21,6 +21,13 @@ SERVER_FAILED = 500
 WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
 _DELETED = '"deletionTimestamp"'
+_NOT_STORED = (
+    "failed to create typed patch object (",
+    "resourceVersion should not be set on objects to be created",
+    "unsupported role reference kind: ",
+)
+"""Errors without a status of their own, which are answered with 500: an apply that fits no schema, `storage.ErrResourceVersionSetOnCreate`,
+and what `pkg/registry/rbac/validation` cannot resolve."""
 _SUCCESS = "Success"
 """What a `Status` says that is the answer; of an object the event has only the code (`audit.LogResponseObject`)."""
 
@@ -82,7 +89,8 @@ class Effect:
 def effect_of(exchange: Exchange) -> Effect | None:
     """What a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
 
-    A request that failed within the server (a timeout), or whose response is not recorded, may have been stored.
+    A request that failed within the server (a timeout) may have been stored, but for what it says before it stores; so may one whose
+    response is not recorded.
     """
     record = exchange.record
     if exchange.dry_run or record.subresource in NO_WRITE or record.verb not in WRITES:
@@ -91,7 +99,8 @@ def effect_of(exchange: Exchange) -> Effect | None:
     if record.response_kind == REVIEW:
         return _reviewed(exchange, effect)
     if not exchange.succeeded:
-        return effect if record.code == 0 or record.code >= SERVER_FAILED else None
+        may_be_stored = record.code >= SERVER_FAILED and not record.status_message.startswith(_NOT_STORED)
+        return effect if record.code == 0 or may_be_stored else None
     if record.verb == "delete":
         return _deletion(exchange, effect)
     if _is_plain(exchange):
