@@ -33,6 +33,8 @@ _ESCALATION = re.compile(
     r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the aggregationRule"
 )
 """The storage of RBAC's kinds refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`)."""
+_UNRESOLVED = "unsupported role reference kind: "
+"""The same check, of a binding without a role (`pkg/registry/rbac/validation`)."""
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
@@ -89,6 +91,10 @@ def _by_message(code: int, message: str, resource: str) -> RequestProgress | Non
     if code == FORBIDDEN and _ESCALATION.search(message):
         return RequestProgress(
             Reached.FAILED_BEFORE, "RBAC's escalation check refused it, which runs before the policies"
+        )
+    if message.startswith(_UNRESOLVED):
+        return RequestProgress(
+            Reached.FAILED_BEFORE, "RBAC's escalation check did not find a role, which runs before the policies"
         )
     if code == 404 and message.startswith('namespaces "'):
         return RequestProgress(Reached.FAILED_BEFORE, "its namespace did not exist")

@@ -106,6 +106,12 @@ CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
     ),
     ("too many requests", "create", {"code": 429}, Reached.FAILED_BEFORE),
     ("a timeout", "create", {"code": 504}, Reached.UNKNOWN),
+    (
+        "a binding without a role",
+        "create",
+        {"code": 500, "message": 'unsupported role reference kind: ""'},
+        Reached.FAILED_BEFORE,
+    ),
     ("its response is not recorded", "update", {"code": 0}, Reached.UNKNOWN),
     ("it named an old version", "update", {"code": 409, "request": POD}, Reached.FAILED_BEFORE),
     ("it named the version that was there", "update", {"code": 409, "request": NEWER}, Reached.UNKNOWN),
