@@ -23,11 +23,20 @@ LOOKED_UP = ("configmaps", *LOOKUPS)
 _PARTS_FOR_EACH_OF_LOOKUPS = 16
 
 
+TICKS = 1024
+"""How many numbers of requests a microsecond has."""
+
+
 class LogPosition(NamedTuple):
     """The position of a request, and of the object in a `deletecollection`."""
 
     seq: int
     item: int
+
+    @property
+    def microseconds(self) -> int:
+        """When the request was answered."""
+        return self.seq // TICKS
 
 
 class ObjectPlace(NamedTuple):

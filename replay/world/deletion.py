@@ -15,8 +15,10 @@ from replay.world.state import GONE, Branch, State
 _TIMESTAMP = ("metadata", "deletionTimestamp")
 _FINALIZERS = ("metadata", "finalizers")
 _GRACE = ("metadata", "deletionGracePeriodSeconds")
-COLLECTING = 2_000_000
-"""How long, in microseconds, the garbage collector is taken to need at most; what a dependent of its own holds is not followed."""
+_COLLECTOR = (0, 2_000_000)
+"""How long, in microseconds, the garbage collector is taken to need: what holds a dependent is not followed."""
+_NAMESPACE_CONTROLLER = (5_000_000, 10_000_000)
+"""The same of the namespace controller, which waits at first (`namespaceDeletionGracePeriod` in `pkg/controller/namespace`)."""
 _BY_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 """The finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
 _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
@@ -26,7 +28,7 @@ _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Known | Missing]:
     """All that may be there after a deletion: nothing, or the object that finalizers hold.
 
-    Where the garbage collector alone holds the object no line tells when it is done.
+    Where only the garbage collector or the namespace controller holds the object, no line tells when it is done (`found_later`).
     """
     if isinstance(here, Missing) or here.value is None:
         yield here
@@ -34,22 +36,33 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
     held = held_by(here, exchange)
     if held:
         yield being_deleted(here, exchange.record.received).with_value(_FINALIZERS, held)
+    elif exchange.record.resource == "namespaces":
+        yield being_deleted(here, exchange.record.received)
     if not held or all(name in COLLECTORS for name in held):
         yield GONE
 
 
-def without_collected(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
-    """Those that a request of an instant may find: what the garbage collector alone held is gone after a while."""
-    rest = tuple(branch for branch in branches if not _is_collected(branch.state, at))
-    return rest or branches
+def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
+    """Those of the states after a deletion that a request of an instant may find: controllers take their time, and are done after a while."""
+    pauses = [pause for branch in branches if (pause := _pause(branch.state)) is not None]
+    if not pauses:
+        return branches
+    since, (least, most) = pauses[0]
+    if at > since + most:
+        return tuple(branch for branch in branches if _pause(branch.state) is None) or branches
+    return branches if at > since + least else tuple(branch for branch in branches if not branch.is_absent)
 
 
-def _is_collected(state: State, at: int) -> bool:
+def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
+    """Since when only a controller holds an object that is being deleted, and how long it takes; None of all others."""
     if not isinstance(state, Known) or not is_being_deleted(state):
-        return False
-    held = get(state.value, _FINALIZERS)
-    is_by_collector = bool(held) and all(name in COLLECTORS for name in held)
-    return is_by_collector and instant(get(state.value, _TIMESTAMP)) + COLLECTING < at
+        return None
+    held, since = get(state.value, _FINALIZERS) or (), instant(get(state.value, _TIMESTAMP))
+    if any(name not in COLLECTORS for name in held):
+        return None
+    if get(state.value, ("kind",)) == "Namespace":
+        return since, _NAMESPACE_CONTROLLER
+    return (since, _COLLECTOR) if held else None
 
 
 def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:

@@ -9,6 +9,7 @@ from replay.audit.place import LogPosition
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.record.known import Known, attribute, get
+from replay.world.deletion import found_later
 from replay.world.result import Blame
 from replay.world.state import State, content
 from replay.world.timeline import WorldChange, branches_at
@@ -63,4 +64,6 @@ def namespaces_at(
     if not name or not changes:
         return [SAME_NAMESPACE]
     branches = branches_at(changes, place)
+    if len(branches) > 1:
+        branches = found_later(branches, place.microseconds)
     return [NamespaceAt(branch.state, branch.blame, len(branches) > 1) for branch in branches]

@@ -23,7 +23,7 @@ from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
-from replay.world.deletion import without_collected
+from replay.world.deletion import found_later
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -175,7 +175,7 @@ class _ObjectWalk:
         """One request."""
         record = rebuild_step.exchange.record
         if len(self._branches) > 1:
-            self._branches = without_collected(self._branches, record.received)
+            self._branches = found_later(self._branches, record.received)
         previous = self._branches
         lookups = self._around.lookups(record)
         ending = lookups if lookups.ends(record) else None

@@ -49,6 +49,7 @@ HELD = Request(
     },
 )
 FREED = Request("patch", body={"metadata": {"finalizers": None}})
+LOST = Request("create", code=404, message='namespaces "n" not found', namespace="n")
 STATUS = Request(
     "update",
     "d",
@@ -111,6 +112,20 @@ ROWS = [
             CREATE,
         ],
         [BEGUN, ("succeeds", 0), *[SUCCEEDS] * 2, SUCCEEDS],
+        reverse=True,
+    ),
+    Row(
+        "a namespace ends for at least as long as its controller waits, and is gone after a while",
+        [
+            replace(REFUSED, name="n", resource="namespaces"),
+            Request("delete", "n", code=404, message='namespaces "n" not found', resource="namespaces"),
+            LOST,
+            *[Request("create", "b", code=201, query="?dryRun=All")] * 4,
+            LOST,
+            *[Request("create", "b", code=201, query="?dryRun=All")] * 4,
+            LOST,
+        ],
+        [BEGUN, ("succeeds", 0), ("forbidden", 0), *[SUCCEEDS] * 4, ("unknown", 0), *[SUCCEEDS] * 4, ("absent", None)],
         reverse=True,
     ),
     Row(

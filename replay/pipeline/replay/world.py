@@ -19,7 +19,7 @@ from msgspec.structs import replace
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.audit.place import LogPosition, object_place
+from replay.audit.place import TICKS, LogPosition, object_place
 from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
@@ -52,8 +52,6 @@ from replay.world.walk import WalkContext, Walked, Walker
 
 FEW_OBJECTS = 200
 """So many objects are walked here and now sooner than workers are started for them."""
-TICKS = 1024
-"""How many numbers of requests a microsecond has."""
 MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
