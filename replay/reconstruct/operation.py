@@ -54,9 +54,9 @@ def operations_of(
         return _CREATE if record.code == CREATED else _UPDATE
     if record.code == NOT_FOUND or not _may_create(exchange):
         return _UPDATE
-    found = _by_history(exchange, history)
-    is_first = found is _EITHER and history.trusted and not history.effects
-    return _CREATE if is_first and begins(record) else found
+    operations = _by_history(exchange, history)
+    is_first = operations is _EITHER and history.trusted and not history.effects
+    return _CREATE if is_first and begins(record) else operations
 
 
 def _may_create(exchange: Exchange) -> bool:

@@ -14,9 +14,9 @@ from replay.kube.lister import Lister
 from replay.reconstruct.reconstructor import RebuildStep, Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
+from replay.reconstruct.server.deletion import ended, left_by_deletion
 from replay.world.collection import Collection
 from replay.world.controller import NAMESPACE_CONTROLLER
-from replay.world.deletion import ended, left_by_deletion
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge

@@ -17,7 +17,7 @@ from replay.kube.selector import SelectorError, parse_field_selector, parse_labe
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
-from replay.world.deletion import held_by
+from replay.reconstruct.server.deletion import held_by
 from replay.world.result import Cause, answered
 
 

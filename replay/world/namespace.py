@@ -9,10 +9,9 @@ from replay.audit.place import LogPosition
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.record.known import Known, attribute, get
-from replay.world.deletion import found_later
 from replay.world.result import Blame
 from replay.world.state import State, content
-from replay.world.timeline import WorldChange, branches_at
+from replay.world.timeline import WorldChange, branches_at, found_later
 
 NamespaceChanges = Mapping[str, Sequence[WorldChange]]
 """The namespaces that differ at some time, by `namespace_key`, with when they do."""

@@ -18,8 +18,8 @@ from replay.kube.merge.field_manager import ApplyConflictError
 from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.request import ReplayRequest
+from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
 from replay.world.creation import creates, may_apply
-from replay.world.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, UNKNOWN, Alone, Blame, Cause, RequestEnd

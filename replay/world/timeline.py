@@ -9,8 +9,17 @@ from typing import NamedTuple
 
 from replay.audit.place import LogPosition
 from replay.json import JSON
+from replay.reconstruct.history.derived import instant
+from replay.reconstruct.history.history import COLLECTORS
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.server.deletion import is_being_deleted
 from replay.world.result import Blame
-from replay.world.state import SAME, Branch
+from replay.world.state import SAME, Branch, State
+
+_COLLECTOR = (0, 2_000_000)
+"""How long, in microseconds, the garbage collector is taken to need: what holds a dependent is not followed."""
+_NAMESPACE_CONTROLLER = (5_000_000, 10_000_000)
+"""The same of the namespace controller, which waits at first (`namespaceDeletionGracePeriod` in `pkg/controller/namespace`)."""
 
 
 class WorldChange(NamedTuple):
@@ -61,3 +70,29 @@ def presence_at(owners: OwnerChanges, uid: str, place: LogPosition) -> OwnerChan
     index = bisect_left(changes, place, key=lambda change: change.place)
     presence = changes[index - 1] if index else None
     return presence if presence is not None and presence.presence is not Presence.SAME else None
+
+
+def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
+    """Those of the states after a deletion that a request of an instant may find: controllers take their time, and are done after a while."""
+    pauses = [pause for branch in branches if (pause := _pause(branch.state)) is not None]
+    if not pauses:
+        return branches
+    since, (least, most) = pauses[0]
+    if at > since + most:
+        return tuple(branch for branch in branches if _pause(branch.state) is None) or branches
+    return branches if at > since + least else tuple(branch for branch in branches if not branch.is_absent)
+
+
+def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
+    """Since when only a controller holds an object that is being deleted, and how long it takes; None of all others."""
+    if not isinstance(state, Known) or not is_being_deleted(state):
+        return None
+    held, since = (
+        get(state.value, ("metadata", "finalizers")) or (),
+        instant(get(state.value, ("metadata", "deletionTimestamp"))),
+    )
+    if any(name not in COLLECTORS for name in held):
+        return None
+    if get(state.value, ("kind",)) == "Namespace":
+        return since, _NAMESPACE_CONTROLLER
+    return (since, _COLLECTOR) if held else None

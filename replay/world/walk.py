@@ -23,7 +23,6 @@ from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
 from replay.world.creation import may_apply
-from replay.world.deletion import found_later
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
@@ -59,7 +58,7 @@ from replay.world.result import (
 from replay.world.server import Server, ServerAnswer, denied
 from replay.world.state import GONE, SAME, Branch, Later, merged_branches, settled
 from replay.world.step import WorldStep
-from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, presence_at
+from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, found_later, presence_at
 from replay.world.version import WorldVersion
 
 

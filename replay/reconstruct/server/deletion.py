@@ -5,20 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.kube.attributes import Missing
-from replay.reconstruct.history.derived import being_deleted, instant
+from replay.kube.attributes import Basis, Missing
+from replay.reconstruct.history.derived import being_deleted
 from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
-from replay.world.state import GONE, Branch, State
 
 _TIMESTAMP = ("metadata", "deletionTimestamp")
 _FINALIZERS = ("metadata", "finalizers")
 _GRACE = ("metadata", "deletionGracePeriodSeconds")
-_COLLECTOR = (0, 2_000_000)
-"""How long, in microseconds, the garbage collector is taken to need: what holds a dependent is not followed."""
-_NAMESPACE_CONTROLLER = (5_000_000, 10_000_000)
-"""The same of the namespace controller, which waits at first (`namespaceDeletionGracePeriod` in `pkg/controller/namespace`)."""
+_GONE = Known(None, Basis.RECONSTRUCTED)
 _BY_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 """The finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
 _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
@@ -28,7 +24,7 @@ _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Known | Missing]:
     """All that may be there after a deletion: nothing, or the object that finalizers hold.
 
-    Where only the garbage collector or the namespace controller holds the object, no line tells when it is done (`found_later`).
+    Where only the garbage collector or the namespace controller holds the object, no line tells when it is done (`replay.world.timeline.found_later`).
     """
     if isinstance(here, Missing) or here.value is None:
         yield here
@@ -39,30 +35,7 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
     elif exchange.record.resource == "namespaces":
         yield being_deleted(here, exchange.record.received)
     if not held or all(name in COLLECTORS for name in held):
-        yield GONE
-
-
-def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
-    """Those of the states after a deletion that a request of an instant may find: controllers take their time, and are done after a while."""
-    pauses = [pause for branch in branches if (pause := _pause(branch.state)) is not None]
-    if not pauses:
-        return branches
-    since, (least, most) = pauses[0]
-    if at > since + most:
-        return tuple(branch for branch in branches if _pause(branch.state) is None) or branches
-    return branches if at > since + least else tuple(branch for branch in branches if not branch.is_absent)
-
-
-def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
-    """Since when only a controller holds an object that is being deleted, and how long it takes; None of all others."""
-    if not isinstance(state, Known) or not is_being_deleted(state):
-        return None
-    held, since = get(state.value, _FINALIZERS) or (), instant(get(state.value, _TIMESTAMP))
-    if any(name not in COLLECTORS for name in held):
-        return None
-    if get(state.value, ("kind",)) == "Namespace":
-        return since, _NAMESPACE_CONTROLLER
-    return (since, _COLLECTOR) if held else None
+        yield _GONE
 
 
 def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:
@@ -76,9 +49,9 @@ def held_by(here: Known, exchange: Exchange) -> list[JSON]:
     held = [name for name in present if name not in COLLECTORS]
     policy = _policy(exchange)
     if not policy:
-        kept = [name for name in present if name in COLLECTORS]
+        collectors = [name for name in present if name in COLLECTORS]
         resource = (exchange.record.api_group, exchange.record.resource)
-        return [*held, *(kept or (["orphan"] if resource in _ORPHANS else []))]
+        return [*held, *(collectors or (["orphan"] if resource in _ORPHANS else []))]
     return [*held, _BY_POLICY[policy]] if policy in _BY_POLICY else held
 
 
@@ -99,7 +72,7 @@ def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Mi
     if isinstance(here, Missing) or isinstance(written, Missing) or not is_being_deleted(here):
         return written
     is_held = get(written.value, _FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)
-    return written if is_held else GONE
+    return written if is_held else _GONE
 
 
 def is_being_deleted(here: Known) -> bool:
