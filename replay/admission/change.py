@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from replay.admission.conversion import Object
-from replay.admission.json_patch import diff
 from replay.admission.partial_patch import is_same
 from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.json_patch import diff
 
 Patch = tuple[JSON, ...]
 """The operations of an RFC 6902 patch."""

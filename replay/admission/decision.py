@@ -9,6 +9,8 @@ from msgspec import Struct, field
 
 from replay.json import JSON
 
+FORBIDDEN = 403
+
 
 class Verdict(StrEnum):
     """The answer of a chain for one request."""
@@ -33,6 +35,11 @@ class Denial(Struct, frozen=True):
     reason: str
     code: int
     is_error: bool = False
+
+    @property
+    def is_of_mutation(self) -> bool:
+        """Whether a mutating policy failed: the reason is Invalid, but the status that of Forbidden (`mutating.dispatcher`)."""
+        return self.is_error and self.reason == "Invalid" and self.code == FORBIDDEN
 
 
 class Undetermined(Struct, frozen=True):

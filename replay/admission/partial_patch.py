@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from replay.admission.conversion import Object
-from replay.admission.json_patch import apply, diff, equal, escaped
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.json_patch import apply, diff, equal, escaped
 
 _LOOKED_INTO = (dict, list, Missing)
 """The types of what is not known, and of what may hold it."""

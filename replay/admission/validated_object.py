@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from replay.admission.change import Changes, Patch
 from replay.admission.conversion import Object
-from replay.admission.json_patch import JSONPatchError, apply, escaped, tokens
 from replay.admission.partial_patch import touched_missing
 from replay.go.strconv import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.json_patch import JSONPatchError, apply, escaped, tokens
 
 _NOT_CARRIED = Missing(
     "object", "what a mutating policy changes cannot be told from what the server itself changed before validation"

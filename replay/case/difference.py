@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.admission.json_patch import JSONPatchError, apply
 from replay.case.case import UNSTATED, Expectation, ExpectedDenial
 from replay.case.decide import DecidedCase
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.go_object import DecodeError
+from replay.kube.json_patch import JSONPatchError, apply
 from replay.reconstruct.record.known import differences as differing
 from replay.reconstruct.record.known import get, rendered
 

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from replay.admission.json_patch import JSONPatchError, apply
 from replay.compare.outcome import Outcome, OutcomeKind
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.json_patch import JSONPatchError, apply
 from replay.kube.redact.redactor import Redactor
 
 MAX_GROUPS = 200

@@ -1,9 +1,11 @@
-"""Which fields of built-in kinds an update may not change (`k8s.io/kubernetes/pkg/apis/*/validation`)."""
+"""What built-in kinds refuse of a write (`k8s.io/kubernetes/pkg/apis/*/validation`): fields that may not change, or not be missing."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
+PODS = ("", "pods")
+JOBS = ("batch", "jobs")
 POD_TEMPLATE = ("spec", "template")
 """Where a workload keeps the pods that it makes."""
 IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
@@ -18,7 +20,11 @@ IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
         ("spec", "podManagementPolicy"),
         ("spec", "volumeClaimTemplates"),
     ),
-    ("batch", "jobs"): (("spec", "selector"), ("spec", "completionMode"), POD_TEMPLATE),
+    JOBS: (
+        *(("spec", name) for name in ("selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex")),
+        *(("spec", name) for name in ("managedBy", "successPolicy")),
+        POD_TEMPLATE,
+    ),
     ("rbac.authorization.k8s.io", "rolebindings"): (("roleRef",),),
     ("rbac.authorization.k8s.io", "clusterrolebindings"): (("roleRef",),),
     ("storage.k8s.io", "storageclasses"): (("provisioner",), ("parameters",), ("reclaimPolicy",)),
@@ -31,3 +37,48 @@ FROZEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "secrets"): ("data", "immutable"),
 }
 """What `immutable: true` holds fast (`ValidateConfigMapUpdate`, `ValidateSecretUpdate`)."""
+
+MUTABLE_OF_PODS = ("activeDeadlineSeconds", "schedulingGates", "terminationGracePeriodSeconds", "tolerations")
+"""What an update may change in the spec of a pod, beside images (`ValidatePodUpdate`)."""
+
+REQUIRED: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
+    PODS: (("spec", "containers"),),
+    **{
+        ("apps", name): (("spec", "selector"), (*POD_TEMPLATE, "spec", "containers"))
+        for name in ("daemonsets", "deployments", "replicasets", "statefulsets")
+    },
+    JOBS: ((*POD_TEMPLATE, "spec", "containers"),),
+    ("batch", "cronjobs"): (("spec", "schedule"), ("spec", "jobTemplate", *POD_TEMPLATE, "spec", "containers")),
+    ("rbac.authorization.k8s.io", "rolebindings"): (("roleRef", "name"),),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): (("roleRef", "name"),),
+    ("storage.k8s.io", "storageclasses"): (("provisioner",),),
+}
+"""By group and resource the fields that no object may be without (`Validate…` of each kind)."""
+
+REQUIRED_OF_UPDATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {JOBS: (("spec", "selector"),)}
+"""What the server generates on creation alone (`pkg/registry/batch/job/strategy.go`)."""
+
+CONDITIONAL = frozenset(
+    [
+        ("apiextensions.k8s.io", "customresourcedefinitions"),
+        ("apiregistration.k8s.io", "apiservices"),
+        ("coordination.k8s.io", "leases"),
+        ("coordination.k8s.io", "leasecandidates"),
+        ("node.k8s.io", "runtimeclasses"),
+        ("policy", "poddisruptionbudgets"),
+        *(
+            ("admissionregistration.k8s.io", name)
+            for name in (
+                "mutatingadmissionpolicies",
+                "mutatingadmissionpolicybindings",
+                "mutatingwebhookconfigurations",
+                "validatingadmissionpolicies",
+                "validatingadmissionpolicybindings",
+                "validatingwebhookconfigurations",
+            )
+        ),
+        *(("certificates.k8s.io", name) for name in ("clustertrustbundles", "podcertificaterequests")),
+        *(("storage.k8s.io", name) for name in ("csidrivers", "csinodes", "csistoragecapacities", "volumeattachments")),
+    ]
+)
+"""The resources whose strategy has no `AllowUnconditionalUpdate`, as no custom one has: a PUT must name the version that it replaces."""

@@ -35,6 +35,10 @@ _ESCALATION = re.compile(
 """The storage of RBAC's kinds refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`)."""
 _UNRESOLVED = "unsupported role reference kind: "
 """The same check, of a binding without a role (`pkg/registry/rbac/validation`)."""
+_PRECONDITION = "Precondition failed: UID"
+"""`storage.Preconditions.Check`, before the update is made (`etcd3.store.GuaranteedUpdate`)."""
+_VERSION_NAMED = "resourceVersion should not be set on objects to be created"
+"""`storage.ErrResourceVersionSetOnCreate`."""
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
@@ -140,8 +144,10 @@ def _by_code(  # noqa: PLR0911 - one return per code
         return RequestProgress(Reached.FAILED_BEFORE, "it was rejected under load")
     if creates and record.subresource in ("binding", "eviction") and code in (404, 409):
         return RequestProgress(Reached.VALIDATION, "the pod is looked at after admission")
-    if creates and not record.subresource and code == 409 and record.status_reason == "AlreadyExists":
-        return RequestProgress(Reached.VALIDATION, "only the storage finds that an object exists")
+    if creates and not record.subresource and _is_of_storage(record):
+        return RequestProgress(
+            Reached.VALIDATION, "only the storage finds that an object exists, or that it names a version"
+        )
     if creates and code == 404:
         return RequestProgress(Reached.FAILED_BEFORE, "what it names did not exist")
     if code == 422 and creates:
@@ -149,6 +155,13 @@ def _by_code(  # noqa: PLR0911 - one return per code
     if code >= 500:
         return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
     return None
+
+
+def _is_of_storage(record: RequestRecord) -> bool:
+    """Whether the storage refused a creation (`etcd3.store.Create`)."""
+    if record.code == CONFLICT:
+        return record.status_reason == "AlreadyExists"
+    return record.code == SERVER_FAILED and _VERSION_NAMED in record.status_message
 
 
 def _is_annotated_by_validation(annotations: dict[str, str], *, is_shard: bool = False) -> bool:
@@ -242,12 +255,13 @@ def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
         if "in the precondition (" in record.status_message:
             return RequestProgress(Reached.FAILED_BEFORE, "its precondition failed")
         return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
+    if record.verb == "update" and _PRECONDITION in record.status_message:
+        return RequestProgress(Reached.FAILED_BEFORE, "its precondition failed")
     named = sent_revision(exchange)
     if named is None:
         return RequestProgress(Reached.VALIDATION, "it named no version, and was overtaken only when it was stored")
-    place = history.index_at_revision(named)
     newer = [effect for effect in history.effects if effect.revision is not None and effect.revision > named]
-    if place is not None and any(effect.end < record.received for effect in newer):
+    if any(effect.end < record.received for effect in newer):
         return RequestProgress(Reached.FAILED_BEFORE, "the object had been changed before")
     return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
 

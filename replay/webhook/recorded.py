@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replay.admission.json_patch import JSONPatchError, apply, equal
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.audit.answer.observed import Observed, WebhookMutation, observe
@@ -13,6 +12,7 @@ from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.json_patch import JSONPatchError, apply, equal
 
 _FIX = "keep audit events at level Request or above, or call the webhook itself"
 

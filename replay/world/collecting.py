@@ -23,7 +23,8 @@ from replay.world.judge import Judge
 from replay.world.lookup import Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, Blame, RequestEnd, answered, label
-from replay.world.server import Server, ServerAnswer, denied
+from replay.world.server.answer import ServerAnswer, denied
+from replay.world.server.server import Server
 from replay.world.state import GONE, LABELS, Branch, Later, State, content
 
 

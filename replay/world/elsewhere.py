@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from replay.admission import json_patch
-from replay.admission.json_patch import JSONPatchError
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.json import JSON
+from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Basis, Missing, Operation
 from replay.kube.go_object import DecodeError
+from replay.kube.json_patch import JSONPatchError
 from replay.kube.lister import Lister
 from replay.kube.merge.field_manager import ApplyConflictError
 from replay.kube.schema import Schemas

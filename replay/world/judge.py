@@ -13,11 +13,15 @@ from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
 from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
+from replay.json import JSON
+from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed
+from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import ReplayRequest
-from replay.world.validation import PatchRules
+from replay.world.state import known_of
+from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, may_break
 
 ADMITTED = Decision(Verdict.ADMITTED)
 """What nobody is asked about."""
@@ -63,6 +67,22 @@ class Judge(Struct, frozen=True, dict=True):
     def rules(self) -> PatchRules:
         """Which patches leave every valid object valid."""
         return PatchRules(self.schemas)
+
+    def leaves_invalid(
+        self, request: ReplayRequest, patch: Sequence[JSON], mutated: Callable[[], Known | Missing]
+    ) -> bool:
+        """Whether what a decision's mutations leave of a request's object, which was valid, is no valid object."""
+        if not may_break(patch):
+            return False
+        kind, unmutated = request.attributes.kind, request.before_mutation
+        if not isinstance(unmutated, Attributes) or self.rules.leaves_valid(kind, patch):
+            return False
+        if breaks_metadata(patch):
+            return True
+        after, original = mutated(), known_of(unmutated.object)
+        if isinstance(after, Missing) or isinstance(original, Missing):
+            return False
+        return breaks_rules(self.schemas.for_kind(kind), after, original, patch)
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """The candidate about a request that was made for another object: no mutator has touched it yet."""

@@ -8,19 +8,23 @@ from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
 from replay.kube.schema import Schemas
 from replay.reconstruct.mutation_input import patched
-from replay.reconstruct.patch.body import UnappliedPatchError, touched
+from replay.reconstruct.patch.body import UnappliedPatchError, UnfittingPatchError, touched
 from replay.reconstruct.patch.result import after_patch
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, replaced
+from replay.world.state import NOISE
 
 _STAND_IN = "\x00hole {}"
 """What stands for a part that is not known while a patch is applied: no client sends it, and so no patch means it."""
+
+_OF_ONE_WORLD = tuple(Hole(path, "it is another one in every world") for path in NOISE)
+"""What a patch that does not fit may have named as its client read it."""
 
 
 def after_patch_of(
     exchange: Exchange, live: Known | Missing, schemas: Schemas, *, strategic: bool | None
 ) -> Known | Missing:
-    """The object after a JSON, merge or strategic merge patch.
+    """The object after a JSON, merge or strategic merge patch; raises `UnfittingPatchError` where the server refuses it.
 
     What form a patch had shows in what it did in the log (`strategic`); where it did nothing, it is taken for the one that
     `kubectl` sends.
@@ -31,6 +35,10 @@ def after_patch_of(
         if not _meets(touched(exchange.request.json), others):
             try:
                 after = after_patch(exchange, _with(in_lists, live.value), strategic=strategic is not False)
+            except UnfittingPatchError:
+                if not _meets(touched(exchange.request.json), (*live.holes, *_OF_ONE_WORLD)):
+                    raise
+                return patched(exchange, live, schemas)
             except UnappliedPatchError:
                 return patched(exchange, live, schemas)
             return Known(after, Basis.RECONSTRUCTED, (*others, *_holes(after, in_lists, ())))

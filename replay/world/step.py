@@ -7,17 +7,17 @@ from functools import cached_property
 
 from msgspec.structs import replace
 
-from replay.admission import json_patch
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
-from replay.admission.json_patch import JSONPatchError
 from replay.audit.place import LogPosition
+from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Basis, Missing, Operation
+from replay.kube.json_patch import JSONPatchError
 from replay.kube.lister import Lister
 from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.history.effect import NO_WRITE
-from replay.reconstruct.history.old_object import OldObjects
+from replay.reconstruct.history.old_object import OldObjects, sent_revision
 from replay.reconstruct.patch.result import is_strategic, may_be_either
 from replay.reconstruct.reached import progress
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
@@ -30,15 +30,6 @@ from replay.world.namespace import NamespaceAt
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
 from replay.world.state import GONE, NOISE, Later, State, content, differ_in_managers, known_of, same_object
 from replay.world.timeline import OwnerChange
-from replay.world.validation import (
-    breaks_metadata,
-    breaks_rules,
-    breaks_schema,
-    changes_immutable,
-    is_mended,
-    lacks_required,
-    may_break,
-)
 from replay.world.version import WorldVersion
 
 _OF_THE_NAMESPACE = ("its namespace did not exist", "what it names did not exist")
@@ -169,17 +160,23 @@ class WorldStep:
 
     @property
     def conflicts(self) -> bool:
-        """Whether it named a version that was outdated in the log, and is so in this world too."""
-        return self.logged.cause == Cause.CONFLICT and self.version is not None and self._fits is False
+        """Whether it names a version that is outdated in this world, and was so in the log or met no object there."""
+        return self.logged.cause in (Cause.CONFLICT, Cause.ABSENT) and self.version is not None and self._fits is False
 
     @property
     def may_conflict(self) -> bool:
         """Whether it names a version of the log that is another one in this world, where its client may have read that one."""
-        return self.version is not None and self.logged.cause == Cause.SUCCEEDS and self._fits is False
+        is_decided = self.logged.cause in (Cause.SUCCEEDS, Cause.DENIED)
+        return self.version is not None and is_decided and self._fits is False
 
     @cached_property
     def _fits(self) -> bool | None:
         return self.version.fits(self.exchange, self.olds.history) if self.version is not None else None
+
+    @cached_property
+    def is_of_new_version(self) -> bool:
+        """Whether it is a creation that names a version, which the storage refuses before it looks (`etcd3.store.Create`)."""
+        return is_creation(self.record) and not self.is_dry and bool(sent_revision(self.exchange))
 
     @property
     def is_connected(self) -> bool:
@@ -216,7 +213,7 @@ class WorldStep:
             mutated = Known(json_patch.apply(body.value, current.patch), Basis.RECONSTRUCTED, body.holes)
         except JSONPatchError:
             return False
-        return breaks_rules(self._judge.schemas.for_kind(self.request.attributes.kind), mutated, body, current.patch)
+        return self._judge.leaves_invalid(self.request, current.patch, lambda: mutated)
 
     @cached_property
     def is_refused_by_current(self) -> bool:
@@ -258,19 +255,8 @@ class WorldStep:
     @cached_property
     def is_made_invalid(self) -> bool:
         """Whether what the candidate's mutations leave is no valid object."""
-        patch = self.candidate.patch
-        if not may_break(patch):
-            return False
         request = self.in_namespace(self.request)
-        kind, unmutated = request.attributes.kind, request.before_mutation
-        if not isinstance(unmutated, Attributes) or self._judge.rules.leaves_valid(kind, patch):
-            return False
-        if breaks_metadata(patch):
-            return True
-        mutated, original = known_of(self.new), known_of(unmutated.object)
-        if isinstance(mutated, Missing) or isinstance(original, Missing):
-            return False
-        return breaks_rules(self._judge.schemas.for_kind(kind), mutated, original, patch)
+        return self._judge.leaves_invalid(request, self.candidate.patch, lambda: known_of(self.new))
 
     @property
     def is_newly_denied(self) -> bool:
@@ -356,35 +342,6 @@ class WorldStep:
             return state
         is_same = same_object(state, self.after) and not (self.precedes_apply and differ_in_managers(state, self.after))
         return None if is_same else state
-
-    def is_refused_as_invalid(self, here: Known | Missing, written: Known | Missing) -> bool:
-        """Whether the API refuses what a write makes of what is there; what no server has seen yet is held against its schema."""
-        if self.breaks_update(here, written):
-            return True
-        kind, schemas = self.exchange.kind, self._judge.schemas
-        if self.logged.cause == Cause.ABSENT and kind is not None and schemas.is_custom(kind):
-            return isinstance(written, Known) and breaks_schema(schemas.for_kind(kind), written)
-        return self._is_invalid_whatever(written)
-
-    def breaks_update(self, old: Known | Missing, new: Known | Missing) -> bool:
-        """Whether an update changes what may not change, or leaves out what may not be missing."""
-        if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None or new.value is None:
-            return False
-        if self.record.subresource:
-            return False
-        return changes_immutable(self.exchange.resource.group_resource, old, new) or lacks_required(new.value)
-
-    def _is_invalid_whatever(self, written: Known | Missing) -> bool:
-        """Whether the log's request was invalid, and not for what it found."""
-        if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED:
-            return False
-        patched_object = written if self.record.verb == "patch" and isinstance(written, Known) else None
-        if patched_object is not None and is_mended(self.exchange.response.json, patched_object):
-            return False
-        old, new = self.old, known_of(self.request.attributes.object)
-        if isinstance(old, Missing) or isinstance(new, Missing) or old.value is None:
-            return True
-        return not changes_immutable(self.exchange.resource.group_resource, old, new)
 
     @cached_property
     def uids_of_owners(self) -> Sequence[str]:

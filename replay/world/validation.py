@@ -7,7 +7,7 @@ against the schema of its kind. The rest is not checked, and the client's own ob
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import orjson
 
@@ -15,26 +15,38 @@ from replay.admission.place import Place
 from replay.json import JSON, FieldPath
 from replay.kube import names
 from replay.kube.gvk import GroupResource, GroupVersionKind
-from replay.kube.immutable import FROZEN, IMMUTABLE, POD_TEMPLATE
+from replay.kube.immutable import (
+    FROZEN,
+    IMMUTABLE,
+    JOBS,
+    MUTABLE_OF_PODS,
+    POD_TEMPLATE,
+    PODS,
+    REQUIRED,
+    REQUIRED_OF_UPDATES,
+)
 from replay.kube.schema import Schema, Schemas
+from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
 
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
-_FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
-"""The parts of a `field.Path`."""
+_SPEC = ("spec",)
 _LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems")
 
 
-def has_immutable(resource: GroupResource) -> bool:
-    """Whether updates of a resource are compared with what they find."""
-    return bool(IMMUTABLE.get((resource.group, resource.resource))) or (resource.group, resource.resource) in FROZEN
+def has_immutable(resource: GroupResource, verb: str) -> bool:
+    """Whether writes of a verb are compared with what they find; patches of pods hardly ever touch their spec."""
+    key = (resource.group, resource.resource)
+    return bool(IMMUTABLE.get(key)) or key in FROZEN or (key == PODS and verb == "update")
 
 
-def touches_immutable(resource: GroupResource, places: frozenset[Place]) -> bool:
-    """Whether any of some places of `object` is one that an update may not change, or stands in one or above one."""
+def touches_immutable(resource: GroupResource, verb: str, places: frozenset[Place]) -> bool:
+    """Whether any of some places of `object` is one that such a write may not change, or stands in one or above one."""
     key = (resource.group, resource.resource)
     fields = [*IMMUTABLE.get(key, ()), *((name,) for name in FROZEN.get(key, ()))]
+    if key == PODS and verb == "update":
+        fields.append(_SPEC)
     return any(
         not any(one != other for one, other in zip(place[1:], field, strict=False))
         for place in places
@@ -45,13 +57,43 @@ def touches_immutable(resource: GroupResource, places: frozenset[Place]) -> bool
 def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     """Whether an update would change what may not change."""
     key = (resource.group, resource.resource)
+    if key == PODS:
+        return not _is_same_at(_SPEC, old, new, _mutable_of_pod(old.value))
     paths: tuple[FieldPath, ...] = IMMUTABLE.get(key, ())
     if key in FROZEN and get(old.value, ("immutable",)) is True:
         paths += tuple((name,) for name in FROZEN[key])
-    return any(
-        get(old.value, path) != get(new.value, path) and not _is_open(path, old) and not _is_open(path, new)
-        for path in paths
-    )
+    if key == JOBS and get(old.value, ("spec", "suspend")):  # some of the template of a suspended Job may change
+        paths = tuple(path for path in paths if path != POD_TEMPLATE)
+    return any(not _is_same_at(path, old, new) for path in paths)
+
+
+def _mutable_of_pod(pod: JSON) -> Iterator[FieldPath]:
+    """The paths in the spec of a pod that an update may change; of one that waits for gates also where it may run."""
+    names = ("nodeSelector", "affinity") if get(pod, ("spec", "schedulingGates")) else ()
+    yield from ((name,) for name in (*MUTABLE_OF_PODS, *names))
+    for name in ("containers", "initContainers"):
+        yield from ((name, index, "image") for index in range(len(get(pod, ("spec", name)) or ())))
+
+
+def _is_same_at(path: FieldPath, old: Known, new: Known, mutable: Iterable[FieldPath] = ()) -> bool:
+    """Whether two objects have the same at a path, apart from what is not known of them and from what may change below."""
+    holes = [hole.path for state in (old, new) for hole in state.holes]
+    if any(path[: len(hole)] == hole for hole in holes):
+        return True
+    below = (hole[len(path) :] for hole in holes if hole[: len(path)] == path)
+    return agrees(get(old.value, path), get(new.value, path), (*below, *mutable))
+
+
+def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
+    """Whether a built-in object is without what none may be without, or selects other pods than those of its template."""
+    key = (resource.group, resource.resource)
+    paths = REQUIRED.get(key, ()) + (() if creates else REQUIRED_OF_UPDATES.get(key, ()))
+    if any(not get(new.value, path) and not _is_open(path, new) for path in paths) or lacks_required(new.value):
+        return True
+    selected, labels = get(new.value, ("spec", "selector", "matchLabels")), (*POD_TEMPLATE, "metadata", "labels")
+    if key[0] != "apps" or not isinstance(selected, dict) or _is_open(labels, new):
+        return False
+    return not selected.items() <= (get(new.value, labels) or {}).items()
 
 
 def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Sequence[JSON]) -> bool:
@@ -70,23 +112,6 @@ def breaks_schema(schema: Schema | None, value: Known) -> bool:
     if schema is None:
         return False
     return any(not _is_open(path, value) for path in _against(schema, value.value, ()))
-
-
-def is_mended(status: JSON, value: Known) -> bool:
-    """Whether all that a refusal names as required is there in an object, or is not asked for: no causes count as none."""
-    causes = get(status, ("details", "causes")) or ()
-    return bool(causes) and all(
-        each.get("reason") == "FieldValueRequired" and _is_filled(str(each.get("field")), value.value)
-        for each in causes
-        if isinstance(each, dict)
-    )
-
-
-def _is_filled(field: str, value: JSON) -> bool:
-    """Whether there is a value at a field as causes name it (`spec.containers[1].image`), or no item that would need it."""
-    *above, last = [int(part[1:-1]) if part.startswith("[") else part for part in _FIELD.findall(field)]
-    parent = get(value, tuple(above))
-    return parent is None or get(parent, (last,)) not in (None, "")
 
 
 def _above_list(pointer: str) -> FieldPath:
@@ -221,6 +246,11 @@ def _at(schema: Schema, path: FieldPath) -> Schema | None:
         if node is not None:
             node = node.items if node.type == "array" else node.field(str(part))
     return node
+
+
+def breaks_metadata_of(value: Known) -> bool:
+    """Whether an object, or its pod template, has a label or an annotation that none may have."""
+    return any(any(_broken_metadata(get(value.value, path), path)) for path in _METADATA)
 
 
 def _broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:

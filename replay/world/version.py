@@ -9,9 +9,11 @@ from __future__ import annotations
 from msgspec import Struct
 
 from replay.reconstruct.history.history import History
-from replay.reconstruct.history.old_object import precondition, sent_revision
+from replay.reconstruct.history.old_object import sent_revision
+from replay.reconstruct.record.body import revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
+from replay.world.result import CONFLICT
 
 
 class WorldVersion(Struct):
@@ -30,14 +32,45 @@ class WorldVersion(Struct):
             self.uid = created_uid
 
     def fits(self, exchange: Exchange, history: History) -> bool | None:
-        """Whether a request names this version, None if it names none."""
-        uid = get(exchange.request.json, ("preconditions", "uid")) or get(exchange.request.json, ("metadata", "uid"))
-        if uid and self.uid is not None and uid != self.uid:
+        """Whether a request names this version, None if it names none, or one of which the log does not tell."""
+        uid, named = named_uid(exchange), named_revision(exchange)
+        if uid and not self._is(uid, history):
             return False
-        is_deletion = exchange.record.verb == "delete"
-        named = precondition(exchange) if is_deletion else sent_revision(exchange)
         if named is None:
             return True if uid else None
         place = history.index_at_revision(named)
-        origin = history.effects[place].exchange if place is not None else None
+        if place is None:  # a version that no write of the log stored: if anything did, one before the log
+            return False if self.written >= 0 or exchange.record.code == CONFLICT.code else None
+        origin = history.effects[place].exchange
         return origin is not None and self.written <= origin.record.seq
+
+    def _is(self, uid: str, history: History) -> bool:
+        if self.uid is not None:
+            return uid == self.uid
+        shown = {effect.uid for effect in history.effects}
+        return uid in shown or not any(shown)
+
+
+def named_uid(exchange: Exchange) -> str:
+    """The uid that a request makes its condition, empty if none; the one in a patch is a change, not a condition."""
+    if exchange.record.verb == "patch":
+        return ""
+    body = exchange.request.json
+    return get(body, (*_PRECONDITIONS.get(_kind(exchange), ("metadata",)), "uid")) or ""
+
+
+def named_revision(exchange: Exchange) -> int | None:
+    """The resourceVersion that a request makes its condition."""
+    preconditions = _PRECONDITIONS.get(_kind(exchange))
+    if preconditions is None:
+        return sent_revision(exchange)
+    named = get(exchange.request.json, (*preconditions, "resourceVersion"))
+    return revision_of(named) if isinstance(named, str) else None
+
+
+def _kind(exchange: Exchange) -> str:
+    return exchange.record.subresource if exchange.record.verb == "create" else exchange.record.verb
+
+
+_PRECONDITIONS = {"delete": ("preconditions",), "eviction": ("deleteOptions", "preconditions")}
+"""Where the preconditions of a deletion stand in its options (`metav1.Preconditions`); of an eviction they are in its body."""

@@ -55,7 +55,8 @@ from replay.world.result import (
     RequestEnd,
     merged_end,
 )
-from replay.world.server import Server, ServerAnswer, denied
+from replay.world.server.answer import ServerAnswer, denied
+from replay.world.server.server import Server
 from replay.world.state import GONE, SAME, Branch, Later, merged_branches, settled
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, found_later, presence_at
@@ -252,7 +253,7 @@ class _ObjectWalk:
         elif step.namespace.is_terminating and is_creation:
             yield ServerAnswer(NOT_SENT if controls else FORBIDDEN, branch.state)
         elif branch.state is None and not step.around_differs:
-            yield from self._server.as_decided(step) if step.is_finding else [ServerAnswer(step.logged, None)]
+            yield from self._server.same_world.answers(step) if step.is_finding else [ServerAnswer(step.logged, None)]
         elif (controls and branch.is_absent and not is_creation) or is_finalized(step, branch.state):
             yield ServerAnswer(NOT_SENT, branch.state)
         else:

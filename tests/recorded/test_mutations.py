@@ -11,13 +11,13 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.admission.json_patch import apply, equal
 from replay.audit.part import StorePart
 from replay.audit.store import Store
 from replay.compare.outcome import MUTATIONS
 from replay.compare.result import RunResult
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.json_patch import apply, equal
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.preparation import job_of

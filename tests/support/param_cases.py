@@ -6,13 +6,13 @@ from typing import Any
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
-from replay.admission.json_patch import apply
 from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.json_patch import apply
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.manifest_set import manifest_set_from_objects

@@ -84,7 +84,7 @@ class Request:
         succeeded = 200 <= self.code < 300
         status: dict[str, Any] = {"metadata": {}, "code": self.code}
         if not succeeded:
-            reason = ("Conflict" if "modified" in self.message else "AlreadyExists") if self.code == 409 else ""
+            reason = ("AlreadyExists" if "already exists" in self.message else "Conflict") if self.code == 409 else ""
             status.update(status="Failure", message=self.message, reason=reason)
             if self.generated:
                 status["details"] = {"name": self.generated}
@@ -536,8 +536,9 @@ def test_consequences(row: Row, tmp_path: Path) -> None:
 
 
 def test_what_is_open_for_both_sets_alike_begins_no_other_world(tmp_path: Path) -> None:
-    """Whether a patch that met a later version came as far as the policies is not known."""
-    outdated = Request("patch", code=409, message=MODIFIED, body={"metadata": {"labels": BAD, "resourceVersion": "1"}})
+    """Whether a patch that was overtaken came as far as the policies is not known."""
+    overtaken = {"metadata": {"labels": BAD, "resourceVersion": "100"}}
+    outdated = Request("patch", code=409, message=MODIFIED, body=overtaken)
     mutation = "[JSONPatch{op: 'add', path: '/metadata/labels/keep', value: 'c'}]"
     result, _ = replayed(Row("", [CREATE_KEPT, outdated], [], mutation), tmp_path, alike=True)
     assert result.summary.outcomes[OutcomeKind.UNDETERMINED] == 1

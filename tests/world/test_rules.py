@@ -41,7 +41,7 @@ from replay.world.validation import (
     breaks_rules,
     breaks_schema,
     changes_immutable,
-    is_mended,
+    lacks_fields,
     touches_immutable,
     touches_metadata,
 )
@@ -81,6 +81,9 @@ def known(value: Any, *holes: tuple[str | int, ...]) -> Known:
     return Known(value, Basis.RECORDED, tuple(Hole(path, "") for path in holes))
 
 
+POD_SPEC = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
+
+
 @pytest.mark.parametrize(
     ("resource", "old", "new", "expected"),
     [
@@ -90,12 +93,44 @@ def known(value: Any, *holes: tuple[str | int, ...]) -> Known:
         ("configmaps.", {"immutable": True, "data": {"a": "1"}}, {"immutable": True, "data": {}}, True),
         ("configmaps.", {"data": {"a": "1"}}, {"data": {}}, False),
         ("widgets.example.com", {"spec": 1}, {"spec": 2}, False),
+        ("pods.", POD_SPEC, {"spec": {"containers": [{"name": "c", "image": "j"}], "tolerations": [1]}}, False),
+        ("pods.", POD_SPEC, {"spec": {"containers": [{"name": "c", "image": "i", "ports": [1]}]}}, True),
+        ("pods.", POD_SPEC, {"spec": {"containers": POD_SPEC["spec"]["containers"] * 2}}, True),
+        ("jobs.batch", {"spec": {"template": 1}}, {"spec": {"template": 2}}, True),
+        ("jobs.batch", {"spec": {"template": 1, "suspend": True}}, {"spec": {"template": 2, "suspend": True}}, False),
     ],
 )
 def test_what_may_not_change(resource: str, old: Any, new: Any, expected: bool) -> None:
     name, _, group = resource.partition(".")
     assert changes_immutable(GroupResource(group, name), known(old), known(new)) is expected
     assert not changes_immutable(GroupResource(group, name), known(old, ("spec",), ("roleRef",), ("data",)), known(new))
+
+
+def test_what_is_not_known_below_what_may_not_change() -> None:
+    jobs, hole = GroupResource("batch", "jobs"), ("spec", "template", "labels")
+    old = known({"spec": {"template": {"spec": 1}}}, hole)
+    assert not changes_immutable(jobs, old, known({"spec": {"template": {"spec": 1, "labels": {"a": "b"}}}}))
+    assert changes_immutable(jobs, old, known({"spec": {"template": {"spec": 2}}}))
+
+
+SELECTING = {"spec": {"selector": {"matchLabels": {"a": "b"}}, "template": {"spec": POD_SPEC["spec"]}}}
+
+
+@pytest.mark.parametrize(
+    ("resource", "value", "creates", "expected"),
+    [
+        ("deployments.apps", {"metadata": {}}, True, True),
+        ("deployments.apps", SELECTING, True, True),
+        ("deployments.apps", {"spec": {**SELECTING["spec"], "selector": {"matchLabels": {}}}}, True, False),
+        ("jobs.batch", {"spec": {"template": POD_SPEC}}, True, False),
+        ("jobs.batch", {"spec": {"template": POD_SPEC}}, False, True),
+        ("pods.", {"spec": {}}, True, True),
+        ("configmaps.", {}, True, False),
+    ],
+)
+def test_what_no_object_may_be_without(resource: str, value: Any, creates: bool, expected: bool) -> None:
+    name, _, group = resource.partition(".")
+    assert lacks_fields(GroupResource(group, name), known(value), creates=creates) is expected
 
 
 POD = {
@@ -300,7 +335,7 @@ def test_patches_that_leave_every_object_valid(operation: dict[str, Any], expect
 )
 def test_places_that_may_not_change(paths: list[str], expected: bool) -> None:
     places = changed_places("object", ({"path": path} for path in paths))
-    assert touches_immutable(GroupResource("apps", "deployments"), places) is expected
+    assert touches_immutable(GroupResource("apps", "deployments"), "update", places) is expected
     assert touches_metadata([{"path": path} for path in paths]) is False
 
 
@@ -327,26 +362,6 @@ def test_what_nobody_asks_for_is_not_worked_out() -> None:
     assert not asked
     assert content(later) == content(later) == made()
     assert len(asked) == 2
-
-
-IMAGE_MISSING = {
-    "details": {"causes": [{"reason": "FieldValueRequired", "field": "spec.template.spec.containers[1].image"}]}
-}
-TWO = [{"name": "a", "image": "i"}, {"name": "b", "image": "j"}]
-
-
-@pytest.mark.parametrize(
-    ("status", "containers", "expected"),
-    [
-        (IMAGE_MISSING, TWO, True),
-        (IMAGE_MISSING, TWO[:1], True),
-        (IMAGE_MISSING, [TWO[0], {"name": "b"}], False),
-        ({"details": {"causes": [{"reason": "FieldValueInvalid", "field": "spec.replicas"}]}}, TWO, False),
-        ({}, TWO, False),
-    ],
-)
-def test_what_a_refusal_names_and_another_object_has(status: Any, containers: Any, expected: bool) -> None:
-    assert is_mended(status, known({"spec": {"template": {"spec": {"containers": containers}}}})) is expected
 
 
 @pytest.mark.parametrize(

@@ -9,9 +9,9 @@ from msgspec import Struct, field
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, require_known, unguarded
 from replay.admission.builtin.plugin import Plugin, PluginPhase, Refusal, Review
-from replay.admission.json_patch import diff
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.json_patch import diff
 
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 """What comes of an object that no server would have decoded; QuantityError is one of them."""

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.admission import json_patch
-from replay.admission.json_patch import JSONPatchError, TestFailed
 from replay.admission.mutating.mutation_value import MutationError
 from replay.go.format import quote
 from replay.json import JSON
+from replay.kube import json_patch
 from replay.kube.default.defaults import set_custom_defaults, set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.json_patch import JSONPatchError, TestFailed
 from replay.kube.merge import structured_merge
 from replay.kube.merge.atom import Atoms
 from replay.kube.merge.merge_key import MergeError

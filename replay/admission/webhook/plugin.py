@@ -15,7 +15,6 @@ from replay.admission.change import changes
 from replay.admission.conversion import Object
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.effects import Effects
-from replay.admission.json_patch import JSONPatchError, apply, equal
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError, internal_error
 from replay.admission.observer import WebhookObserver
 from replay.admission.webhook.answer import (
@@ -34,6 +33,7 @@ from replay.go.format import marshal, quote
 from replay.identity import IdentityMap
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Attributes, Missing
+from replay.kube.json_patch import JSONPatchError, apply, equal
 from replay.kube.lister import Lister
 
 UNKNOWN = "unknown"

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 
-from replay.admission.json_patch import apply
 from replay.case.difference import plain
 from replay.case.exported import Exported, UnholdableError, user_json
 from replay.case.write.alone import SinglePolicy, alone, uses_optionals
 from replay.case.write.own import yaml_text
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
+from replay.kube.json_patch import apply
 
 _NEWER = re.compile(
     r"\.(?:all|exists|exists_?[oO]ne)\(\s*\w+\s*,\s*\w+\s*,|\.transform(?:List|Map|MapEntry)\(|\bcel\.bind\("

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from replay.admission.json_patch import apply
 from replay.case.difference import plain
 from replay.case.exported import Exported, UnholdableError, user_json
 from replay.case.write.alone import alone
 from replay.case.write.own import yaml_text
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
+from replay.kube.json_patch import apply
 
 _API_VERSION = "cli.kyverno.io/v1alpha1"
 

@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Verdict
-from replay.admission.json_patch import diff
 from replay.audit.answer.observed import observe
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
@@ -33,6 +32,7 @@ from replay.kcp.mutation import BY_STORAGE, set_by_plugins
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
+from replay.kube.json_patch import diff
 from replay.matching.coarse import Predicate, both
 from replay.matching.exclusion import EXCLUDED_FROM_ALL
 from replay.pipeline.forensic.past import past_job

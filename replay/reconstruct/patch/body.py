@@ -14,6 +14,8 @@ from typing import Any
 
 from replay.audit.event import has_query
 from replay.json import JSON, FieldPath
+from replay.kube import json_patch
+from replay.kube.json_patch import JSONPatchError
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
 
@@ -28,6 +30,10 @@ class PatchForm(Enum):
 
 class UnappliedPatchError(Exception):
     """The patch cannot be applied to what is known; `str()` is the reason."""
+
+
+class UnfittingPatchError(UnappliedPatchError):
+    """A JSON patch does not fit the object: if that is known whole, the server refuses it with 422 (`jsonPatcher.applyJSPatch`)."""
 
 
 def form_of(exchange: Exchange) -> PatchForm:
@@ -141,70 +147,11 @@ def merge_patched(patch: JSON, base: JSON) -> JSON:
 
 
 def _json_patched(patch: list[dict[str, Any]], value: JSON) -> JSON:
-    """RFC 6902; any failure makes the request fail on the server too."""
-    after = value
+    """RFC 6902, as `jsonPatcher.applyJSPatch` applies it."""
     try:
-        for operation in patch:
-            after = _operation(operation, after)
-    except (KeyError, IndexError, ValueError, TypeError) as error:
-        raise UnappliedPatchError("the JSON patch does not fit the object") from error
-    return after
-
-
-def _operation(operation: dict[str, Any], document: JSON) -> JSON:
-    """One operation of a JSON patch."""
-    name, path = operation["op"], _pointer(operation["path"])
-    if name == "test":
-        if _at(document, path) != operation["value"]:
-            raise ValueError(name)
-        return document
-    if name == "remove":
-        return _changed(document, path, remove=True)
-    if name == "replace":
-        _at(document, path)
-        return _changed(document, path, operation["value"], replace=True)
-    if name == "add":
-        return _changed(document, path, operation["value"])
-    source = _pointer(operation["from"])
-    value = _at(document, source)
-    if name == "move":
-        document = _changed(document, source, remove=True)
-    return _changed(document, path, value)
-
-
-def _at(value: JSON, path: FieldPath) -> JSON:
-    for part in path:
-        value = value[int(part)] if isinstance(value, list) else value[part]
-    return value
-
-
-def _changed(value: JSON, path: FieldPath, leaf: JSON = None, *, remove: bool = False, replace: bool = False) -> JSON:
-    """A copy along a path with one entry added, replaced or removed."""
-    if not path:
-        return leaf
-    head, rest = path[0], path[1:]
-    if isinstance(value, list):
-        items = list(value)
-        index = len(items) if head == "-" else int(head)
-        if rest:
-            items[index] = _changed(items[index], rest, leaf, remove=remove, replace=replace)
-        elif remove:
-            del items[index]
-        elif replace:
-            items[index] = leaf
-        elif index > len(items):
-            raise IndexError(index)
-        else:
-            items.insert(index, leaf)
-        return items
-    fields = dict(value)
-    if rest:
-        fields[head] = _changed(fields[head], rest, leaf, remove=remove, replace=replace)
-    elif remove:
-        del fields[head]
-    else:
-        fields[head] = leaf
-    return fields
+        return json_patch.apply(value, patch)
+    except JSONPatchError as error:
+        raise UnfittingPatchError("the JSON patch does not fit the object") from error
 
 
 def agrees(old: JSON, new: JSON, paths: Iterable[FieldPath]) -> bool:

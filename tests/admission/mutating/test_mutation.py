@@ -13,7 +13,6 @@ import orjson
 import pytest
 
 from replay.admission.chain import Chain
-from replay.admission.json_patch import apply
 from replay.cellib.version import NEWEST
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -25,6 +24,7 @@ from replay.kube.admissionregistration import (
 )
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
+from replay.kube.json_patch import apply
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from tests.support.chain_sets import POD

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
-from replay.admission.json_patch import apply, equal
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.json_patch import apply, equal
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set

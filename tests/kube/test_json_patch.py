@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from replay.admission.json_patch import COPY_LIMIT, JSONPatchError, TestFailed, apply, diff, equal
 from replay.json import JSON
+from replay.kube.json_patch import COPY_LIMIT, JSONPatchError, TestFailed, apply, diff, equal
 
 LINES = [
     orjson.loads(line)

@@ -1,0 +1,88 @@
+"""What the API server answers to one request, and what the object then is."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from replay.admission.decision import Decision
+from replay.admission.place import Place, changed_places
+from replay.kube.attributes import Missing
+from replay.reconstruct.history.derived import after_binding
+from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.server.deletion import left_by_deletion
+from replay.world.elsewhere import after_write
+from replay.world.result import UNKNOWN, Alone, Blame, Cause, RequestEnd
+from replay.world.state import Later, State, content, known_of
+from replay.world.step import WorldStep
+
+_NO_STORE = frozenset({"token", "log"})
+
+
+class ServerAnswer(NamedTuple):
+    """A result, and what the object then is.
+
+    `decision` is the one that was made on another object, if any was; `blame` who is to blame where it is not the object.
+    """
+
+    result: RequestEnd
+    state: State
+    decision: Decision | None = None
+    blame: Blame | None = None
+
+
+def denied(decision: Decision) -> RequestEnd:
+    """The answer of a denial: that of the first one."""
+    return RequestEnd(Cause.DENIED, decision.denials[0].code)
+
+
+def succeeds(code: int) -> RequestEnd:
+    """The answer of a success."""
+    return RequestEnd(Cause.SUCCEEDS, code)
+
+
+def is_absent(state: State) -> bool:
+    """Whether no object is there."""
+    return isinstance(state, Known) and state.value is None
+
+
+def here_in(step: WorldStep, state: State) -> Known | Missing:
+    """The object of a state; where both worlds are the same, the one of the log."""
+    return step.old if state is None else content(state)
+
+
+def places(alone: Alone | None) -> frozenset[Place]:
+    """The places that the candidate's mutations touch."""
+    paths = () if alone is None else alone.paths
+    return changed_places("object", ({"path": path} for path in paths))
+
+
+def mutated_later(step: WorldStep) -> Later:
+    """What a write leaves that the candidate mutates otherwise."""
+    return Later(lambda: after_write(step.old, step.exchange, known_of(step.new)), places(step.alone))
+
+
+def connected(pod: Known | Missing) -> RequestEnd:
+    """The answer of a connection to a pod that is there (`pod/strategy.go`, `streamLocation`)."""
+    if isinstance(pod, Missing):
+        return UNKNOWN
+    if not get(pod.value, ("spec", "nodeName")):
+        return RequestEnd("error 400", 400)
+    return RequestEnd(Cause.SUCCEEDS, 101, certain=False)
+
+
+def subresource_done(step: WorldStep, state: State) -> ServerAnswer:
+    """The answer to an eviction, a binding or a token that is admitted, of a pod that is there."""
+    result = step.logged if step.logged.cause not in (Cause.ABSENT, Cause.DENIED) else succeeds(201)
+    if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
+        return ServerAnswer(result, state)
+    if step.record.subresource == "eviction":
+        *_, left = left_by_deletion(here_in(step, state), step.exchange)
+        return ServerAnswer(result, step.meeting(left))
+    if step.record.subresource == "binding":
+        touched = state.touched if isinstance(state, Later) else None
+        return ServerAnswer(result, Later(lambda: _bound(step, here_in(step, state)), touched))
+    return ServerAnswer(result, Missing("", f"its {step.record.subresource} was written"))
+
+
+def _bound(step: WorldStep, here: Known | Missing) -> Known | Missing:
+    return here if isinstance(here, Missing) else after_binding(here, step.exchange, None)

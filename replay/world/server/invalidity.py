@@ -1,0 +1,114 @@
+"""Whether the API refuses with 422 what a request would write in the other world (`rest.BeforeCreate`, `rest.BeforeUpdate`).
+
+Three things tell: rules that are known here, held against what is there; the schema, where no server has validated the object; and what
+the server of the log refused, cause by cause: what it refused for the object that it found may be mended by another one.
+"""
+
+from __future__ import annotations
+
+import re
+
+from replay.json import JSON, FieldPath
+from replay.kube.attributes import Missing
+from replay.kube.immutable import CONDITIONAL
+from replay.reconstruct.history.old_object import sent_revision
+from replay.reconstruct.patch.body import touched
+from replay.reconstruct.record.known import Known, get
+from replay.world.judge import Judge
+from replay.world.result import INVALID, Cause
+from replay.world.state import known_of
+from replay.world.step import WorldStep
+from replay.world.validation import breaks_metadata_of, breaks_schema, changes_immutable, lacks_fields
+
+_FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
+"""The parts of a `field.Path`."""
+_CHECKED = (
+    "field is immutable",
+    "pod updates may not",
+    "must be specified for an update",
+    "`selector` does not match template `labels`",
+    "a valid label must be",
+    "name part must",
+    " in body ",
+)
+"""Parts of the messages of rules that are known here, and hold in the other world where they are broken there."""
+
+
+def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Known | Missing) -> bool:
+    """Whether the API refuses what a write makes of what is there."""
+    if step.record.subresource:
+        return _stays_invalid(step, written)
+    kind = step.exchange.kind
+    creates = isinstance(here, Known) and here.value is None
+    if breaks_update(step, here, written) or (isinstance(written, Known) and breaks_metadata_of(written)):
+        return True
+    is_unseen = creates or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
+    if is_unseen and isinstance(written, Known) and kind is not None and judge.schemas.is_custom(kind):
+        return breaks_schema(judge.schemas.for_kind(kind), written) or _stays_invalid(step, written)
+    return _stays_invalid(step, written)
+
+
+def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -> bool:
+    """Whether a write changes what may not change, leaves out what may not be missing, or names no version where it must."""
+    if step.record.subresource or isinstance(new, Missing) or new.value is None:
+        return False
+    resource = step.exchange.resource.group_resource
+    creates = isinstance(old, Known) and old.value is None
+    if lacks_fields(resource, new, creates=creates) or (not creates and _must_name_version(step)):
+        return True
+    return not (creates or isinstance(old, Missing)) and changes_immutable(resource, old, new)
+
+
+def _must_name_version(step: WorldStep) -> bool:
+    """Whether it is a PUT without a version of what is not replaced without (`Store.Update`, `AllowUnconditionalUpdate`)."""
+    if step.record.verb != "update" or sent_revision(step.exchange) is not None:
+        return False
+    api_resource, resource = step.exchange.api_resource, step.exchange.resource.group_resource
+    return (resource.group, resource.resource) in CONDITIONAL or (api_resource is not None and api_resource.custom)
+
+
+def _stays_invalid(step: WorldStep, written: Known | Missing) -> bool:
+    """Whether the log's request was invalid, and not for what it found."""
+    if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED:
+        return False
+    causes = [each for each in get(step.exchange.response.json, ("details", "causes")) or () if isinstance(each, dict)]
+    if isinstance(written, Missing):
+        return True
+    if (
+        not causes
+    ):  # a patch did not fit the object that it found, and fits another one where it is known what it made of that
+        return step.record.verb != "patch" or _meets(touched(step.exchange.request.json), written)
+    validated = known_of(step.request.attributes.object)
+    return not all(_is_mended(cause, validated, written) for cause in causes)
+
+
+def _meets(paths: list[FieldPath], written: Known) -> bool:
+    """Whether what a patch touches is not known of what it left."""
+    return any(path == hole.path[: len(path)] for path in paths for hole in written.holes)
+
+
+def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Known) -> bool:
+    """Whether a cause of the log's refusal is gone: its rule is known here and kept, or the single value at its field is another one."""
+    field, message = str(cause.get("field")), str(cause.get("message"))
+    if any(part in message for part in _CHECKED):
+        return True
+    if cause.get("reason") == "FieldValueRequired":
+        return _is_filled(field, written.value)
+    if isinstance(validated, Missing):
+        return False
+    refused_value, value = get(validated.value, _path(field)), get(written.value, _path(field))
+    return bool(refused_value != value) and not isinstance(value, dict | list)
+
+
+def _path(field: str) -> FieldPath:
+    """The path of a field as causes name it (`spec.containers[1].image`)."""
+    return tuple(
+        int(part[1:-1]) if part[1:-1].isdecimal() and part.startswith("[") else part for part in _FIELD.findall(field)
+    )
+
+
+def _is_filled(field: str, value: JSON) -> bool:
+    """Whether there is a value at a field, or no item that would need it."""
+    *above, last = _path(field)
+    parent = get(value, tuple(above))
+    return parent is None or get(parent, (last,)) not in (None, "", [], {})

@@ -1,0 +1,130 @@
+"""What the API server answers where both worlds are still the same: only the verdicts of the two sets tell them apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.admission.decision import Verdict
+from replay.kube.attributes import Missing
+from replay.reconstruct.record.known import Known
+from replay.reconstruct.server.deletion import left_by_deletion
+from replay.world.elsewhere import Elsewhere, after_write
+from replay.world.result import ABSENT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
+from replay.world.server.answer import (
+    ServerAnswer,
+    connected,
+    denied,
+    mutated_later,
+    subresource_done,
+    succeeds,
+)
+from replay.world.server.invalidity import breaks_update
+from replay.world.state import GONE, known_of
+from replay.world.step import WorldStep
+from replay.world.validation import may_break
+
+
+class SameWorld:
+    """The answers to requests about an object that is that of the log."""
+
+    def __init__(self, elsewhere: Elsewhere) -> None:
+        """`elsewhere` tells what a write leaves that stored nothing in the log."""
+        self._elsewhere = elsewhere
+
+    def answers(self, step: WorldStep) -> Iterator[ServerAnswer]:
+        """Where both worlds are the same, only the verdicts of the two sets tell them apart."""
+        log = step.logged
+        if step.alone is not None or step.is_undetermined:
+            yield from self._as_found(step)
+            return
+        if not (step.is_reached or step.is_invalid_by_current):
+            yield ServerAnswer(log, None)
+            return
+        current, candidate = step.decisions
+        if current is candidate or candidate.verdict is Verdict.NOT_REACHED:
+            yield ServerAnswer(log, None)
+        elif candidate.denials and step.is_made_invalid:
+            yield ServerAnswer(INVALID._replace(certain=False), step.unless_written)
+        elif candidate.denials:
+            # The line of a request that was invalid in the log does not have them.
+            decision = candidate if step.is_invalid_by_current else None
+            yield ServerAnswer(denied(candidate), step.unless_written, decision)
+        elif candidate.verdict is Verdict.UNDETERMINED:
+            yield from self._undetermined(step)
+        elif step.is_refused_by_current:
+            yield from self._newly_admitted(step)
+        elif log.cause == Cause.SUCCEEDS and candidate.patch != current.patch:
+            yield self._mutated(step)
+        elif log.cause == Cause.EXISTS and candidate.patch != current.patch and step.is_made_invalid:
+            yield ServerAnswer(INVALID, None)  # the storage finds last that the object exists
+        else:
+            yield ServerAnswer(log, None)
+
+    def _as_found(self, step: WorldStep) -> Iterator[ServerAnswer]:
+        """What the first pass has found out: a refusal, an object that is mutated otherwise, and is valid, or neither."""
+        if step.alone is None:
+            yield from self._undetermined(step)
+        elif step.alone.result.cause != Cause.SUCCEEDS:
+            yield ServerAnswer(step.alone.result, step.unless_written)
+        else:
+            yield ServerAnswer(step.logged, None if step.is_last or step.is_dry else mutated_later(step))
+
+    def _undetermined(self, step: WorldStep) -> Iterator[ServerAnswer]:
+        """Either as in the log, or the other way round."""
+        if step.is_refused_by_current:
+            yield ServerAnswer(UNKNOWN, None)
+            for answer in self._newly_admitted(step):
+                yield answer._replace(result=UNKNOWN)
+        elif step.logged.cause == Cause.SUCCEEDS:
+            yield ServerAnswer(UNKNOWN, None)
+            if step.is_stored:
+                yield ServerAnswer(UNKNOWN, step.old)
+        else:
+            yield ServerAnswer(UNKNOWN, None)
+
+    def _newly_admitted(self, step: WorldStep) -> Iterator[ServerAnswer]:
+        """What the current set refused goes on to the validation of the API, and to the storage."""
+        verb, record = step.record.verb, step.record
+        if verb == "delete":
+            for left in left_by_deletion(step.old, step.exchange):
+                yield ServerAnswer(succeeds(200), left if not step.is_dry else None)
+        elif step.is_made_invalid:
+            yield ServerAnswer(INVALID, None)
+        elif verb == "create" and not record.subresource:
+            yield self._created(step, exists=step.existed)
+        elif verb in ("update", "patch"):
+            yield self._updated(step)
+        elif not step.existed:
+            yield ServerAnswer(ABSENT, None)
+        elif step.exchange.is_connect:
+            yield ServerAnswer(connected(step.old), None)
+        else:
+            yield subresource_done(step, None)
+
+    def _created(self, step: WorldStep, *, exists: bool = False) -> ServerAnswer:
+        if step.is_of_new_version:
+            return ServerAnswer(OF_VERSION, None)
+        if exists:
+            return ServerAnswer(EXISTS, None)
+        stored = None if step.is_dry else self._elsewhere.stored(step, GONE, known_of(step.new))
+        return ServerAnswer(succeeds(201), stored)
+
+    def _updated(self, step: WorldStep) -> ServerAnswer:
+        new = known_of(step.new)
+        if not isinstance(step.old, Missing) and step.old.value is None:
+            return self._created(step)
+        if breaks_update(step, step.old, new):
+            return ServerAnswer(INVALID, None)
+        stored = after_write(step.old, step.exchange, self._elsewhere.stored(step, step.old, new))
+        return ServerAnswer(succeeds(200), stored if not step.is_dry else None)
+
+    def _mutated(self, step: WorldStep) -> ServerAnswer:
+        """What the candidate mutates otherwise is stored otherwise, if it is valid."""
+        if step.is_last and not may_break(step.candidate.patch):
+            return ServerAnswer(step.logged, None)
+        new = known_of(step.new)
+        if isinstance(new, Known) and step.is_made_invalid:
+            return ServerAnswer(INVALID, step.unless_written)
+        return ServerAnswer(
+            step.logged, None if step.is_dry else step.meeting(after_write(step.old, step.exchange, new))
+        )
