@@ -35,8 +35,12 @@ _ESCALATION = re.compile(
 """The storage of RBAC's kinds refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`)."""
 _UNRESOLVED = "unsupported role reference kind: "
 """The same check, of a binding without a role (`pkg/registry/rbac/validation`)."""
-_PRECONDITION = "Precondition failed: UID"
-"""`storage.Preconditions.Check`, before the update is made (`etcd3.store.GuaranteedUpdate`)."""
+_CONFLICTS_BEFORE = {
+    "delete": ("in the precondition (", "its precondition failed"),
+    "update": ("Precondition failed: UID", "its precondition failed"),
+    "patch": ("Apply failed with ", "other managers own fields that it applies"),
+}
+"""By verb how conflicts begin that come before admission (`rest.BeforeDelete`, `storage.Preconditions.Check`, `patcher.applyPatch`)."""
 _VERSION_NAMED = "resourceVersion should not be set on objects to be created"
 """`storage.ErrResourceVersionSetOnCreate`."""
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
@@ -251,12 +255,11 @@ def _not_found(exchange: Exchange, history: History) -> RequestProgress:
 def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
     """An update of another version than the stored one is refused before admission; one that is overtaken, after it."""
     record = exchange.record
+    sign, reason = _CONFLICTS_BEFORE.get(record.verb, ("", ""))
+    if sign and sign in record.status_message:
+        return RequestProgress(Reached.FAILED_BEFORE, reason)
     if record.verb == "delete":
-        if "in the precondition (" in record.status_message:
-            return RequestProgress(Reached.FAILED_BEFORE, "its precondition failed")
         return RequestProgress(Reached.UNKNOWN, "the object was changed at the same time")
-    if record.verb == "update" and _PRECONDITION in record.status_message:
-        return RequestProgress(Reached.FAILED_BEFORE, "its precondition failed")
     named = sent_revision(exchange)
     if named is None:
         return RequestProgress(Reached.VALIDATION, "it named no version, and was overtaken only when it was stored")

@@ -31,6 +31,7 @@ POD: dict[str, Any] = {
     "metadata": {"name": "web", "uid": "u", "resourceVersion": "5"},
 }
 NEWER: dict[str, Any] = {**POD, "metadata": {**POD["metadata"], "resourceVersion": "7"}}
+OLDEST: dict[str, Any] = {**POD, "metadata": {**POD["metadata"], "resourceVersion": "1"}}
 
 CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
     ("it succeeded", "create", {"code": 201}, Reached.VALIDATION),
@@ -116,6 +117,25 @@ CASES: list[tuple[str, str, dict[str, Any], Reached]] = [
     ("it named an old version", "update", {"code": 409, "request": POD}, Reached.FAILED_BEFORE),
     ("it named the version that was there", "update", {"code": 409, "request": NEWER}, Reached.UNKNOWN),
     ("it named no version", "patch", {"code": 409, "request": {"spec": {}}}, Reached.VALIDATION),
+    ("it named a version before all", "update", {"code": 409, "request": OLDEST}, Reached.FAILED_BEFORE),
+    (
+        "other managers own its fields",
+        "patch",
+        {"code": 409, "message": "Apply failed with 1 conflict: conflict with", "request": {"spec": {}}},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "it named another uid",
+        "update",
+        {"code": 409, "message": "invalid object, Precondition failed: UID in precondition: a", "request": NEWER},
+        Reached.FAILED_BEFORE,
+    ),
+    (
+        "a creation named a version",
+        "create",
+        {"code": 500, "message": "resourceVersion should not be set on objects to be created"},
+        Reached.VALIDATION,
+    ),
     ("an object that exists is not found", "delete", {"code": 404, "start": 1.05}, Reached.UNKNOWN),
     (
         "its precondition failed",

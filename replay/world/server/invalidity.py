@@ -22,52 +22,55 @@ from replay.world.validation import breaks_metadata_of, breaks_schema, changes_i
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
 """The parts of a `field.Path`."""
-_CHECKED = (
-    "field is immutable",
-    "pod updates may not",
+_OF_THE_UPDATE = ("field is immutable", "pod updates may not")
+"""Parts of the messages of rules that are known here, and compare two states of an object."""
+_OF_THE_OBJECT = (
     "must be specified for an update",
     "`selector` does not match template `labels`",
     "a valid label must be",
     "name part must",
-    " in body ",
 )
-"""Parts of the messages of rules that are known here, and hold in the other world where they are broken there."""
+"""Parts of the messages of rules that are known here, and look at what is written alone."""
+_BOUND = re.compile(r"should be (less|greater) than or equal to (-?\d+)$")
+"""A limit of a schema (`kube-openapi/pkg/validation/errors`)."""
 
 
 def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Known | Missing) -> bool:
     """Whether the API refuses what a write makes of what is there."""
-    if step.record.subresource:
-        return _stays_invalid(step, written)
     kind = step.exchange.kind
     creates = isinstance(here, Known) and here.value is None
-    if breaks_update(step, here, written) or (isinstance(written, Known) and breaks_metadata_of(written)):
+    if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):
+        return True
+    if breaks_update(step, here, written):
         return True
     is_unseen = creates or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
     if is_unseen and isinstance(written, Known) and kind is not None and judge.schemas.is_custom(kind):
-        return breaks_schema(judge.schemas.for_kind(kind), written) or _stays_invalid(step, written)
-    return _stays_invalid(step, written)
+        return breaks_schema(judge.schemas.for_kind(kind), written) or _stays_invalid(step, here, written)
+    return _stays_invalid(step, here, written)
 
 
 def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -> bool:
     """Whether a write changes what may not change, leaves out what may not be missing, or names no version where it must."""
+    creates = isinstance(old, Known) and old.value is None
+    if not creates and _must_name_version(step):
+        return True
     if step.record.subresource or isinstance(new, Missing) or new.value is None:
         return False
     resource = step.exchange.resource.group_resource
-    creates = isinstance(old, Known) and old.value is None
-    if lacks_fields(resource, new, creates=creates) or (not creates and _must_name_version(step)):
+    if lacks_fields(resource, new, creates=creates):
         return True
     return not (creates or isinstance(old, Missing)) and changes_immutable(resource, old, new)
 
 
 def _must_name_version(step: WorldStep) -> bool:
     """Whether it is a PUT without a version of what is not replaced without (`Store.Update`, `AllowUnconditionalUpdate`)."""
-    if step.record.verb != "update" or sent_revision(step.exchange) is not None:
+    if step.record.verb != "update" or step.record.subresource == "scale" or sent_revision(step.exchange) is not None:
         return False
     api_resource, resource = step.exchange.api_resource, step.exchange.resource.group_resource
     return (resource.group, resource.resource) in CONDITIONAL or (api_resource is not None and api_resource.custom)
 
 
-def _stays_invalid(step: WorldStep, written: Known | Missing) -> bool:
+def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
     """Whether the log's request was invalid, and not for what it found."""
     if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED:
         return False
@@ -78,6 +81,10 @@ def _stays_invalid(step: WorldStep, written: Known | Missing) -> bool:
         not causes
     ):  # a patch did not fit the object that it found, and fits another one where it is known what it made of that
         return step.record.verb != "patch" or _meets(touched(step.exchange.request.json), written)
+    if isinstance(here, Missing) and any(
+        part in str(each.get("message")) for each in causes for part in _OF_THE_UPDATE
+    ):
+        return True
     validated = known_of(step.request.attributes.object)
     return not all(_is_mended(cause, validated, written) for cause in causes)
 
@@ -90,14 +97,18 @@ def _meets(paths: list[FieldPath], written: Known) -> bool:
 def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Known) -> bool:
     """Whether a cause of the log's refusal is gone: its rule is known here and kept, or the single value at its field is another one."""
     field, message = str(cause.get("field")), str(cause.get("message"))
-    if any(part in message for part in _CHECKED):
+    if field.startswith("status."):  # what controllers report is not followed
+        return False
+    if any(part in message for part in (*_OF_THE_UPDATE, *_OF_THE_OBJECT)):
         return True
     if cause.get("reason") == "FieldValueRequired":
         return _is_filled(field, written.value)
-    if isinstance(validated, Missing):
+    value = get(written.value, _path(field))
+    if (bound := _BOUND.search(message)) and isinstance(value, int | float):
+        return value <= int(bound[2]) if bound[1] == "less" else value >= int(bound[2])
+    if isinstance(validated, Missing) or isinstance(value, dict | list):
         return False
-    refused_value, value = get(validated.value, _path(field)), get(written.value, _path(field))
-    return bool(refused_value != value) and not isinstance(value, dict | list)
+    return bool(get(validated.value, _path(field)) != value)
 
 
 def _path(field: str) -> FieldPath:
@@ -109,6 +120,6 @@ def _path(field: str) -> FieldPath:
 
 def _is_filled(field: str, value: JSON) -> bool:
     """Whether there is a value at a field, or no item that would need it."""
-    *above, last = _path(field)
-    parent = get(value, tuple(above))
-    return parent is None or get(parent, (last,)) not in (None, "", [], {})
+    path = _path(field)
+    is_of_item = any(isinstance(part, int) for part in path) and get(value, path[:-1]) is None
+    return is_of_item or get(value, path) not in (None, "", [], {})

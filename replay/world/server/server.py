@@ -14,11 +14,12 @@ from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
 from replay.kube.merge.field_manager import ApplyConflictError
+from replay.reconstruct.patch.apply import are_managers_known
 from replay.reconstruct.patch.body import UnfittingPatchError
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
-from replay.world.creation import creates, may_apply
+from replay.world.creation import creates, is_apply, may_apply
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
@@ -57,7 +58,7 @@ class Server:
         """All that may be answered where the object is in a state; more than one where a verdict is open."""
         if step.fails_anyway or (state is None and step.is_absent_in_both):
             yield ServerAnswer(step.logged, state)
-        elif state is not None and not is_absent(state) and _conflicts(step):
+        elif _conflicts(step, state):
             yield ServerAnswer(CONFLICT, state)
         elif isinstance(state, Later) and self._is_alike(step, state):
             yield self._alike(step, state)
@@ -231,6 +232,9 @@ class Server:
                 yield ServerAnswer(CONFLICT, here)
                 return
             request = step.in_namespace(self._elsewhere.created(step.exchange, step.lister))
+        elif _may_conflict_again(step, here):
+            yield ServerAnswer(UNKNOWN, here)
+            return
         else:
             try:
                 request = step.in_namespace(self._elsewhere.updated(step, here))
@@ -262,6 +266,16 @@ class Server:
         yield ServerAnswer(UNKNOWN if opens else result, stored, decision)
 
 
-def _conflicts(step: WorldStep) -> bool:
+def _conflicts(step: WorldStep, state: State) -> bool:
     """Whether a request of an object that is there names another version; an eviction asks the policies before."""
-    return step.record.subresource not in _ASKS_FIRST and step.conflicts
+    if is_absent(state) or step.record.subresource in _ASKS_FIRST:
+        return False
+    is_met = state is not None or (step.around_differs and step.logged.cause == Cause.CONFLICT)
+    return is_met and step.conflicts
+
+
+def _may_conflict_again(step: WorldStep, here: Known | Missing) -> bool:
+    """Whether an apply conflicted with managers of the log's object, and those of this one are not known."""
+    if step.logged.cause != Cause.CONFLICT or not is_apply(step.exchange):
+        return False
+    return isinstance(here, Missing) or not are_managers_known(here)
