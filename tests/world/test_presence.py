@@ -27,7 +27,8 @@ from tests.world.test_consequences import (
 MISSED = 'configmaps "a" not found'
 BEGUN: tuple[str, Any] = ("succeeds", "root")
 NAMESPACE = Request("create", "n", code=201, resource="namespaces")
-DEPLOYMENT = Request("create", "d", code=201, resource="deployments")
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+SPEC = {"selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE}
 FORBIDDEN_PATCH = Request(
     "patch", code=403, message='configmaps "a" is forbidden: User "jane" cannot patch resource "x"'
 )
@@ -60,12 +61,19 @@ STATUS = Request(
     body={"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": "d", "resourceVersion": "777"}},
 )
 
+
+def deployment(name: str, held: tuple[str, ...] = ()) -> Request:
+    """A creation, of a spec that is valid."""
+    body = {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": {"name": name}, "spec": SPEC}
+    return Request("create", name, code=201, resource="deployments", held=held, body=body)
+
+
 ROWS = [
     Row(
         "a version that a deletion of a collection stored is no gap of the log",
         [
-            replace(DEPLOYMENT, held=("d",)),
-            replace(DEPLOYMENT, name="o"),
+            deployment("d", held=("d",)),
+            deployment("o"),
             Request("deletecollection", resource="deployments", items=("d",), held=("d",)),
             STATUS,
             Request("patch", "o", code=422, message=DENIED, resource="deployments", body={"metadata": {"labels": BAD}}),
