@@ -186,7 +186,7 @@ class Schemas:
 
     def __init__(self, crds: Iterable[JSON] = ()) -> None:
         """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON."""
-        types, self._names = _builtin()
+        types, self._names, self._foreign = _builtin()
         self.types = types
         """The built-in types by name."""
         self._group_versions = {(kind.group, kind.version) for kind in self._names}
@@ -206,15 +206,23 @@ class Schemas:
         """Whether a group version is built in."""
         return (group, version) in self._group_versions
 
+    def is_foreign(self, kind: GroupVersionKind) -> bool:
+        """Whether the OpenAPI document of the kind's own group version lacks it: no path there takes or gives it.
+
+        Such are the kinds that only subresources of other groups have: Scale, Eviction and TokenRequest.
+        """
+        return kind in self._foreign
+
     def is_custom(self, kind: GroupVersionKind) -> bool:
         """Whether the kind is that of a CustomResourceDefinition, whose objects have no Go type."""
         return kind in self._custom
 
 
 @cache
-def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]]:
+def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str], frozenset[GroupVersionKind]]:
     data = orjson.loads((files("replay.kube") / "data" / "schema.json").read_bytes())
-    return data["types"], {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
+    names = {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
+    return data["types"], names, frozenset(GroupVersionKind(*row) for row in data["foreign"])
 
 
 def _custom_schemas(crd: JSON, types: Mapping[str, SchemaNode]) -> Iterable[tuple[GroupVersionKind, Schema]]:

@@ -6,7 +6,8 @@ OPENAPI_DIR holds the answers of `/openapi/v3/...`, one document a file. GO_MODU
 `api`, `apimachinery` and `apiextensions-apiserver` of `k8s.io` (with or without `@version`); without it the data lacks
 what only the struct tags of the Go types say: which fields are written when they are empty (`x-go-encoding`, see
 `replay.kube.schema.Encoding`). The result is one JSON object: `types`, the named schemas as OpenAPI spells them but
-without prose, `allOf` and reference prefixes, and `kinds`, rows `[group, version, kind, type]`.
+without prose, `allOf` and reference prefixes, `kinds`, rows `[group, version, kind, type]`, and `foreign`, rows
+`[group, version, kind]` of those that the document of their own group version lacks.
 """
 
 from __future__ import annotations
@@ -35,16 +36,22 @@ def distill(source: Path, go_modules: Path | None = None) -> str:
     """The package data, one type a line, sorted."""
     types: dict[str, Node] = {}
     kinds: set[tuple[str, str, str, str]] = set()
+    own: set[tuple[str, str, str]] = set()
     for path in sorted(source.glob("*.json")):
         for name, schema in json.loads(path.read_text("utf-8"))["components"].get("schemas", {}).items():
             types.setdefault(name, _pruned(schema))
             for kind in schema.get("x-kubernetes-group-version-kind", ()):
                 kinds.add((kind["group"], kind["version"], kind["kind"], name))
+                if path.stem.split("__")[1:] == [each for each in (kind["group"], kind["version"]) if each]:
+                    own.add((kind["group"], kind["version"], kind["kind"]))
     if go_modules is not None:
         for name, node in types.items():
             _add_encoding(name, node, go_modules)
     rows = ",\n".join(f"{json.dumps(name)}:{_compact(types[name])}" for name in sorted(types))
-    return f'{{"types":{{\n{rows}\n}},"kinds":[\n' + ",\n".join(map(_compact, sorted(kinds))) + "\n]}\n"
+    served = {(group, version) for group, version, _ in own}
+    foreign = sorted(kind for *kind, _ in kinds if tuple(kind[:2]) in served and tuple(kind) not in own)
+    listed = ",\n".join(map(_compact, sorted(kinds)))
+    return f'{{"types":{{\n{rows}\n}},"kinds":[\n{listed}\n],"foreign":{_compact(foreign)}}}\n'
 
 
 def _compact(value: Any) -> str:

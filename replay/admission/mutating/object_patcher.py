@@ -46,12 +46,19 @@ def internal_error(cause: str) -> StatusError:
 class ObjectPatcher:
     """Mutates objects of one kind; nothing is changed in place, and unchanged parts are the same objects afterwards."""
 
-    def __init__(self, kind: GroupVersionKind, schema: Schema | None, atoms: Atoms, *, custom: bool) -> None:
-        """`schema` is None for the built-in kinds that are never stored, such as PodExecOptions."""
+    def __init__(
+        self, kind: GroupVersionKind, schema: Schema | None, atoms: Atoms, *, custom: bool, mergeable: bool = True
+    ) -> None:
+        """`schema` is None for the built-in kinds that are never stored, such as PodExecOptions.
+
+        `mergeable` tells whether the type converter knows the kind. It reads the OpenAPI document of the kind's own group
+        version (apiserver `policy/mutating/patch/typeconverter.go`).
+        """
         self._kind = kind
         self._schema = schema
         self._atoms = atoms
         self._custom = custom
+        self._merge_schema = schema if mergeable else None
 
     def settle(self, value: JSON, old: JSON = None, *, lenient: bool = False) -> JSON:
         """The object as the server holds it after decoding and defaulting; raises `DecodeError`.
@@ -70,11 +77,11 @@ class ObjectPatcher:
         """The object with an apply configuration merged in; raises `MutationError`."""
         patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         shown = f"{self._kind.group}/{self._kind.version}, Kind={self._kind.kind}"
-        if self._schema is None:
+        if self._merge_schema is None:
             text = f"failed to convert patch object to typed object: no corresponding type for {shown}"
             raise MutationError(f"error applying patch: {text}")
         try:
-            merged = structured_merge.apply_configuration(self._atoms.of(self._schema), value, patch)
+            merged = structured_merge.apply_configuration(self._atoms.of(self._merge_schema), value, patch)
             return self.settle(merged, value, lenient=True)
         except MergeError as error:
             raise MutationError(f"error applying patch: {error}") from None
@@ -134,7 +141,9 @@ class ObjectPatchers:
         """The patcher of a kind, None for a custom kind whose schema is not known."""
         if kind not in self._patchers:
             schema = self._schemas.for_kind(kind)
-            custom = self._schemas.is_custom(kind)
+            custom, mergeable = self._schemas.is_custom(kind), not self._schemas.is_foreign(kind)
             is_known = schema is not None or self._schemas.serves(kind.group, kind.version)
-            self._patchers[kind] = ObjectPatcher(kind, schema, self._atoms, custom=custom) if is_known else None
+            self._patchers[kind] = (
+                ObjectPatcher(kind, schema, self._atoms, custom=custom, mergeable=mergeable) if is_known else None
+            )
         return self._patchers[kind]
