@@ -27,6 +27,8 @@ CREATED_BY_UPDATE = frozenset(
     ]
 )
 """The resources whose strategy has `AllowCreateOnUpdate` (`pkg/registry`); an apply creates any."""
+_CREATING_SUBRESOURCE = ("", "services", "status")
+"""The one subresource whose strategy has it too, as it embeds that of its object (`core/service/strategy.go`, `serviceStatusStrategy`)."""
 
 _UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation.UPDATE, Operation.CREATE)
 
@@ -59,14 +61,19 @@ def operations_of(
     return _CREATE if is_first and begins(record) else operations
 
 
-def _may_create(exchange: Exchange) -> bool:
-    """Whether a PUT or patch creates what does not exist; of a subresource none does."""
+def creates(exchange: Exchange) -> bool:
+    """Whether a PUT or patch creates what does not exist."""
     record = exchange.record
-    if record.subresource:
+    if record.subresource and (record.api_group, record.resource, record.subresource) != _CREATING_SUBRESOURCE:
         return False
     if record.verb == "patch":
         return form_of(exchange) is PatchForm.APPLY
-    return (record.api_group, record.resource) in CREATED_BY_UPDATE and sent_revision(exchange) is None
+    return (record.api_group, record.resource) in CREATED_BY_UPDATE
+
+
+def _may_create(exchange: Exchange) -> bool:
+    """Whether it may have created its object: a PUT that names a version updates."""
+    return creates(exchange) and (exchange.record.verb == "patch" or sent_revision(exchange) is None)
 
 
 def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:

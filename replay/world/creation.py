@@ -1,9 +1,8 @@
-"""Which writes create what is not there, beside a POST; server-side applies are among them."""
+"""Which writes are server-side applies."""
 
 from __future__ import annotations
 
 from replay.audit.event import RequestRecord
-from replay.reconstruct.operation import CREATED_BY_UPDATE
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
 
@@ -16,13 +15,3 @@ def may_apply(record: RequestRecord) -> bool:
 def is_apply(exchange: Exchange) -> bool:
     """Whether a request is a server-side apply."""
     return exchange.record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
-
-
-def creates(exchange: Exchange) -> bool:
-    """Whether an update or apply creates what is not there."""
-    record = exchange.record
-    if record.subresource:
-        return False
-    if record.verb == "patch":
-        return is_apply(exchange)
-    return (record.api_group, record.resource) in CREATED_BY_UPDATE

@@ -9,9 +9,9 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.effect import EffectKind, effect_of
 from replay.reconstruct.history.history import CREATED
+from replay.reconstruct.operation import creates
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
-from replay.world.creation import creates
 from replay.world.result import Cause, answered
 
 NOT_FOUND = 404

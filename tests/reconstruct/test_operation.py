@@ -48,10 +48,16 @@ CASES: list[tuple[str, list[Event], Event, tuple[Operation, ...]]] = [
     ),
     ("a merge patch creates nothing", [], ("patch", 5, {"code": 422, "request": {"spec": {}}}), (UPDATE,)),
     (
-        "of a subresource nothing is created",
+        "by the status of most kinds nothing is created",
+        [],
+        ("update", 5, {"code": 422, "request": BODY, "ref": {"resource": "limitranges", "subresource": "status"}}),
+        (UPDATE,),
+    ),
+    (
+        "by the status of a Service it is",
         [],
         ("update", 5, {"code": 422, "request": BODY, "ref": {**SERVICES, "subresource": "status"}}),
-        (UPDATE,),
+        (UPDATE, CREATE),
     ),
 ]
 

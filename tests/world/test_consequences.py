@@ -31,6 +31,7 @@ KINDS = {
     "replicasets": ("apps/v1", "ReplicaSet"),
     "jobs": ("batch/v1", "Job"),
     "secrets": ("v1", "Secret"),
+    "services": ("v1", "Service"),
     "rolebindings": ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 }
 SECRET_DATA = {"p": "c2VjcmV0LXZhbHVl"}

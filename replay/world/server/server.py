@@ -14,12 +14,13 @@ from replay.audit.event import RequestRecord
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource
 from replay.kube.merge.field_manager import ApplyConflictError
+from replay.reconstruct.operation import creates
 from replay.reconstruct.patch.apply import are_managers_known
 from replay.reconstruct.patch.body import UnfittingPatchError
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
-from replay.world.creation import creates, is_apply, may_apply
+from replay.world.creation import is_apply, may_apply
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
