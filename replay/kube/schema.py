@@ -8,6 +8,7 @@ nodes, so one class reads both. A kind without either has no schema, and `Schema
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 from enum import StrEnum
 from functools import cache, cached_property
 from importlib.resources import files
@@ -15,11 +16,14 @@ from typing import Any
 
 import orjson
 
+from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
 
 SchemaNode = Mapping[str, Any]
 
+CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 OBJECT_META = "io.k8s.apimachinery.pkg.apis.meta.v1.ObjectMeta"
 _NO_NODE: SchemaNode = {}
 
@@ -192,11 +196,36 @@ class Schemas:
         self._group_versions = {(kind.group, kind.version) for kind in self._names}
         self._custom: dict[GroupVersionKind, Schema] = {}
         self._builtin: dict[GroupVersionKind, Schema] = {}
+        self._definitions: dict[GroupVersionKind, str] = {}
+        self._defined: IdentityMemo[dict[GroupVersionKind, Schema]] = IdentityMemo()
+        self.lister: Lister | None = None
+        """Who shows the definitions of custom kinds, None where they are those that are known last."""
         for crd in crds:
             self._custom.update(_custom_schemas(crd, types))
+            self._definitions.update(dict.fromkeys(_kinds(crd), str((crd.get("metadata") or {}).get("name") or "")))
+
+    def seen_by(self, lister: Lister) -> Schemas:
+        """The same, with the custom kinds as the definitions were that a lister shows; those that it does not show stay."""
+        if not self._definitions:
+            return self
+        seen = copy(self)
+        seen.lister = lister
+        return seen
+
+    def _shown(self, kind: GroupVersionKind) -> Schema | None:
+        """The schema of a custom kind as its definition was at the time."""
+        definition = self.lister.get(CRD, "", self._definitions[kind]) if self.lister is not None else None
+        if not isinstance(definition, dict):  # nothing is known of it, or it was changing
+            return self._custom.get(kind)
+        schemas = self._defined.get((definition,))
+        if schemas is None:
+            schemas = self._defined.put((definition,), dict(_custom_schemas(definition, self.types)))
+        return schemas.get(kind)
 
     def for_kind(self, kind: GroupVersionKind) -> Schema | None:
         """The schema of a kind, None if there is none."""
+        if self.lister is not None and kind in self._definitions:
+            return self._shown(kind)
         schema = self._custom.get(kind) or self._builtin.get(kind)
         if schema is None and kind in self._names:
             schema = self._builtin[kind] = Schema({"$ref": self._names[kind]}, self.types)
@@ -215,7 +244,7 @@ class Schemas:
 
     def is_custom(self, kind: GroupVersionKind) -> bool:
         """Whether the kind is that of a CustomResourceDefinition, whose objects have no Go type."""
-        return kind in self._custom
+        return kind in self._definitions
 
 
 @cache
@@ -223,6 +252,13 @@ def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]
     data = orjson.loads((files("replay.kube") / "data" / "schema.json").read_bytes())
     names = {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
     return data["types"], names, frozenset(GroupVersionKind(*row) for row in data["foreign"])
+
+
+def _kinds(crd: JSON) -> list[GroupVersionKind]:
+    """The kind in all versions that a definition names, served or not."""
+    spec = crd.get("spec") or {}
+    group, kind = spec.get("group", ""), spec.get("names", {}).get("kind", "")
+    return [GroupVersionKind(group, version.get("name", ""), kind) for version in spec.get("versions") or ()]
 
 
 def _custom_schemas(crd: JSON, types: Mapping[str, SchemaNode]) -> Iterable[tuple[GroupVersionKind, Schema]]:

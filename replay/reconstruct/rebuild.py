@@ -95,7 +95,7 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
 def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
     """The object of an apply that creates it, as the built-in mutators leave it."""
     try:
-        created = created_by_apply(exchange, around.schemas)
+        created = created_by_apply(exchange, around.schemas.seen_by(around.lister))
     except UnappliedPatchError as error:
         if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
             return Missing("", str(error))
@@ -125,11 +125,17 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
             original: Known | Missing = NOT_ASKED
         elif is_patch:
             mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
-            original = original_of_patch(exchange, validated, old, around.schemas, mutated=mutated)
+            original = original_of_patch(
+                exchange, validated, old, around.schemas.seen_by(around.lister), mutated=mutated
+            )
         else:
             original = _sent(exchange, around, creating=False)
         return Rebuilt(Operation.UPDATE, validated, old, original)
-    original = patched(exchange, old, around.schemas) if is_patch else _sent(exchange, around, creating=False)
+    original = (
+        patched(exchange, old, around.schemas.seen_by(around.lister))
+        if is_patch
+        else _sent(exchange, around, creating=False)
+    )
     if isinstance(original, Missing):
         return Rebuilt(Operation.UPDATE, original, old, original)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:

@@ -2,17 +2,19 @@ from __future__ import annotations
 
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import ObjectLister
 from replay.kube.schema import Encoding, Schemas
 from tests.tools import distill_schema
 
 OPENAPI = Path(__file__).parents[2].parent / "shared" / "kubernetes-1.37" / "openapi"
 DEPLOYMENT = GroupVersionKind("apps", "v1", "Deployment")
 WIDGET = GroupVersionKind("shop.example.com", "v1", "Widget")
-WIDGET_CRD = {
+WIDGET_CRD: dict[str, Any] = {
     "spec": {
         "group": "shop.example.com",
         "names": {"kind": "Widget"},
@@ -96,6 +98,41 @@ def test_custom_kind() -> None:
 def test_kind_without_schema(kind: GroupVersionKind) -> None:
     crds = [] if kind == WIDGET else [WIDGET_CRD]
     assert Schemas(crds).for_kind(kind) is None
+
+
+def _defaulting(size: int, *, served: bool = True) -> dict[str, Any]:
+    """The definition with another default."""
+    node = {"type": "object", "properties": {"spec": {"type": "object", "properties": {"size": {"default": size}}}}}
+    versions = [{"name": "v1", "served": served, "schema": {"openAPIV3Schema": node}}]
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.shop.example.com"},
+        "spec": {**WIDGET_CRD["spec"], "versions": versions},
+    }
+
+
+@pytest.mark.parametrize(
+    ("shown", "expected"),
+    [
+        pytest.param([_defaulting(1)], 1, id="as the definition was"),
+        pytest.param([_defaulting(1, served=False)], None, id="a version that was not served"),
+        pytest.param([], 2, id="nothing is shown of it"),
+    ],
+)
+def test_definitions_of_another_time(shown: list[dict[str, Any]], expected: int | None) -> None:
+    schemas = Schemas([_defaulting(2)])
+    schema = schemas.seen_by(ObjectLister(shown)).for_kind(WIDGET)
+    assert (schema and schema.fields["spec"].fields["size"].default) == expected
+    last = schemas.for_kind(WIDGET)
+    assert last is not None
+    assert last.fields["spec"].fields["size"].default == 2
+
+
+def test_kinds_that_their_own_document_lacks() -> None:
+    schemas = Schemas()
+    kinds = [("autoscaling", "v1", "Scale"), ("policy", "v1", "Eviction"), ("", "v1", "Binding"), DEPLOYMENT]
+    assert [schemas.is_foreign(GroupVersionKind(*kind)) for kind in kinds] == [True, True, False, False]
 
 
 @pytest.mark.shared

@@ -192,7 +192,7 @@ class Mutator:
     ) -> Callable[[JSON], JSON] | Unknown:
         """What one mutation does to objects that are like this one; it may raise `MutationError` and `StatusError`, as this may."""
         projected = inputs.projected(projection(compiled.footprint), value)
-        key = (compiled, inputs.match, shown, projected)
+        key = (compiled, inputs.match, shown, projected, patcher)
         earlier = None if projected is None else self._changes.get(key)
         if earlier is not None:
             return earlier

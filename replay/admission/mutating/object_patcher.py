@@ -16,6 +16,7 @@ from replay.kube.default.defaults import set_custom_defaults, set_defaults
 from replay.kube.go_object import DecodeError, round_trip
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import JSONPatchError, TestFailed
+from replay.kube.lister import Lister
 from replay.kube.merge import structured_merge
 from replay.kube.merge.atom import Atoms
 from replay.kube.merge.merge_key import MergeError
@@ -135,15 +136,17 @@ class ObjectPatchers:
         """`schemas` are those of the cluster."""
         self._schemas = schemas
         self._atoms = Atoms()
-        self._patchers: dict[GroupVersionKind, ObjectPatcher | None] = {}
+        self._patchers: dict[tuple[GroupVersionKind, Schema | None], ObjectPatcher | None] = {}
 
-    def of(self, kind: GroupVersionKind) -> ObjectPatcher | None:
-        """The patcher of a kind, None for a custom kind whose schema is not known."""
-        if kind not in self._patchers:
-            schema = self._schemas.for_kind(kind)
-            custom, mergeable = self._schemas.is_custom(kind), not self._schemas.is_foreign(kind)
+    def of(self, kind: GroupVersionKind, lister: Lister | None = None) -> ObjectPatcher | None:
+        """The patcher of a kind, as `lister` shows the definition of a custom one; None for one whose schema is not known."""
+        custom = self._schemas.is_custom(kind)
+        schemas = self._schemas.seen_by(lister) if custom and lister is not None else self._schemas
+        schema = schemas.for_kind(kind)
+        if (kind, schema) not in self._patchers:
             is_known = schema is not None or self._schemas.serves(kind.group, kind.version)
-            self._patchers[kind] = (
+            mergeable = not self._schemas.is_foreign(kind)
+            self._patchers[kind, schema] = (
                 ObjectPatcher(kind, schema, self._atoms, custom=custom, mergeable=mergeable) if is_known else None
             )
-        return self._patchers[kind]
+        return self._patchers[kind, schema]

@@ -182,7 +182,7 @@ class MutatingRequest:
         kind, request_kind = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
         versioned = self._versioned(kind, value)
-        patcher = self.admission.patchers.of(kind)
+        patcher = self.admission.patchers.of(kind, self.lister)
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
         if result.object is value or kind == request_kind:
             return result

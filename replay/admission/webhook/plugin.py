@@ -280,7 +280,7 @@ class MutatingWebhookPlugin:
             changed = apply(original, answer.patch)
         except JSONPatchError as error:
             raise internal_error(str(error)) from None
-        patcher = self._patchers.of(invocation.kind)
+        patcher = self._patchers.of(invocation.kind, self._lister)
         return changed if patcher is None else patcher.decode(changed, original, strict=False)
 
 

@@ -162,8 +162,10 @@ class MutationsJob(Struct, frozen=True, dict=True):
 
     def _defaulted(self, exchange: Exchange, body: Known) -> frozenset[Tokens]:
         """What decoding and defaulting set in the object of a patch; other bodies are recorded after both."""
-        patcher = self.job.chain.patchers.of(exchange.kind) if exchange.kind else None
-        if patcher is None or exchange.record.verb != "patch":
+        if exchange.kind is None or exchange.record.verb != "patch":
+            return frozenset()
+        patcher = self.job.chain.patchers.of(exchange.kind, self.job.cluster.at(exchange.record))
+        if patcher is None:
             return frozenset()
         try:
             settled = patcher.settle(body.value)
