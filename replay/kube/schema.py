@@ -18,6 +18,7 @@ import orjson
 
 from replay.identity import IdentityMemo
 from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 
@@ -208,18 +209,19 @@ class Schemas:
         """The same, with the custom kinds as the definitions were that a lister shows; those that it does not show stay."""
         if not self._definitions:
             return self
-        seen = copy(self)
-        seen.lister = lister
-        return seen
+        schemas = copy(self)
+        schemas.lister = lister
+        return schemas
 
     def _shown(self, kind: GroupVersionKind) -> Schema | None:
         """The schema of a custom kind as its definition was at the time."""
         definition = self.lister.get(CRD, "", self._definitions[kind]) if self.lister is not None else None
-        if not isinstance(definition, dict):  # nothing is known of it, or it was changing
+        spec = _known_spec(definition)
+        if spec is None:
             return self._custom.get(kind)
-        schemas = self._defined.get((definition,))
+        schemas = self._defined.get((spec,))
         if schemas is None:
-            schemas = self._defined.put((definition,), dict(_custom_schemas(definition, self.types)))
+            schemas = self._defined.put((spec,), dict(_custom_schemas({"spec": spec}, self.types)))
         return schemas.get(kind)
 
     def for_kind(self, kind: GroupVersionKind) -> Schema | None:
@@ -252,6 +254,14 @@ def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]
     data = orjson.loads((files("replay.kube") / "data" / "schema.json").read_bytes())
     names = {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
     return data["types"], names, frozenset(GroupVersionKind(*row) for row in data["foreign"])
+
+
+def _known_spec(definition: JSON | PartialObject | Missing | None) -> JSON:
+    """What a definition defines, None where there is none, or not all of that is known."""
+    if isinstance(definition, PartialObject):
+        is_open = any(f"{each.path}.".startswith(f"{CRD.kind}.spec.") for each in definition.missing)
+        return None if is_open else definition.value.get("spec")
+    return definition.get("spec") if isinstance(definition, dict) else None
 
 
 def _kinds(crd: JSON) -> list[GroupVersionKind]:

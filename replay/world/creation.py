@@ -1,10 +1,13 @@
-"""Which writes are server-side applies."""
+"""Which writes are server-side applies, and who owns what a request creates."""
 
 from __future__ import annotations
 
 from replay.audit.event import RequestRecord
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import get
+
+_OWNED = '"ownerReferences"'
 
 
 def may_apply(record: RequestRecord) -> bool:
@@ -15,3 +18,15 @@ def may_apply(record: RequestRecord) -> bool:
 def is_apply(exchange: Exchange) -> bool:
     """Whether a request is a server-side apply."""
     return exchange.record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
+
+
+def uids_of_controllers(exchange: Exchange) -> tuple[str, ...]:
+    """The uids of the owners of what is created: those of the answer, else of the body that was sent."""
+    record = exchange.record
+    if not any(_OWNED in (body or "") for body in (record.response_object, record.request_object)):
+        return ()
+    metadata = exchange.response.metadata or {}
+    if not metadata.get("ownerReferences"):
+        metadata = get(exchange.request.json, ("metadata",)) or {}
+    references = metadata.get("ownerReferences")
+    return tuple(str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid"))

@@ -15,13 +15,14 @@ from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import ReplayRequest
 from replay.world.state import known_of
-from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, may_break
+from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, breaks_schema, may_break
 
 ADMITTED = Decision(Verdict.ADMITTED)
 """What nobody is asked about."""
@@ -83,6 +84,12 @@ class Judge(Struct, frozen=True, dict=True):
         if isinstance(after, Missing) or isinstance(original, Missing):
             return False
         return breaks_rules(self.schemas.for_kind(kind), after, original, patch)
+
+    def breaks_definition(
+        self, kind: GroupVersionKind | None, new: Known | Missing, old: Known | Missing, lister: Lister
+    ) -> bool:
+        """Whether a custom object is not what its definition says, as a lister shows that."""
+        return kind is not None and breaks_schema(self.schemas.seen_by(lister).for_kind(kind), new, old)
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """The candidate about a request that was made for another object: no mutator has touched it yet."""

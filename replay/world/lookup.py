@@ -19,8 +19,8 @@ from replay.kube.lister import Lister
 from replay.kube.object_lister import ObjectKey
 from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import RBAC_GROUP, ROLE
-from replay.reconstruct.record.known import Known, attribute
-from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
+from replay.reconstruct.record.known import Known, attribute, get
+from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, Cause, RequestEnd, answered
 from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
@@ -52,19 +52,23 @@ class Lookups(Struct, frozen=True, dict=True):
             return ABSENT
         return refused(record, lister, self.states, authorizers) if self._may_authorize(record) else None
 
+    def redefines(self, record: RequestRecord) -> bool:
+        """Whether the definition of a custom resource is another one than in the log."""
+        return bool(self._served) and f"{record.resource}.{record.api_group}" in self._served
+
+    def reopens(self, record: RequestRecord) -> bool:
+        """Whether a request failed in the log for a definition that is another one here."""
+        return self.redefines(record) and _failed_by_definition(record)
+
     def _serves(self, record: RequestRecord) -> bool:
-        """Whether the definition of a custom resource is there."""
-        return not self._undefined or f"{record.resource}.{record.api_group}" not in self._undefined
+        """Whether the version of a custom resource is served, as far as its definition is known."""
+        served = self._served.get(f"{record.resource}.{record.api_group}") if self._served else None
+        return served is None or record.api_version in served
 
     @cached_property
-    def _undefined(self) -> frozenset[str]:
-        """The names of definitions that are not there."""
-        states = self.states.items()
-        return frozenset(
-            key[3]
-            for key, state in states
-            if key[:2] == DEFINITION and isinstance(state, Known) and state.value is None
-        )
+    def _served(self) -> dict[str, frozenset[str] | None]:
+        """By the names of definitions that differ the versions that are served, None where that is not known."""
+        return {key[3]: _served(state) for key, state in self.states.items() if key[:2] == DEFINITION}
 
     def _may_authorize(self, record: RequestRecord) -> bool:
         """Whether what authorizers look up is another one than in the log for a request."""
@@ -83,6 +87,23 @@ class Lookups(Struct, frozen=True, dict=True):
         """
         names = {key[3] for key in self.states if key[0] == RBAC_GROUP}
         return (_FORBIDDEN, _ESCAPE, *(name if _PLAIN.fullmatch(name) else "" for name in names)) if names else ()
+
+
+def _served(definition: Known | Missing) -> frozenset[str] | None:
+    """The versions that a definition serves; none where there is no definition."""
+    if isinstance(definition, Missing) or any(hole.path[:1] in ((), ("spec",)) for hole in definition.holes):
+        return None
+    versions = get(definition.value, ("spec", "versions"))
+    return frozenset(str(each.get("name")) for each in versions or () if isinstance(each, dict) and each.get("served"))
+
+
+def _failed_by_definition(record: RequestRecord) -> bool:
+    """Whether the definition of its resource may be why a request failed: it was invalid, or nothing was served.
+
+    Nobody else answers 404 without a `Status` (`http.NotFound`; `customresource_handler.go` of apiextensions-apiserver).
+    """
+    cause = answered(record).cause
+    return cause == Cause.INVALID or (cause == Cause.ABSENT and not record.status_message)
 
 
 SAME_LOOKUPS = Lookups({})

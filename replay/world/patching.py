@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
 from replay.kube.schema import Schemas
 from replay.reconstruct.mutation_input import patched
 from replay.reconstruct.patch.body import UnappliedPatchError, UnfittingPatchError, touched
-from replay.reconstruct.patch.result import after_patch
+from replay.reconstruct.patch.result import after_patch, is_strategic, may_be_either
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, replaced
 from replay.world.state import NOISE
@@ -43,6 +43,16 @@ def after_patch_of(
                 return patched(exchange, live, schemas)
             return Known(after, Basis.RECONSTRUCTED, (*others, *_holes(after, in_lists, ())))
     return patched(exchange, live, schemas)
+
+
+def is_strategic_patch(exchange: Exchange, old: Callable[[], Known | Missing]) -> bool | None:
+    """Whether a map patch is a strategic merge patch, as far as what it did to the log's object tells."""
+    if not exchange.succeeded or exchange.record.verb != "patch" or not may_be_either(exchange):
+        return None
+    after, live = exchange.response.json, old()
+    if not isinstance(after, dict) or isinstance(live, Missing) or live.value is None:
+        return None
+    return is_strategic(exchange, live.value, after, (*NOISE, *(hole.path for hole in live.holes)))
 
 
 def _is_in_list(path: FieldPath) -> bool:

@@ -18,24 +18,24 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.cluster import NAMESPACE
 from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects, sent_revision
-from replay.reconstruct.patch.result import is_strategic, may_be_either
 from replay.reconstruct.reached import progress
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import Reached, ReplayRequest
+from replay.world.creation import uids_of_controllers
 from replay.world.existence import Existence, is_creation
 from replay.world.judge import ADMITTED, Judge, Judged
 from replay.world.lookup import SAME_LOOKUPS, Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
+from replay.world.patching import is_strategic_patch
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
-from replay.world.state import GONE, NOISE, Later, State, content, differ_in_managers, known_of, same_object
+from replay.world.state import GONE, Later, State, content, differ_in_managers, known_of, same_object
 from replay.world.timeline import OwnerChange
 from replay.world.version import WorldVersion
 
 _OF_THE_NAMESPACE = ("its namespace did not exist", "what it names did not exist")
 _LIFECYCLE = "NamespaceLifecycle"
 _OF_POLICIES = ("a mutating policy refused it",)
-_OWNED = '"ownerReferences"'
 
 
 class WorldStep:
@@ -155,6 +155,8 @@ class WorldStep:
             how_far is None or how_far.reached is not Reached.FAILED_BEFORE
         ):  # where none is known it depends on the object
             return False
+        if self.lookups.reopens(self.record):
+            return False
         is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
         return not is_open and not self.is_invalid_by_current
 
@@ -187,6 +189,8 @@ class WorldStep:
     def is_absent_in_both(self) -> bool:
         """Whether the log's request met no object, in a world where there is none either."""
         if self.logged.cause != Cause.ABSENT or self.existed or self.exchange.is_connect or self.is_of_namespace:
+            return False
+        if self.lookups.reopens(self.record):
             return False
         return not (self.record.verb == "create" and self.is_reached)
 
@@ -254,7 +258,13 @@ class WorldStep:
 
     @cached_property
     def is_made_invalid(self) -> bool:
-        """Whether what the candidate's mutations leave is no valid object."""
+        """Whether what the candidate's mutations leave is no valid object, or the object is not as its definition says there."""
+        if (
+            self.lookups.redefines(self.record)
+            and self.is_creation
+            and self._judge.breaks_definition(self.exchange.kind, known_of(self.new), GONE, self.lister)
+        ):
+            return True
         request = self.in_namespace(self.request)
         return self._judge.leaves_invalid(request, self.candidate.patch, lambda: known_of(self.new))
 
@@ -317,12 +327,7 @@ class WorldStep:
     @cached_property
     def is_strategic(self) -> bool | None:
         """Whether a map patch is a strategic merge patch, as far as what it did tells."""
-        if not self.exchange.succeeded or self.record.verb != "patch" or not may_be_either(self.exchange):
-            return None
-        after = self.exchange.response.json
-        if not isinstance(after, dict) or isinstance(self.old, Missing) or self.old.value is None:
-            return None
-        return is_strategic(self.exchange, self.old.value, after, (*NOISE, *(h.path for h in self.old.holes)))
+        return is_strategic_patch(self.exchange, lambda: self.old)
 
     @property
     def is_removed(self) -> bool:
@@ -346,12 +351,4 @@ class WorldStep:
     @cached_property
     def uids_of_owners(self) -> Sequence[str]:
         """The uids of the controllers of the object that is created."""
-        if self.owners is not None:
-            return self.owners
-        if not any(_OWNED in (body or "") for body in (self.record.response_object, self.record.request_object)):
-            return ()
-        metadata = self.exchange.response.metadata or {}
-        if not metadata.get("ownerReferences"):
-            metadata = get(self.exchange.request.json, ("metadata",)) or {}
-        references = metadata.get("ownerReferences")
-        return tuple(str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid"))
+        return self.owners if self.owners is not None else uids_of_controllers(self.exchange)

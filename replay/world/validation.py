@@ -14,6 +14,7 @@ import orjson
 from replay.admission.place import Place
 from replay.json import JSON, FieldPath
 from replay.kube import names
+from replay.kube.attributes import Basis, Missing
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.immutable import (
     FROZEN,
@@ -29,6 +30,7 @@ from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
 
+NOTHING = Known(None, Basis.RECORDED)
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
 _SPEC = ("spec",)
@@ -107,11 +109,24 @@ def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Se
     return bool(breaches) and not breaches <= set(_broken(schema, original, touched))
 
 
-def breaks_schema(schema: Schema | None, value: Known) -> bool:
-    """Whether an object is not what its schema says, as far as it is known."""
-    if schema is None:
+def breaks_schema(schema: Schema | None, new: Known | Missing, old: Known | Missing = NOTHING) -> bool:
+    """Whether an object is not what its schema says, as far as it is known.
+
+    What an update finds and leaves as it is passes, whatever it is; a list counts as a whole (`ratcheting_validator.go` of
+    apiextensions-apiserver).
+    """
+    if schema is None or isinstance(new, Missing):
         return False
-    return any(not _is_open(path, value) for path in _against(schema, value.value, ()))
+    return any(not (_is_open(path, new) or _is_kept(path, old, new)) for path in _against(schema, new.value, ()))
+
+
+def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
+    """Whether what stands at a path, or the list around it, is known to be the same in two states."""
+    if isinstance(old, Missing):
+        return False
+    field = path[: next((depth for depth, part in enumerate(path) if isinstance(part, int)), len(path))]
+    here = get(old.value, field)
+    return here is not None and here == get(new.value, field) and not _is_open(field, old)
 
 
 def _above_list(pointer: str) -> FieldPath:

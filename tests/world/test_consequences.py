@@ -32,6 +32,8 @@ KINDS = {
     "jobs": ("batch/v1", "Job"),
     "secrets": ("v1", "Secret"),
     "services": ("v1", "Service"),
+    "customresourcedefinitions": ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
+    "dolls": ("example.com/v1", "Doll"),
     "rolebindings": ("rbac.authorization.k8s.io/v1", "RoleBinding"),
 }
 SECRET_DATA = {"p": "c2VjcmV0LXZhbHVl"}
@@ -462,7 +464,7 @@ CLUSTER = [
 def manifests(directory: Path, mutation: str, message: str = "'no'") -> Path:
     rules = [
         {
-            "apiGroups": ["", "apps", "batch", "rbac.authorization.k8s.io"],
+            "apiGroups": ["", "apps", "batch", "rbac.authorization.k8s.io", "apiextensions.k8s.io"],
             "apiVersions": ["v1"],
             "operations": ["CREATE", "UPDATE", "DELETE"],
             "resources": ["*"],

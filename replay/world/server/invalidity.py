@@ -18,7 +18,7 @@ from replay.world.judge import Judge
 from replay.world.result import INVALID, Cause
 from replay.world.state import known_of
 from replay.world.step import WorldStep
-from replay.world.validation import breaks_metadata_of, breaks_schema, changes_immutable, lacks_fields
+from replay.world.validation import breaks_metadata_of, changes_immutable, lacks_fields
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
 """The parts of a `field.Path`."""
@@ -43,9 +43,13 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
         return True
     if breaks_update(step, here, written):
         return True
-    is_unseen = creates or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
-    if is_unseen and isinstance(written, Known) and kind is not None and judge.schemas.is_custom(kind):
-        return breaks_schema(judge.schemas.for_kind(kind), written) or _stays_invalid(step, here, written)
+    is_redefined = step.lookups.redefines(step.record)
+    is_unseen = creates or is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
+    if is_unseen and kind is not None and judge.schemas.is_custom(kind):
+        if judge.breaks_definition(kind, written, here, step.lister):
+            return True
+        if is_redefined:
+            return False
     return _stays_invalid(step, here, written)
 
 
