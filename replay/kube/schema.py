@@ -216,7 +216,7 @@ class Schemas:
     def _shown(self, kind: GroupVersionKind) -> Schema | None:
         """The schema of a custom kind as its definition was at the time."""
         definition = self.lister.get(CRD, "", self._definitions[kind]) if self.lister is not None else None
-        spec = _known_spec(definition)
+        spec = known_spec(definition)
         if spec is None:
             return self._custom.get(kind)
         schemas = self._defined.get((spec,))
@@ -256,7 +256,7 @@ def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]
     return data["types"], names, frozenset(GroupVersionKind(*row) for row in data["foreign"])
 
 
-def _known_spec(definition: JSON | PartialObject | Missing | None) -> JSON:
+def known_spec(definition: JSON | PartialObject | Missing | None) -> JSON:
     """What a definition defines, None where there is none, or not all of that is known."""
     if isinstance(definition, PartialObject):
         is_open = any(f"{each.path}.".startswith(f"{CRD.kind}.spec.") for each in definition.missing)

@@ -94,9 +94,7 @@ def _met(exchange: Exchange) -> bool | None:
     if exchange.succeeded:
         return not (is_creation(record) or (record.code == CREATED and record.verb in ("update", "patch")))
     if record.code == NOT_FOUND:
-        # Without a message nobody looked: its resource was not served.
-        is_told = record.status_message and not record.status_message.startswith("namespaces ")
-        return False if is_told and not is_creation(record) else None
+        return None if is_creation(record) or record.status_message.startswith("namespaces ") else False
     cause = answered(record).cause
     if cause == Cause.EXISTS:
         return True

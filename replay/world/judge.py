@@ -21,6 +21,7 @@ from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed
 from replay.reconstruct.record.known import Known
 from replay.reconstruct.request import ReplayRequest
+from replay.world.result import Cause, answered
 from replay.world.state import known_of
 from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, breaks_schema, may_break
 
@@ -89,7 +90,19 @@ class Judge(Struct, frozen=True, dict=True):
         self, kind: GroupVersionKind | None, new: Known | Missing, old: Known | Missing, lister: Lister
     ) -> bool:
         """Whether a custom object is not what its definition says, as a lister shows that."""
-        return kind is not None and breaks_schema(self.schemas.seen_by(lister).for_kind(kind), new, old)
+        if kind is None or not self.schemas.is_custom(kind):
+            return False
+        return breaks_schema(self.schemas.seen_by(lister).for_kind(kind), new, old)
+
+    def failed_by_definition(self, request: ReplayRequest, old: Known | Missing, lister: Lister) -> bool:
+        """Whether a request failed for the definition that a lister shows: nothing was served, or what it wrote was invalid.
+
+        Nobody else answers 404 without a `Status` (`http.NotFound`; `customresource_handler.go` of apiextensions-apiserver).
+        """
+        cause, attributes = answered(request.record).cause, request.attributes
+        if cause != Cause.INVALID:
+            return cause == Cause.ABSENT and not request.record.status_message
+        return self.breaks_definition(attributes.kind, known_of(attributes.object), old, lister)
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
         """The candidate about a request that was made for another object: no mutator has touched it yet."""

@@ -19,14 +19,15 @@ from replay.kube.lister import Lister
 from replay.kube.object_lister import ObjectKey
 from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import RBAC_GROUP, ROLE
+from replay.kube.schema import CRD, known_spec
 from replay.reconstruct.record.known import Known, attribute, get
-from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, Cause, RequestEnd, answered
+from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
 from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
 LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
 """The objects that differ at some time, with when they do."""
-DEFINITION = ("apiextensions.k8s.io", "CustomResourceDefinition")
+DEFINITION = (CRD.group, CRD.kind)
 _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) "([^"]*)"')
 """The reason of RBAC's authorizer, which names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""
 _OPEN = Missing("", "it may be another one in this world")
@@ -52,13 +53,13 @@ class Lookups(Struct, frozen=True, dict=True):
             return ABSENT
         return refused(record, lister, self.states, authorizers) if self._may_authorize(record) else None
 
-    def redefines(self, record: RequestRecord) -> bool:
-        """Whether the definition of a custom resource is another one than in the log."""
-        return bool(self._served) and f"{record.resource}.{record.api_group}" in self._served
-
-    def reopens(self, record: RequestRecord) -> bool:
-        """Whether a request failed in the log for a definition that is another one here."""
-        return self.redefines(record) and _failed_by_definition(record)
+    def redefines(self, record: RequestRecord, lister: Lister) -> bool:
+        """Whether the definition of a custom resource defines it otherwise than the log's, which `lister` shows."""
+        name = f"{record.resource}.{record.api_group}"
+        if not self._served or name not in self._served:
+            return False
+        spec = known_spec(lister.get(CRD, "", name))
+        return spec is None or known_spec(attribute(self.states[*DEFINITION, "", name], CRD.kind)) != spec
 
     def _serves(self, record: RequestRecord) -> bool:
         """Whether the version of a custom resource is served, as far as its definition is known."""
@@ -95,15 +96,6 @@ def _served(definition: Known | Missing) -> frozenset[str] | None:
         return None
     versions = get(definition.value, ("spec", "versions"))
     return frozenset(str(each.get("name")) for each in versions or () if isinstance(each, dict) and each.get("served"))
-
-
-def _failed_by_definition(record: RequestRecord) -> bool:
-    """Whether the definition of its resource may be why a request failed: it was invalid, or nothing was served.
-
-    Nobody else answers 404 without a `Status` (`http.NotFound`; `customresource_handler.go` of apiextensions-apiserver).
-    """
-    cause = answered(record).cause
-    return cause == Cause.INVALID or (cause == Cause.ABSENT and not record.status_message)
 
 
 SAME_LOOKUPS = Lookups({})

@@ -119,6 +119,16 @@ class WorldStep:
         return self.namespace.differs or bool(self.lookups.states)
 
     @cached_property
+    def is_redefined(self) -> bool:
+        """Whether the definition of its resource is another one than in the log."""
+        return self.lookups.redefines(self.record, self.log_lister)
+
+    @cached_property
+    def failed_by_definition(self) -> bool:
+        """Whether it failed in the log for a definition that is another one here."""
+        return self.is_redefined and self._judge.failed_by_definition(self.request, self.old, self.log_lister)
+
+    @cached_property
     def lister(self) -> Lister:
         """The cluster that the policies of the candidate see."""
         if not self.around_differs:
@@ -155,7 +165,7 @@ class WorldStep:
             how_far is None or how_far.reached is not Reached.FAILED_BEFORE
         ):  # where none is known it depends on the object
             return False
-        if self.lookups.reopens(self.record):
+        if self.failed_by_definition:
             return False
         is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
         return not is_open and not self.is_invalid_by_current
@@ -190,7 +200,7 @@ class WorldStep:
         """Whether the log's request met no object, in a world where there is none either."""
         if self.logged.cause != Cause.ABSENT or self.existed or self.exchange.is_connect or self.is_of_namespace:
             return False
-        if self.lookups.reopens(self.record):
+        if self.failed_by_definition:
             return False
         return not (self.record.verb == "create" and self.is_reached)
 
@@ -260,7 +270,7 @@ class WorldStep:
     def is_made_invalid(self) -> bool:
         """Whether what the candidate's mutations leave is no valid object, or the object is not as its definition says there."""
         if (
-            self.lookups.redefines(self.record)
+            self.is_redefined
             and self.is_creation
             and self._judge.breaks_definition(self.exchange.kind, known_of(self.new), GONE, self.lister)
         ):

@@ -125,8 +125,9 @@ def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
     if isinstance(old, Missing):
         return False
     field = path[: next((depth for depth, part in enumerate(path) if isinstance(part, int)), len(path))]
-    here = get(old.value, field)
-    return here is not None and here == get(new.value, field) and not _is_open(field, old)
+    if get(new.value, field) is None:  # it is the object around it that lacks it
+        field = field[:-1]
+    return get(old.value, field) == get(new.value, field) and not _is_open(field, old)
 
 
 def _above_list(pointer: str) -> FieldPath:

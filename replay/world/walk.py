@@ -195,7 +195,7 @@ class _ObjectWalk:
             step.version = self._version
             step.owners = self._around.owned.get(record.response_uid)
             step.owner, step.ending = self._owner_of(step), ending
-            if lookups.states and (lookups.redefines(record) or self._walker.judge.consults(record)):
+            if lookups.states and (lookups.redefines(record, step.log_lister) or self._walker.judge.consults(record)):
                 step.lookups = lookups
             for branch in previous:
                 answers += [(answer, _branch(branch, answer, step)) for answer in self._answers(step, branch)]

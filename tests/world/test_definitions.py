@@ -89,6 +89,28 @@ ROWS = [
         reverse=True,
     ),
     Row(
+        "a definition that differs in a label alone",
+        [
+            CREATED,
+            *BUSY,
+            defines("update", 200, definition(99, labels=BAD)),
+            *BUSY,
+            doll("create", 1, 422, 'Doll.example.com "u" is invalid: spec: Invalid value: a rule of its own'),
+        ],
+        [SUCCEEDS, *[SUCCEEDS] * 2, DENIES, *[SUCCEEDS] * 2, ("invalid", None)],
+    ),
+    Row(
+        "what is invalid under both schemas, for a rule that neither states",
+        [
+            CREATED,
+            *BUSY,
+            defines("update", 200, NARROWED),
+            *BUSY,
+            doll("create", 1, 422, 'Doll.example.com "u" is invalid: spec: Invalid value: a rule of its own'),
+        ],
+        [SUCCEEDS, *[SUCCEEDS] * 2, DENIES, *[SUCCEEDS] * 2, ("invalid", None)],
+    ),
+    Row(
         "a version that is served here",
         [
             CREATED,

@@ -43,13 +43,9 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
         return True
     if breaks_update(step, here, written):
         return True
-    is_redefined = step.lookups.redefines(step.record)
-    is_unseen = creates or is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
-    if is_unseen and kind is not None and judge.schemas.is_custom(kind):
-        if judge.breaks_definition(kind, written, here, step.lister):
-            return True
-        if is_redefined:
-            return False
+    is_new = creates or step.is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
+    if is_new and judge.breaks_definition(kind, written, here, step.lister):
+        return True
     return _stays_invalid(step, here, written)
 
 
@@ -76,7 +72,7 @@ def _must_name_version(step: WorldStep) -> bool:
 
 def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
     """Whether the log's request was invalid, and not for what it found."""
-    if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED:
+    if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED or step.failed_by_definition:
         return False
     causes = [each for each in get(step.exchange.response.json, ("details", "causes")) or () if isinstance(each, dict)]
     if isinstance(written, Missing):
