@@ -200,9 +200,7 @@ class WorldStep:
         """Whether the log's request met no object, in a world where there is none either."""
         if self.logged.cause != Cause.ABSENT or self.existed or self.exchange.is_connect or self.is_of_namespace:
             return False
-        if self.failed_by_definition:
-            return False
-        return not (self.record.verb == "create" and self.is_reached)
+        return not (self.record.verb == "create" and (self.is_reached or self.failed_by_definition))
 
     @cached_property
     def is_of_namespace(self) -> bool:

@@ -119,8 +119,9 @@ ROWS = [
             defines("update", 200, UNSERVED),
             *BUSY,
             Request("delete", "u", code=404, resource="dolls"),
+            Request("delete", "other", code=404, resource="dolls"),
         ],
-        [SUCCEEDS, *[SUCCEEDS] * 3, DENIES, *[SUCCEEDS] * 2, ("succeeds", 4)],
+        [SUCCEEDS, *[SUCCEEDS] * 3, DENIES, *[SUCCEEDS] * 2, ("succeeds", 4), ("absent", None)],
     ),
     Row(
         "a version that is not served here",
