@@ -52,7 +52,7 @@ class Elsewhere(Struct, frozen=True):
     def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
         """An update or apply that creates its object: the log's was there."""
         alone = self._alone(exchange)
-        original = self._created_by_apply(alone) if is_apply(exchange) else sent_object(alone, creating=True)
+        original = self._created_by_apply(alone, lister) if is_apply(exchange) else sent_object(alone, creating=True)
         if isinstance(original, Missing):
             return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, original, NULL, original))
         original = after_builtin_mutators(original, alone, lister, creating=True)
@@ -66,7 +66,7 @@ class Elsewhere(Struct, frozen=True):
         if alone.record.subresource == "scale" and isinstance(live, Known):
             live = scale_of(live)
         if is_apply(alone):
-            original = self._applied(alone, full, live)
+            original = self._applied(alone, full, live, step.lister)
         else:
             original = self._uncounted(self._before_update(step, alone, live), live)
             original = self.owned(step, full, original, original)
@@ -80,7 +80,7 @@ class Elsewhere(Struct, frozen=True):
 
     def _before_update(self, step: WorldStep, alone: Exchange, live: Known | Missing) -> Known | Missing:
         if alone.record.verb == "patch":
-            return after_patch_of(alone, live, self._schemas(alone), strategic=step.is_strategic)
+            return after_patch_of(alone, live, self._schemas(alone, step.lister), strategic=step.is_strategic)
         body = sent_object(alone, creating=False)
         if is_controller(alone.record.user.username) and alone.record.subresource != "scale":
             body = _written_back(step, body, live)
@@ -113,7 +113,7 @@ class Elsewhere(Struct, frozen=True):
         if isinstance(live, Missing) or isinstance(original, Missing) or "managedFields" not in self.unread:
             return stored.with_holes([_MANAGED])
         try:
-            managers = managers_after(exchange, live, original, self._schemas(exchange))
+            managers = managers_after(exchange, live, original, self._schemas(exchange, step.lister))
         except (UnappliedPatchError, ApplyConflictError):
             return stored.with_holes([_MANAGED])
         return stored.with_value(MANAGED, managers)
@@ -125,25 +125,28 @@ class Elsewhere(Struct, frozen=True):
         original = step.request.before_mutation
         return self.owned(step, live, known_of(original.object), new) if isinstance(original, Attributes) else new
 
-    def _schemas(self, exchange: Exchange) -> Schemas:
-        return self.reconstructor.cluster.schemas_of(exchange.record.workspace)
+    def _schemas(self, exchange: Exchange, lister: Lister) -> Schemas:
+        """The schemas that a request meets: of custom kinds those of the definitions that a lister shows."""
+        return self.reconstructor.cluster.schemas_of(exchange.record.workspace).seen_by(lister)
 
-    def _applied(self, alone: Exchange, full: Known | Missing, live: Known | Missing) -> Known | Missing:
+    def _applied(
+        self, alone: Exchange, full: Known | Missing, live: Known | Missing, lister: Lister
+    ) -> Known | Missing:
         """What an apply configuration makes of an object; `full` is the same with all that is not known of it."""
         if isinstance(live, Missing) or isinstance(full, Missing):
             reason = live.reason if isinstance(live, Missing) else ""
             return Missing("", f"an apply is recorded, and what it was applied to is not known: {reason}")
         base = live if are_managers_known(full) else live.without(MANAGED)
         try:
-            after = after_apply(alone, base, self._schemas(alone))
+            after = after_apply(alone, base, self._schemas(alone, lister))
         except UnappliedPatchError as error:
             return Missing("", str(error))
         return after if "managedFields" in self.unread else after.with_holes([_MANAGED])
 
-    def _created_by_apply(self, alone: Exchange) -> Known | Missing:
+    def _created_by_apply(self, alone: Exchange, lister: Lister) -> Known | Missing:
         """What an apply configuration makes of nothing."""
         configuration = alone.request.json
-        patcher = self.patchers.of(alone.kind) if alone.kind is not None else None
+        patcher = self.patchers.of(alone.kind, lister) if alone.kind is not None else None
         if patcher is None or not isinstance(configuration, dict):
             return Missing("", "an apply configuration is merged by a schema that is not known")
         try:
@@ -152,7 +155,7 @@ class Elsewhere(Struct, frozen=True):
             return Missing("", "the apply configuration does not fit the kind of the object")
         new = Known(created, Basis.RECONSTRUCTED)
         try:
-            return new.with_value(MANAGED, managers_after(alone, NULL, new, self._schemas(alone)))
+            return new.with_value(MANAGED, managers_after(alone, NULL, new, self._schemas(alone, lister)))
         except UnappliedPatchError:
             return new.with_holes([_MANAGED])
 

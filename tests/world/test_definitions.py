@@ -5,9 +5,18 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pytest
 
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.kube.attributes import Attributes
+from replay.kube.lister import ObjectLister
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.reconstructor import Reconstructor
+from replay.reconstruct.record.exchange import Exchange
+from replay.world.elsewhere import Elsewhere
 from tests.world.test_consequences import BAD, DENIED, DENIES, SUCCEEDS, Request, Row, replayed
+from tests.world.test_rules import record
 
 
 def definition(maximum: int, *, served: bool = True, labels: dict[str, str] | None = None) -> dict[str, Any]:
@@ -142,3 +151,29 @@ ROWS = [
 @pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_definitions(row: Row, tmp_path: Path) -> None:
     assert replayed(row, tmp_path)[1] == row.expected
+
+
+def test_what_an_apply_creates_has_the_defaults_of_its_time() -> None:
+    last, earlier = definition(9), definition(9)
+    last["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]["size"]["default"] = 5
+    cluster = Cluster([last])
+    configuration = {"apiVersion": "example.com/v1", "kind": "Doll", "metadata": {"name": "u"}, "spec": {}}
+    applied = record(
+        verb="patch",
+        api_group="example.com",
+        api_version="v1",
+        resource="dolls",
+        namespace="default",
+        name="u",
+        request_uri="/apis/example.com/v1/namespaces/default/dolls/u?fieldManager=me",
+        request_object=orjson.dumps(configuration).decode(),
+    )
+    elsewhere = Elsewhere(Reconstructor(cluster), ObjectPatchers(cluster.schemas_of("")))
+    specs = []
+    for shown in (earlier, last):
+        request = elsewhere.created(Exchange(applied, cluster.discovery), ObjectLister([shown]))
+        assert isinstance(request.before_mutation, Attributes)
+        value = request.before_mutation.object
+        assert isinstance(value, dict)
+        specs.append(value["spec"])
+    assert specs == [{}, {"size": 5}]
