@@ -37,16 +37,16 @@ def definition(maximum: int, *, served: bool = True, labels: dict[str, str] | No
 def defines(verb: str, code: int, body: Any, message: str = "") -> Request:
     labels = body["metadata"].get("labels") or {}
     name, resource = "dolls.example.com", "customresourcedefinitions"
+    if verb == "update":  # of the version that the creation stored
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": "100"}}
     return Request(verb, name, labels, code, message, resource, namespace="", body=body)
 
 
 def doll(verb: str, size: int, code: int, message: str = "", name: str = "u") -> Request:
-    body = {
-        "kind": "Doll",
-        "apiVersion": "example.com/v1",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"size": size},
-    }
+    body: dict[str, Any] = {"spec": {"size": size}}
+    if verb == "create":
+        metadata = {"name": name, "namespace": "default"}
+        body |= {"kind": "Doll", "apiVersion": "example.com/v1", "metadata": metadata}
     return Request(verb, name, code=code, message=message, resource="dolls", body=body)
 
 
@@ -64,8 +64,8 @@ ROWS = [
             defines("update", 200, NARROWED),
             *BUSY,
             doll("create", 10, 422, INVALID),
-            doll("update", 10, 404, 'dolls.example.com "u" not found'),
-            doll("update", 100, 404, 'dolls.example.com "u" not found'),
+            doll("patch", 10, 404, 'dolls.example.com "u" not found'),
+            doll("patch", 100, 404, 'dolls.example.com "u" not found'),
         ],
         [SUCCEEDS, *[SUCCEEDS] * 2, DENIES, *[SUCCEEDS] * 2, ("succeeds", 3), ("succeeds", 3), ("invalid", 3)],
     ),
@@ -77,7 +77,7 @@ ROWS = [
             defines("update", 422, NARROWED, DENIED),
             *BUSY,
             doll("create", 10, 201),
-            doll("update", 10, 200),
+            doll("patch", 10, 200),
             doll("create", 5, 201, name="v"),
         ],
         [SUCCEEDS, *[SUCCEEDS] * 2, ("succeeds", "root"), *[SUCCEEDS] * 2, ("invalid", 3), ("absent", 3), SUCCEEDS],
@@ -91,8 +91,8 @@ ROWS = [
             doll("create", 10, 201),
             defines("update", 422, NARROWED, DENIED),
             *BUSY,
-            doll("update", 10, 200),
-            doll("update", 11, 200),
+            doll("patch", 10, 200),
+            doll("patch", 11, 200),
         ],
         [SUCCEEDS, *[SUCCEEDS] * 3, ("succeeds", "root"), *[SUCCEEDS] * 2, SUCCEEDS, ("invalid", 4)],
         reverse=True,
