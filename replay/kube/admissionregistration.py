@@ -22,6 +22,15 @@ KINDS: Final = (
     "ValidatingWebhookConfiguration",
 )
 """The kinds of the group that say what admission does."""
+RESOURCES: Final = (
+    "mutatingadmissionpolicies",
+    "mutatingadmissionpolicybindings",
+    "mutatingwebhookconfigurations",
+    "validatingadmissionpolicies",
+    "validatingadmissionpolicybindings",
+    "validatingwebhookconfigurations",
+)
+"""Their resources, in the same order."""
 
 
 class Origin(NamedTuple):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from replay.kube import admissionregistration
+
 PODS = ("", "pods")
 JOBS = ("batch", "jobs")
 POD_TEMPLATE = ("spec", "template")
@@ -66,17 +68,7 @@ CONDITIONAL = frozenset(
         ("coordination.k8s.io", "leasecandidates"),
         ("node.k8s.io", "runtimeclasses"),
         ("policy", "poddisruptionbudgets"),
-        *(
-            ("admissionregistration.k8s.io", name)
-            for name in (
-                "mutatingadmissionpolicies",
-                "mutatingadmissionpolicybindings",
-                "mutatingwebhookconfigurations",
-                "validatingadmissionpolicies",
-                "validatingadmissionpolicybindings",
-                "validatingwebhookconfigurations",
-            )
-        ),
+        *((admissionregistration.GROUP, name) for name in admissionregistration.RESOURCES),
         *(("certificates.k8s.io", name) for name in ("clustertrustbundles", "podcertificaterequests")),
         *(("storage.k8s.io", name) for name in ("csidrivers", "csinodes", "csistoragecapacities", "volumeattachments")),
     ]

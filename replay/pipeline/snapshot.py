@@ -16,6 +16,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import CRDS, NAMESPACES, SECRETS
 from replay.errors import SnapshotError
 from replay.json import JSON
+from replay.kube.admissionregistration import GROUP, RESOURCES
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.kube.rbac.kind import RBAC_RESOURCES
@@ -25,17 +26,7 @@ from replay.pipeline.whole_file import whole_file
 
 TIMEOUT = 300
 """Seconds for one call of kubectl."""
-REGISTRATIONS = tuple(
-    GroupResource("admissionregistration.k8s.io", name)
-    for name in (
-        "mutatingadmissionpolicies",
-        "mutatingadmissionpolicybindings",
-        "mutatingwebhookconfigurations",
-        "validatingadmissionpolicies",
-        "validatingadmissionpolicybindings",
-        "validatingwebhookconfigurations",
-    )
-)
+REGISTRATIONS = tuple(GroupResource(GROUP, name) for name in RESOURCES)
 POD_PLUGINS = (
     GroupResource("", "limitranges"),
     GroupResource("", "serviceaccounts"),

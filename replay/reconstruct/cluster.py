@@ -304,9 +304,8 @@ class ClusterLister(Struct, frozen=True):
 
     def _state(self, history: History, namespace: str) -> Known | Missing:
         state = _state(history, self.start, self.end)
-        return (
-            Known(None, Basis.RECORDED) if state is _OPEN and self.cluster.begins_by(namespace, self.start) else state
-        )
+        is_absent = state is _OPEN and self.cluster.begins_by(namespace, self.start)
+        return Known(None, Basis.RECORDED) if is_absent else state
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""

@@ -33,13 +33,8 @@ _CREATING_SUBRESOURCE = ("", "services", "status")
 _UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation.UPDATE, Operation.CREATE)
 
 
-def _never(record: RequestRecord) -> bool:
-    del record
-    return False
-
-
 def operations_of(
-    exchange: Exchange, history: History, begins: Callable[[RequestRecord], bool] = _never
+    exchange: Exchange, history: History, begins: Callable[[RequestRecord], bool] = lambda _record: False
 ) -> tuple[Operation, ...]:
     """The operation of a request; both that it may have been where the log does not tell whether the object existed.
 

@@ -16,6 +16,7 @@ from replay.audit.event import RequestRecord, annotations_of
 from replay.kcp.annotation import OWN_PREFIXES
 from replay.kube.attributes import Missing
 from replay.reconstruct.collection import is_pending
+from replay.reconstruct.history.effect import UNRESOLVED, VERSION_NAMED
 from replay.reconstruct.history.history import History
 from replay.reconstruct.history.old_object import OldObjects, deletion_began_before, sent_revision
 from replay.reconstruct.record.body import BodyShape, revision
@@ -33,16 +34,14 @@ _ESCALATION = re.compile(
     r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the aggregationRule"
 )
 """The storage of RBAC's kinds refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`)."""
-_UNRESOLVED = "unsupported role reference kind: "
-"""The same check, of a binding without a role (`pkg/registry/rbac/validation`)."""
+APPLY_CONFLICT = "Apply failed with "
+"""How an apply to fields of other managers is refused (`patcher.applyPatch`)."""
 _CONFLICTS_BEFORE = {
     "delete": ("in the precondition (", "its precondition failed"),
     "update": ("Precondition failed: UID", "its precondition failed"),
-    "patch": ("Apply failed with ", "other managers own fields that it applies"),
+    "patch": (APPLY_CONFLICT, "other managers own fields that it applies"),
 }
 """By verb how conflicts begin that come before admission (`rest.BeforeDelete`, `storage.Preconditions.Check`, `patcher.applyPatch`)."""
-_VERSION_NAMED = "resourceVersion should not be set on objects to be created"
-"""`storage.ErrResourceVersionSetOnCreate`."""
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
@@ -100,7 +99,7 @@ def _by_message(code: int, message: str, resource: str) -> RequestProgress | Non
         return RequestProgress(
             Reached.FAILED_BEFORE, "RBAC's escalation check refused it, which runs before the policies"
         )
-    if message.startswith(_UNRESOLVED):
+    if message.startswith(UNRESOLVED):
         return RequestProgress(
             Reached.FAILED_BEFORE, "RBAC's escalation check did not find a role, which runs before the policies"
         )
@@ -165,7 +164,7 @@ def _is_of_storage(record: RequestRecord) -> bool:
     """Whether the storage refused a creation (`etcd3.store.Create`)."""
     if record.code == CONFLICT:
         return record.status_reason == "AlreadyExists"
-    return record.code == SERVER_FAILED and _VERSION_NAMED in record.status_message
+    return record.code == SERVER_FAILED and VERSION_NAMED in record.status_message
 
 
 def _is_annotated_by_validation(annotations: dict[str, str], *, is_shard: bool = False) -> bool:

@@ -57,6 +57,11 @@ class RebuildContext(NamedTuple):
     mutation: bool = True
     """Whether anybody will ask for the object before mutation."""
 
+    @property
+    def met_schemas(self) -> Schemas:
+        """The schemas that the request met: those of custom kinds change with their definitions."""
+        return self.schemas.seen_by(self.lister)
+
 
 def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) -> Rebuilt:
     """The objects of a request of an operation that reached the validating phase, as it ran last."""
@@ -95,7 +100,7 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
 def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
     """The object of an apply that creates it, as the built-in mutators leave it."""
     try:
-        created = created_by_apply(exchange, around.schemas.seen_by(around.lister))
+        created = created_by_apply(exchange, around.met_schemas)
     except UnappliedPatchError as error:
         if around.mutators(exchange, Operation.CREATE) or is_changed_by_webhook(exchange):
             return Missing("", str(error))
@@ -125,17 +130,11 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
             original: Known | Missing = NOT_ASKED
         elif is_patch:
             mutated = around.mutators(exchange, Operation.UPDATE) or is_changed_by_webhook(exchange)
-            original = original_of_patch(
-                exchange, validated, old, around.schemas.seen_by(around.lister), mutated=mutated
-            )
+            original = original_of_patch(exchange, validated, old, around.met_schemas, mutated=mutated)
         else:
             original = _sent(exchange, around, creating=False)
         return Rebuilt(Operation.UPDATE, validated, old, original)
-    original = (
-        patched(exchange, old, around.schemas.seen_by(around.lister))
-        if is_patch
-        else _sent(exchange, around, creating=False)
-    )
+    original = patched(exchange, old, around.met_schemas) if is_patch else _sent(exchange, around, creating=False)
     if isinstance(original, Missing):
         return Rebuilt(Operation.UPDATE, original, old, original)
     if exchange.succeeded and exchange.shape is BodyShape.PARTIAL_METADATA:

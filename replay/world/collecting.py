@@ -13,7 +13,7 @@ from replay.kube.attributes import Missing
 from replay.kube.lister import Lister
 from replay.reconstruct.reconstructor import RebuildStep, Reconstructor
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known
+from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.server.deletion import ended, left_by_deletion
 from replay.world.collection import Collection
 from replay.world.controller import NAMESPACE_CONTROLLER
@@ -25,7 +25,7 @@ from replay.world.namespace import NamespaceAt
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, Blame, RequestEnd, answered, label
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
-from replay.world.state import GONE, LABELS, Branch, Later, State, content
+from replay.world.state import LABELS, Branch, Later, State, content
 
 
 class Collecting(NamedTuple):

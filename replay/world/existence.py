@@ -10,12 +10,12 @@ from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.effect import EffectKind, effect_of
 from replay.reconstruct.history.history import CREATED
 from replay.reconstruct.operation import creates
+from replay.reconstruct.reached import APPLY_CONFLICT
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 from replay.world.result import Cause, answered
 
 NOT_FOUND = 404
-_APPLY_CONFLICT = "Apply failed with "
 _OPTIONS = "Options.meta.k8s.io"
 """The kind of options that are invalid, which are looked at first."""
 _DELETED = '"deletionTimestamp"'
@@ -67,21 +67,17 @@ def is_creation(record: RequestRecord) -> bool:
 
 def _shows(step: reconstructor.RebuildStep) -> bool | None:
     """Whether the object is there after a request, None if its answer does not tell."""
-    exchange = step.exchange
+    exchange, record = step.exchange, step.exchange.record
     if not exchange.succeeded:
         return _met(exchange)
     if exchange.dry_run:
         return None
-    if exchange.record.verb != "delete" and exchange.concerns_parent and _DELETED not in _answer(exchange):
+    if record.verb != "delete" and exchange.concerns_parent and _DELETED not in (record.response_object or ""):
         return True
     effect = effect_of(exchange)
     if effect is not None and effect.kind is EffectKind.EVICTION:
         return _is_left(step)
     return effect.kind is not EffectKind.GONE if effect is not None else None
-
-
-def _answer(exchange: Exchange) -> str:
-    return exchange.record.response_object or ""
 
 
 def _met(exchange: Exchange) -> bool | None:
@@ -99,7 +95,7 @@ def _met(exchange: Exchange) -> bool | None:
     if cause == Cause.EXISTS:
         return True
     if record.verb not in ("update", "patch", "delete") or creates(exchange):
-        return True if _APPLY_CONFLICT in record.status_message else None
+        return True if APPLY_CONFLICT in record.status_message else None
     is_told = cause in (Cause.DENIED, Cause.INVALID, Cause.CONFLICT)
     return True if is_told and _OPTIONS not in record.status_message else None
 

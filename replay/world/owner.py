@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from replay.admission.place import Place
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import GONE, Known, get
 from replay.world.controller import NAMESPACE_CONTROLLER, STATEFULSET_CONTROLLER, Retry, is_controller, retry_of
 from replay.world.result import Cause, RequestEnd
-from replay.world.state import GONE, Branch, State, content, spec
+from replay.world.state import Branch, State, content, spec
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, Presence
 

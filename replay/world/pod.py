@@ -15,17 +15,16 @@ import orjson
 
 from replay.audit.event import RequestRecord
 from replay.json import JSON
-from replay.kube.attributes import Attributes, UserInfo
+from replay.kube.attributes import UserInfo
 from replay.reconstruct import reconstructor
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import get
 from replay.world.controller import JOB_CONTROLLER, REPLICASET_CONTROLLER, STATEFULSET_CONTROLLER
 from replay.world.elsewhere import Elsewhere
 from replay.world.judge import Judge
 from replay.world.owner import TEMPLATE, plain_template
 from replay.world.state import Branch, Later, known_of, spec
 from replay.world.step import WorldStep
-from replay.world.validation import breaks_metadata, breaks_rules
 
 _UNANSWERED = 409
 
@@ -167,18 +166,10 @@ class ControllerPods:
 
     def _is_refused(self, step: WorldStep, template: JSON) -> bool:
         request = step.in_namespace(self._elsewhere.created(self._creation(step, template), step.lister))
-        kind, original = request.attributes.kind, request.before_mutation
         decision = self._judge.decision_elsewhere(request, step.lister)
-        if decision.denials or breaks_metadata(decision.patch):
-            return True
-        if not decision.undetermined and self._judge.rules.leaves_valid(kind, decision.patch):
-            return False
-        after = known_of(self._judge.object_elsewhere(request, step.lister))
-        if not isinstance(original, Attributes) or not isinstance(after, Known):
-            return False
-        original_object = known_of(original.object)
-        schema = self._judge.schemas.for_kind(kind)
-        return isinstance(original_object, Known) and breaks_rules(schema, after, original_object, decision.patch)
+        return bool(decision.denials) or self._judge.leaves_invalid(
+            request, decision.patch, lambda: known_of(self._judge.object_elsewhere(request, step.lister))
+        )
 
     def _creation(self, step: WorldStep, template: JSON) -> Exchange:
         """The request that the controller would send."""

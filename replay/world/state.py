@@ -65,7 +65,6 @@ def spec(state: Known | Missing | Later) -> JSON:
     return get(here.value, ("spec",)) if isinstance(here, Known) else None
 
 
-GONE = Known(None, Basis.RECONSTRUCTED)
 MOST_BRANCHES = 4
 """In so many states an object may be; beyond, nothing is said about it."""
 NOISE: tuple[FieldPath, ...] = (

@@ -20,7 +20,7 @@ from replay.reconstruct.history.effect import NO_WRITE
 from replay.reconstruct.history.old_object import OldObjects, sent_revision
 from replay.reconstruct.reached import progress
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
-from replay.reconstruct.record.known import Known
+from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.world.creation import uids_of_controllers
 from replay.world.existence import Existence, is_creation
@@ -29,7 +29,7 @@ from replay.world.lookup import SAME_LOOKUPS, Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.patching import is_strategic_patch
 from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
-from replay.world.state import GONE, Later, State, content, differ_in_managers, known_of, same_object
+from replay.world.state import Later, State, content, differ_in_managers, known_of, same_object
 from replay.world.timeline import OwnerChange
 from replay.world.version import WorldVersion
 
@@ -161,11 +161,8 @@ class WorldStep:
         if self.exchange.succeeded or self.logged.cause == Cause.DENIED:
             return False
         how_far = progress(self.exchange)
-        if (
-            how_far is None or how_far.reached is not Reached.FAILED_BEFORE
-        ):  # where none is known it depends on the object
-            return False
-        if self.failed_by_definition:
+        # Where it is not known how far it came, that depends on the object.
+        if how_far is None or how_far.reached is not Reached.FAILED_BEFORE or self.failed_by_definition:
             return False
         is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
         return not is_open and not self.is_invalid_by_current

@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from replay.audit.place import LogPosition
 from replay.json import JSON
-from replay.reconstruct.history.derived import instant
+from replay.reconstruct.history.derived import FINALIZERS, instant
 from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.deletion import is_being_deleted
@@ -87,10 +87,8 @@ def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
     """Since when only a controller holds an object that is being deleted, and how long it takes; None of all others."""
     if not isinstance(state, Known) or not is_being_deleted(state):
         return None
-    held, since = (
-        get(state.value, ("metadata", "finalizers")) or (),
-        instant(get(state.value, ("metadata", "deletionTimestamp"))),
-    )
+    held = get(state.value, FINALIZERS) or ()
+    since = instant(get(state.value, ("metadata", "deletionTimestamp")))
     if any(name not in COLLECTORS for name in held):
         return None
     if get(state.value, ("kind",)) == "Namespace":

@@ -14,7 +14,7 @@ import orjson
 from replay.admission.place import Place
 from replay.json import JSON, FieldPath
 from replay.kube import names
-from replay.kube.attributes import Basis, Missing
+from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.immutable import (
     FROZEN,
@@ -30,7 +30,6 @@ from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
 
-NOTHING = Known(None, Basis.RECORDED)
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
 _SPEC = ("spec",)
@@ -109,7 +108,7 @@ def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Se
     return bool(breaches) and not breaches <= set(_broken(schema, original, touched))
 
 
-def breaks_schema(schema: Schema | None, new: Known | Missing, old: Known | Missing = NOTHING) -> bool:
+def breaks_schema(schema: Schema | None, new: Known | Missing, old: Known | Missing) -> bool:
     """Whether an object is not what its schema says, as far as it is known.
 
     What an update finds and leaves as it is passes, whatever it is; a list counts as a whole (`ratcheting_validator.go` of

@@ -19,6 +19,7 @@ from replay.reconstruct import reconstructor
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
+from replay.reconstruct.record.known import GONE
 from replay.world.collecting import Collecting, Collector
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import GARBAGE_COLLECTOR, is_controller
@@ -57,7 +58,7 @@ from replay.world.result import (
 )
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
-from replay.world.state import GONE, SAME, Branch, Later, merged_branches, settled
+from replay.world.state import SAME, Branch, Later, merged_branches, settled
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, found_later, presence_at
 from replay.world.version import WorldVersion

@@ -18,14 +18,13 @@ from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import ROLE, ROLE_BINDING
 from replay.kube.schema import Schemas
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known
+from replay.reconstruct.record.known import GONE, Hole, Known
 from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import attempts, is_controller, retry_of
 from replay.world.lookup import Lookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
 from replay.world.result import ABSENT, Blame, RequestEnd, answered
 from replay.world.state import (
-    GONE,
     LABELS,
     MOST_BRANCHES,
     Branch,
@@ -375,8 +374,8 @@ def test_what_nobody_asks_for_is_not_worked_out() -> None:
 )
 def test_what_no_server_has_validated_is_held_against_its_schema(spec: Any, holes: Any, expected: bool) -> None:
     schema = Schemas([CRD]).for_kind(GroupVersionKind("example.com", "v1", "Widget"))
-    assert breaks_schema(schema, known({"spec": spec}, *holes)) is expected
-    assert not breaks_schema(None, known({"spec": spec}))
+    assert breaks_schema(schema, known({"spec": spec}, *holes), GONE) is expected
+    assert not breaks_schema(None, known({"spec": spec}), GONE)
 
 
 BINDING = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.manifests.go_type.scheme import GROUP as ADMISSION_GROUP
+from replay.kube.admissionregistration import GROUP, RESOURCES
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import mentions
 from replay.manifests.lint.expression import rules_of
@@ -34,15 +34,6 @@ _VITAL = (
     ("discovery.k8s.io", "endpointslices"),
 )
 """What nodes and controllers write all the time to stay alive."""
-
-_ADMISSION_KINDS = (
-    "validatingadmissionpolicies",
-    "validatingadmissionpolicybindings",
-    "mutatingadmissionpolicies",
-    "mutatingadmissionpolicybindings",
-    "validatingwebhookconfigurations",
-    "mutatingwebhookconfigurations",
-)
 
 
 def lint_match(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
@@ -120,7 +111,7 @@ def _lint_lockout(loaded: LoadedObject, context: LintContext) -> Iterator[Warned
         if vital:
             message = f"can deny what the control plane writes ({', '.join(vital)}): nothing exempts system users or namespaces"
             yield warned(loaded, catalogue.CONTROL_PLANE_LOCKOUT, message, first_rules)
-    if any(_matches(loaded, ADMISSION_GROUP, kind) for kind in _ADMISSION_KINDS):
+    if any(_matches(loaded, GROUP, kind) for kind in RESOURCES):
         message = "can deny changes of admission configuration, by whomever: nothing looks at the user"
         yield warned(loaded, catalogue.ADMISSION_LOCKOUT, message, first_rules)
 

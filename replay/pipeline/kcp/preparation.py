@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from replay.audit.store import Store
-from replay.kube.admissionregistration import GROUP
+from replay.kube.admissionregistration import GROUP, RESOURCES
 from replay.kube.discovery import Discovery
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.pipeline.kcp.chain import ShardChain
@@ -27,17 +27,7 @@ SHARD_LOOKUPS = (
     "apiresourceschemas.apis.kcp.io",
     "logicalclusters.core.kcp.io",
     "customresourcedefinitions.apiextensions.k8s.io",
-    *(
-        f"{name}.{GROUP}"
-        for name in (
-            "mutatingadmissionpolicies",
-            "mutatingadmissionpolicybindings",
-            "mutatingwebhookconfigurations",
-            "validatingadmissionpolicies",
-            "validatingadmissionpolicybindings",
-            "validatingwebhookconfigurations",
-        )
-    ),
+    *(f"{name}.{GROUP}" for name in RESOURCES),
 )
 """What tells whose policies decide, which they are, and of which kinds."""
 

@@ -12,6 +12,7 @@ from replay.reconstruct.record.known import Hole, Known, get
 
 MICROSECONDS = 1_000_000
 TOPOLOGY = "topology.kubernetes.io/"
+FINALIZERS = ("metadata", "finalizers")
 
 
 def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Missing:

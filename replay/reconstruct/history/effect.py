@@ -21,13 +21,12 @@ SERVER_FAILED = 500
 WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
 _DELETED = '"deletionTimestamp"'
-_NOT_STORED = (
-    "failed to create typed patch object (",
-    "resourceVersion should not be set on objects to be created",
-    "unsupported role reference kind: ",
-)
-"""Errors without a status of their own, which are answered with 500: an apply that fits no schema, `storage.ErrResourceVersionSetOnCreate`,
-and what `pkg/registry/rbac/validation` cannot resolve."""
+VERSION_NAMED = "resourceVersion should not be set on objects to be created"
+"""`storage.ErrResourceVersionSetOnCreate`."""
+UNRESOLVED = "unsupported role reference kind: "
+"""RBAC's escalation check of a binding without a role (`pkg/registry/rbac/validation`)."""
+_NOT_STORED = ("failed to create typed patch object (", VERSION_NAMED, UNRESOLVED)
+"""Errors without a status of their own, which are answered with 500; the first is that of an apply which fits no schema."""
 _SUCCESS = "Success"
 """What a `Status` says that is the answer; of an object the event has only the code (`audit.LogResponseObject`)."""
 

@@ -11,14 +11,13 @@ from enum import Enum
 
 from replay.json import JSON
 from replay.kube.attributes import Basis
-from replay.reconstruct.history.derived import second
+from replay.reconstruct.history.derived import FINALIZERS, second
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Hole, Known, get
+from replay.reconstruct.record.known import GONE, Hole, Known, get
 
 CONDITION = "DisruptionTarget"
 _REASON = "the pod was evicted, by a request whose response is not the pod"
 _RACE = "the pod was being evicted at the same time, by a request whose response is not the pod"
-_FINALIZERS = ("metadata", "finalizers")
 _UID = ("metadata", "uid")
 _CONDITIONS = ("status", "conditions")
 _TIMESTAMP = ("metadata", "deletionTimestamp")
@@ -45,7 +44,7 @@ def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Ove
     `following` is the next state that the log shows, None if it shows none; `overlap` says what ran at the same time.
     """
     if overlap is Overlap.NONE and _is_removed_at_once(pod, exchange, following):
-        return Known(None, Basis.RECONSTRUCTED)
+        return GONE
     state = pod.as_basis(Basis.RECONSTRUCTED).with_holes([Hole(path, _REASON) for path in (_REVISION, _MANAGED)])
     state = _with_condition(state, following)
     period = None if overlap is Overlap.DELETION else _grace_period(pod, exchange)
@@ -74,9 +73,9 @@ def perhaps_evicted(pod: Known) -> Known:
 def _is_removed_at_once(pod: Known, exchange: Exchange, following: JSON) -> bool:
     """Whether nothing keeps the pod: it runs nowhere, or needs no time to end (`podStrategy.CheckGracefulDelete`)."""
     value = pod.value
-    if any(hole.path[0] in ("spec", "status") or hole.path == _FINALIZERS for hole in pod.holes):
+    if any(hole.path[0] in ("spec", "status") or hole.path == FINALIZERS for hole in pod.holes):
         return False
-    if get(value, _FINALIZERS) or (following is not None and get(following, _UID) == get(value, _UID)):
+    if get(value, FINALIZERS) or (following is not None and get(following, _UID) == get(value, _UID)):
         return False
     if not get(value, ("spec", "nodeName")) or get(value, ("status", "phase")) in _TERMINATED:
         return True

@@ -17,6 +17,7 @@ from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
 from replay.reconstruct.history.collection_deletion import settled
 from replay.reconstruct.history.derived import (
+    FINALIZERS,
     after_binding,
     after_partial_metadata,
     after_scale,
@@ -44,7 +45,6 @@ _OF_DELETION = tuple(
         "resourceVersion",
     )
 )
-_FINALIZERS = ("metadata", "finalizers")
 COLLECTORS = frozenset({"orphan", "foregroundDeletion"})
 """The finalizers that the garbage collector takes away when it is done."""
 _COLLECTED = "it may have been deleted with others of its resource, by a request whose response does not tell"
@@ -159,10 +159,10 @@ class History:
         """The state after the deletion of a collection that lists the object, where a finalizer of its own holds it; None elsewhere."""
         effect = self.effects[index]
         earlier = self.after(index - 1) if effect.uid and index and self.trusted else None
-        finalizers = get(earlier.value, _FINALIZERS) if isinstance(earlier, Known) else None
+        finalizers = get(earlier.value, FINALIZERS) if isinstance(earlier, Known) else None
         if not isinstance(earlier, Known) or all(name in COLLECTORS for name in finalizers or ()):
             return None
-        holes = [Hole(_FINALIZERS, "the deletion may have added a finalizer")]
+        holes = [Hole(FINALIZERS, "the deletion may have added a finalizer")]
         if second(effect.start) != second(effect.end):
             holes.append(Hole(("metadata", "deletionTimestamp"), "it was deleted at a second that the log leaves open"))
         return being_deleted(earlier, effect.start).with_holes(holes)

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
-from replay.reconstruct.history.derived import MICROSECONDS, scale_of
+from replay.reconstruct.history.derived import FINALIZERS, MICROSECONDS, scale_of
 from replay.reconstruct.history.effect import EffectKind, is_gone
 from replay.reconstruct.history.eviction import perhaps_evicted
 from replay.reconstruct.history.history import NOT_FOUND, History
@@ -31,7 +31,6 @@ _REVISION = ("metadata", "resourceVersion")
 _GENERATION = ("metadata", "generation")
 _MANAGED = ("metadata", "managedFields")
 _DELETION = (("metadata", "deletionTimestamp"), ("metadata", "deletionGracePeriodSeconds"))
-_FINALIZERS = ("metadata", "finalizers")
 _REMOVAL_RACE = "two deletions removed it at the same time, and which state this one was validated on is not recorded"
 _UNTOUCHED = "a mutator of the time may have changed what a patch left alone, and the log holds no state before it"
 _WRITTEN_BY_ALL = (_REVISION, _GENERATION, _MANAGED)
@@ -185,7 +184,7 @@ class OldObjects(Struct, frozen=True):
             return state if _won_the_removal(metadata) else _lost_the_removal(state, last)
         if not isinstance(last, Missing) and last.value is not None:
             phase = [("status", "phase")] if exchange.record.resource == "namespaces" else []
-            ignored = (*_WRITTEN_BY_ALL, *_DELETION, _FINALIZERS, *phase, *(hole.path for hole in last.holes))
+            ignored = (*_WRITTEN_BY_ALL, *_DELETION, FINALIZERS, *phase, *(hole.path for hole in last.holes))
             if self.trusted and agrees(last.value, shown.value, ignored):
                 return last
         if deletion_began_before(metadata, exchange.record.received):
@@ -345,8 +344,8 @@ def _before_deletion(exchange: Exchange, shown: Known) -> Known:
     generation = get(shown.value, _GENERATION)
     if isinstance(generation, int) and generation > 0:
         state = state.with_value(_GENERATION, generation - 1)
-    if get(shown.value, _FINALIZERS):
-        state = state.with_holes([Hole(_FINALIZERS, "a deletion may add a finalizer", RECORD_RESPONSES)])
+    if get(shown.value, FINALIZERS):
+        state = state.with_holes([Hole(FINALIZERS, "a deletion may add a finalizer", RECORD_RESPONSES)])
     if exchange.record.resource == "namespaces":
         state = state.with_value(("status", "phase"), "Active")
     return state

@@ -53,6 +53,10 @@ class Known(NamedTuple):
         return self if basis is self.basis else Known(self.value, basis, self.holes)
 
 
+GONE = Known(None, Basis.RECONSTRUCTED)
+"""An object that is worked out not to be there."""
+
+
 def _apart_from(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
     """The holes that are not at or below a path; most objects have none."""
     return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)

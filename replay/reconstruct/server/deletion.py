@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.kube.attributes import Basis, Missing
-from replay.reconstruct.history.derived import being_deleted
+from replay.kube.attributes import Missing
+from replay.reconstruct.history.derived import FINALIZERS, being_deleted
 from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import GONE, Known, get
 
 _TIMESTAMP = ("metadata", "deletionTimestamp")
-_FINALIZERS = ("metadata", "finalizers")
 _GRACE = ("metadata", "deletionGracePeriodSeconds")
-_GONE = Known(None, Basis.RECONSTRUCTED)
 _BY_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
 """The finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
 _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
@@ -31,11 +29,11 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
         return
     held = held_by(here, exchange)
     if held:
-        yield being_deleted(here, exchange.record.received).with_value(_FINALIZERS, held)
+        yield being_deleted(here, exchange.record.received).with_value(FINALIZERS, held)
     elif exchange.record.resource == "namespaces":
         yield being_deleted(here, exchange.record.received)
     if not held or all(name in COLLECTORS for name in held):
-        yield _GONE
+        yield GONE
 
 
 def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:
@@ -45,7 +43,7 @@ def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:
 
 def held_by(here: Known, exchange: Exchange) -> list[JSON]:
     """The finalizers that an object has after a request to delete it (`deletionFinalizersForGarbageCollection`)."""
-    present = get(here.value, _FINALIZERS) or []
+    present = get(here.value, FINALIZERS) or []
     held = [name for name in present if name not in COLLECTORS]
     policy = _policy(exchange)
     if not policy:
@@ -71,8 +69,8 @@ def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Mi
     """What is there after a write: nothing where it takes the last finalizer of what is being deleted (`ShouldDeleteDuringUpdate`)."""
     if isinstance(here, Missing) or isinstance(written, Missing) or not is_being_deleted(here):
         return written
-    is_held = get(written.value, _FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)
-    return written if is_held else _GONE
+    is_held = get(written.value, FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)
+    return written if is_held else GONE
 
 
 def is_being_deleted(here: Known) -> bool:

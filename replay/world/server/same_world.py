@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from replay.admission.decision import Verdict
 from replay.kube.attributes import Missing
-from replay.reconstruct.record.known import Known
+from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.server.deletion import left_by_deletion
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.result import ABSENT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
@@ -19,7 +19,7 @@ from replay.world.server.answer import (
     succeeds,
 )
 from replay.world.server.invalidity import breaks_update
-from replay.world.state import GONE, known_of
+from replay.world.state import known_of
 from replay.world.step import WorldStep
 from replay.world.validation import may_break
 

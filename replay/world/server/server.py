@@ -17,7 +17,7 @@ from replay.kube.merge.field_manager import ApplyConflictError
 from replay.reconstruct.operation import creates
 from replay.reconstruct.patch.apply import are_managers_known
 from replay.reconstruct.patch.body import UnfittingPatchError
-from replay.reconstruct.record.known import Known
+from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
 from replay.world.creation import is_apply, may_apply
@@ -37,7 +37,7 @@ from replay.world.server.answer import (
 )
 from replay.world.server.invalidity import is_refused
 from replay.world.server.same_world import SameWorld
-from replay.world.state import GONE, Later, State, known_of
+from replay.world.state import Later, State, known_of
 from replay.world.step import WorldStep
 from replay.world.validation import has_immutable, touches_immutable
 from replay.world.version import named_uid
