@@ -40,7 +40,7 @@ class FileEntry(Struct, frozen=True):
 
 
 class DataFile(Struct, frozen=True):
-    """A Parquet file of a segment: its path there, its size in bytes, its SHA-256, and how many rows it has."""
+    """A Parquet file of a segment: its path there, its size in bytes, its SHA-256 (empty where it is not kept), its rows."""
 
     path: str
     size: int

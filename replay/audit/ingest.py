@@ -112,7 +112,8 @@ class BatchReader(Protocol):
 class LogReader(Struct):
     """Reads files into Parquet files under `target`, one directory for each batch; those that `elsewhere` cannot read, if any.
 
-    `formats` are those that the files may have, where that was said; otherwise what they are is told from how they begin.
+    `formats` are those that the files may have, where that was said; otherwise what they are is told from how they begin. `is_kept`
+    says whether the rows outlive the run.
     """
 
     connection: duckdb.DuckDBPyConnection
@@ -121,7 +122,7 @@ class LogReader(Struct):
     progress: Progress
     formats: Sequence[LogFormat] = ()
     elsewhere: BatchReader | None = None
-    compression: str = KEPT
+    is_kept: bool = True
     files: list[ReadFile] = field(default_factory=list)
     damaged: list[Reject] = field(default_factory=list)
     _lock: Lock = field(default_factory=Lock)
@@ -272,11 +273,12 @@ class LogReader(Struct):
         }
         numbers = {"first_row": batch << ROW_BITS, "earliest": EARLIEST, "latest": LATEST, "year": YEAR, **split}
         held = max(ROWS_HELD, ROWS_HELD_FOR_PART * self.numbers.parts)
+        compression = KEPT if self.is_kept else PASSING
         try:
             cursor.execute(f"set partitioned_write_flush_threshold = {held}")
             cursor.execute(
                 f"copy ({query}) to {literal(directory)} "
-                f"({PARQUET}, {self.compression}, partition_by (part), write_partition_columns true)",
+                f"({PARQUET}, {compression}, partition_by (part), write_partition_columns true)",
                 {**parameters, **numbers},
             )
         except (duckdb.Error, UnicodeDecodeError):

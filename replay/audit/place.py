@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from hashlib import md5
 from typing import NamedTuple
 
+from replay.kube.object_ref import ObjectRef
 from replay.kube.rbac.kind import RBAC_RESOURCES
 
 LOOKUPS = (
@@ -21,10 +22,14 @@ LOOKUPS = (
 LOOKED_UP = ("configmaps", *LOOKUPS)
 """The same with what parameters mostly are: they stand in parts of their own."""
 _PARTS_FOR_EACH_OF_LOOKUPS = 16
-
-
 TICKS = 1024
 """How many numbers of requests a microsecond has."""
+
+
+BETWEEN = "\x1f"
+"""What stands between the parts of a key."""
+_AUDIT_ID = "audit id "
+"""What stands before the id of a request in place of a name that its object never got; no name has a space."""
 
 
 class LogPosition(NamedTuple):
@@ -49,6 +54,23 @@ class ObjectPlace(NamedTuple):
 def lookup_parts(parts: int) -> int:
     """How many of so many parts are for `LOOKED_UP`: the last ones, since what takes little time fills what time is left at the end."""
     return -(-parts // _PARTS_FOR_EACH_OF_LOOKUPS)
+
+
+def stored_key(about: ObjectRef, audit_id: str = "") -> str:
+    """An object as the queries and `object_place` know it; one without a name by the request that was to create it, else empty.
+
+    INVARIANT: what `ingest_request.sql` makes `identity` of.
+    """
+    if not about.name:
+        if not audit_id:
+            return ""
+        about = about._replace(name=f"{_AUDIT_ID}{audit_id}")
+    return BETWEEN.join(about if about.workspace else about[:4])
+
+
+def is_named(key: str) -> bool:
+    """Whether an object ever got a name."""
+    return not key.split(BETWEEN)[3].startswith(_AUDIT_ID)
 
 
 def object_place(key: Sequence[str], parts: int) -> ObjectPlace:

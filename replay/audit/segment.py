@@ -91,7 +91,7 @@ def finished(reader: LogReader) -> tuple[DataFile, ...]:
         spare.unlink()
     for unusable in target.glob("rows-*/part=-1"):
         shutil.rmtree(unusable)
-    return data_files(reader.connection, target, target.rglob("*.parquet"))
+    return data_files(reader.connection, target, target.rglob("*.parquet"), is_kept=reader.is_kept)
 
 
 def _totals(reader: LogReader) -> tuple[int, int]:

@@ -43,7 +43,7 @@ from replay.audit.directory.remembered import remembered
 from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
-from replay.audit.ingest import KEPT, PASSING, BatchReader, LogReader, Progress, SegmentNumbers
+from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
 from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
 from replay.audit.part import RowPredicate, StorePart, Tables, numbered_records
 from replay.audit.place import LOOKED_UP, lookup_parts
@@ -225,8 +225,8 @@ class Store:
         catalog = self._catalog
         numbers = SegmentNumbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
         self._disconnect()
-        engine, compression = self._connect(INGEST_MEMORY), KEPT if self._is_kept else PASSING
-        reader = LogReader(engine, target, numbers, reading.progress, reading.formats, reading.elsewhere, compression)
+        engine = self._connect(INGEST_MEMORY)
+        reader = LogReader(engine, target, numbers, reading.progress, reading.formats, reading.elsewhere, self._is_kept)
         segment = write_segment(reader, files, is_first=not catalog.segments)
         report = report_of(segment, files, len(logs) - len(files))
         if not segment.events and not catalog.segments:

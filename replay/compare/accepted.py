@@ -72,7 +72,7 @@ class AcceptanceLedger(Struct):
 
     def accepts(self, key: CellKey) -> bool:
         """Whether a request is newly denied by nothing but what is meant to deny it; counts it where it matters."""
-        if key.outcome is not OutcomeKind.NEWLY_DENIED:
+        if key.outcome is not OutcomeKind.NEWLY_DENIED or not self.entries:
             return False
         accepts = self._answers.get(key)
         if accepts is None:

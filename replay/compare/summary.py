@@ -163,18 +163,18 @@ class Summary(Struct):
         for basis in bases:
             self.basis[basis] += 1
 
-    def remembers(self, finding: OutcomeFinding, *, follows: bool) -> bool:
+    def remembers(self, finding: OutcomeFinding) -> bool:
         """Whether adding a finding that is later in the log than all before keeps more of it than numbers."""
-        cell = self.cells.get(_following(finding.key, follows=follows))
+        cell = self.cells.get(finding.key)
         return cell is None or not cell.is_full or bool(finding.chains)
 
-    def add_finding(self, finding: OutcomeFinding, *, follows: bool, spared: bool = False) -> None:
+    def add_finding(self, finding: OutcomeFinding, *, spared: bool = False) -> None:
         """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows, and how it ends."""
-        key, example = _following(finding.key, follows=follows), finding.example
+        key, example = finding.key, finding.example
         _merge(self.cells, key, _single(example))
         for chain, message in finding.chains:
-            _merge(self.chains, chain._replace(follows=follows), _single(example._replace(messages=(message,))))
-        if follows:
+            _merge(self.chains, chain._replace(follows=key.follows), _single(example._replace(messages=(message,))))
+        if key.follows:
             return
         self.spared += spared and key.outcome is OutcomeKind.NEWLY_DENIED
         self.also_mutated[key.outcome] += finding.also_mutated
@@ -249,10 +249,6 @@ def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...
         messages=messages,
         patch=patch,
     )
-
-
-def _following(key: CellKey, *, follows: bool) -> CellKey:
-    return key._replace(follows=True) if follows else key
 
 
 def _single(example: Example) -> Cell:

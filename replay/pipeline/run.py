@@ -45,6 +45,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.process.reading import Reading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.job import Job, PartResult
 from replay.pipeline.replay.kept_result import KeptResults, kept_results
@@ -56,7 +57,7 @@ from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import Crew, Whole, enlisted, prepare_workers
-from replay.pipeline.replay.world import Beginning, world_of
+from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
@@ -248,7 +249,7 @@ def _replay(
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Beginning:
     """Where the candidate's world begins to differ; as large as the log, and nobody's once it is walked."""
     differs = unlike(job)
-    return Beginning.of(result for requests, result in classes.items() if differs(requests))
+    return Beginning.of(result.begins() for requests, result in classes.items() if differs(requests))
 
 
 def _replay_parts(

@@ -83,7 +83,7 @@ def test_every_row_counts(damage: Damage, store: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_forty_damages(log: Path, sets: list[object], store: Path, tmp_path: Path, command: Any) -> None:
+def test_twenty_damages(log: Path, sets: list[object], store: Path, tmp_path: Path, command: Any) -> None:
     def asked(directory: Path, names: tuple[str, ...]) -> dict[str, Any]:
         questions: dict[str, list[object]] = {
             "sql": ["sql", "select count(*), max(stage_time) from request", "--store", directory],
@@ -108,7 +108,7 @@ def test_forty_damages(log: Path, sets: list[object], store: Path, tmp_path: Pat
     shutil.copytree(filled, clean)
     wanted = {name: (done.code, content(name, done, clean)) for name, done in asked(clean, NAMES).items()}
     same = told = 0
-    for number in range(40):
+    for number in range(20):
         shutil.rmtree(clean)
         shutil.copytree(filled, clean)
         chance = random.Random(number)
@@ -119,5 +119,5 @@ def test_forty_damages(log: Path, sets: list[object], store: Path, tmp_path: Pat
                 continue
             assert (done.code, content(name, done, clean)) == wanted[name], (number, name, done)
             same += 1
-    sys.stdout.write(f"40 damages: {same} answers are the same, {told} are one line of error\n")
+    sys.stdout.write(f"20 damages: {same} answers are the same, {told} are one line of error\n")
     assert command.left() == []

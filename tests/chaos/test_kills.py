@@ -106,7 +106,7 @@ def test_kills(name: str, log: Path, sets: list[object], tmp_path: Path, command
     assert wanted[0] in (0, 1)
     place = tmp_path / "place"
     chance = random.Random(name)
-    for number in range(5 if name in ("ingest", "run") else 4):
+    for number in range(3):
         signalled = (signal.SIGKILL, signal.SIGTERM)[number % 2]
         if number % 3 == 0:
             shutil.rmtree(place, ignore_errors=True)

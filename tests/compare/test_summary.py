@@ -17,9 +17,9 @@ def found(outcome: OutcomeKind, message: str) -> OutcomeFinding:
 
 def test_each_outcome_of_a_policy_has_messages_of_its_own() -> None:
     one, other = Summary(), Summary()
-    one.add_finding(found(OutcomeKind.NEWLY_DENIED, "denied"), follows=False)
-    other.add_finding(found(OutcomeKind.UNDETERMINED, "not known"), follows=False)
-    other.add_finding(found(OutcomeKind.UNDETERMINED, "not known"), follows=False)
+    one.add_finding(found(OutcomeKind.NEWLY_DENIED, "denied"))
+    other.add_finding(found(OutcomeKind.UNDETERMINED, "not known"))
+    other.add_finding(found(OutcomeKind.UNDETERMINED, "not known"))
     one.add(other)
     assert one.messages == {
         (OutcomeKind.NEWLY_DENIED, "p"): Counter({"denied": 1}),

@@ -8,12 +8,12 @@ import polars as pl
 import pytest
 
 from replay.audit.part import StorePart, Tables
-from replay.audit.place import object_place
+from replay.audit.place import object_place, stored_key
 from replay.audit.store import FEWEST_KEPT_PARTS, Store
 from replay.kube.object_ref import ObjectRef
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.ownership import Ownership
-from replay.pipeline.replay.reach import key_of
-from replay.pipeline.replay.world import Beginning, Portion, Wave
+from replay.pipeline.replay.world import Portion, Wave
 from replay.world.collection import Collections
 from replay.world.walk import WalkContext
 from tests.support.log_lines import event, records
@@ -29,7 +29,7 @@ def _line(number: int) -> bytes:
 
 
 def _key(name: str, audit_id: str = "") -> str:
-    return key_of(ObjectRef("", "pods", "n", name), audit_id)
+    return stored_key(ObjectRef("", "pods", "n", name), audit_id)
 
 
 @pytest.mark.parametrize("parts", [1, FEWEST_KEPT_PARTS], ids=["as a whole", "by part"])

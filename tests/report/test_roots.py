@@ -181,9 +181,9 @@ def made(found: list[tuple[CellKey, bool]]) -> RunResult:
     for seq, (key, follows) in enumerate(found):
         messages = ("no",) * len(key.policies)
         mutates = key.outcome.value.endswith(("mutated", "changed"))
-        shaped = key._replace(shapes=(("add /a",),) * len(key.policies) if mutates else ())
+        shaped = key._replace(shapes=(("add /a",),) * len(key.policies) if mutates else (), follows=follows)
         example = Example(seq, 0, f"id-{seq}", seq * 30_000_000, "CREATE", "n", messages)
-        summary.add_finding(OutcomeFinding(shaped, example), follows=follows)
+        summary.add_finding(OutcomeFinding(shaped, example))
         summary.outcomes[key.outcome] += 1
     log = LogFacts(("log",), first=0, last=len(found) * 30_000_000)
     return RunResult(log, SetFacts("current"), SetFacts("candidate"), summary, Fidelity())

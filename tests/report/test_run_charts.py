@@ -19,9 +19,9 @@ Found = tuple[OutcomeKind, str, str, int]
 def result(found: list[Found], minutes: int, *, follows: bool = False) -> RunResult:
     summary = Summary()
     for seq, (kind, policy, namespace, minute) in enumerate(found):
-        key = CellKey(kind, (policy,), "ann", namespace, "pods", "Pod", "w", follows=False)
+        key = CellKey(kind, (policy,), "ann", namespace, "pods", "Pod", "w", follows=follows)
         example = Example(seq, 0, f"id-{seq}", minute * MINUTE + 30_000_000, "CREATE", "n", ("no",))
-        summary.add_finding(OutcomeFinding(key, example), follows=follows)
+        summary.add_finding(OutcomeFinding(key, example))
         if kind is OutcomeKind.UNDETERMINED:
             summary.gaps["candidate", Gap(policy, "object", "no", "")] += 1
     log = LogFacts(("log",), first=0, last=minutes * MINUTE)

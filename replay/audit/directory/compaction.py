@@ -88,7 +88,7 @@ def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
         for path, sources in _sources(storage, run).items():
             (target / path).parent.mkdir(parents=True, exist_ok=True)
             _write(connection, sources, target / path)
-        data = data_files(connection, target, target.rglob("*.parquet"))
+        data = data_files(connection, target, target.rglob("*.parquet"), is_kept=True)
     storage.adopt(target, f"{SEGMENTS}/{name}", durable=True)
     return SegmentEntry(
         name=name,

@@ -23,12 +23,17 @@ from replay.storage.storage import Storage
 _CURE = "remove the store's directory and ingest the logs again"
 
 
-def data_files(connection: duckdb.DuckDBPyConnection, segment: Path, paths: Iterable[Path]) -> tuple[DataFile, ...]:
-    """What the catalogue states of Parquet files of a segment; raises `OSError`."""
+def data_files(
+    connection: duckdb.DuckDBPyConnection, segment: Path, paths: Iterable[Path], *, is_kept: bool
+) -> tuple[DataFile, ...]:
+    """What the catalogue states of Parquet files of a segment; raises `OSError`.
+
+    Files that are not kept go with the process that wrote them, and nobody compares their content.
+    """
     ordered = sorted(paths)
     rows = _row_counts(connection, ordered)
     return tuple(
-        DataFile(str(path.relative_to(segment)), path.stat().st_size, _digest(path), count)
+        DataFile(str(path.relative_to(segment)), path.stat().st_size, _digest(path) if is_kept else "", count)
         for path, count in zip(ordered, rows, strict=True)
     )
 

@@ -70,14 +70,21 @@ _CHUNK = 500
 """How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
 
 
-class PartResult(NamedTuple):
-    """What a worker hands back: numbers to add up, and a file with what must be put into order.
+class ClassPiece(NamedTuple):
+    """What a part has of a class of requests: numbers to add up, and from where on its file has the rest.
 
-    By class of requests the numbers, and where its findings begin in the file, in chunks that end with an empty one; from
-    `lines` on there are chunks of the lines of `--outcomes`.
+    There are at `begins` a `Beginning`, and from `findings` on chunks of findings, which end with an empty one.
     """
 
-    classes: dict[CoarseClass, tuple[Totals, int]]
+    totals: Totals
+    begins: int
+    findings: int
+
+
+class PartResult(NamedTuple):
+    """What a worker hands back: the pieces of each class of requests, and their file; from `lines` on it has chunks of `--outcomes`."""
+
+    classes: dict[CoarseClass, ClassPiece]
     spool: Path
     lines: int
 
@@ -379,13 +386,14 @@ class Job(Struct, frozen=True, dict=True):
 
 
 def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
-    """Write what has an order to a file: findings of each class, then lines."""
+    """Write what grows with the log to a file: of each class where it begins to differ and findings in their order, then lines."""
     classes = {}
     with path.open("wb") as file:
         for requests, findings in outcomes.classes.items():
             findings.findings.sort(key=lambda pending: pending.place)
-            totals = Totals(findings.summary, findings.fidelity, findings.barred)
-            classes[requests] = totals, file.tell()
+            begins = file.tell()
+            pickle.dump(findings.begins, file, pickle.HIGHEST_PROTOCOL)
+            classes[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), begins, file.tell())
             _dump(findings.findings, file)
         lines = file.tell()
         _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)

@@ -27,6 +27,7 @@ from replay.audit.place import LogPosition
 from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
 from replay.pipeline.replay.world import World
@@ -149,7 +150,7 @@ def _read(storage: Storage, name: str) -> ClassResult | None:
         totals = _TOTALS.decode(next(_frames(_whole(storage, name))))
     except (OSError, StopIteration, msgspec.MsgspecError):
         return None
-    return ClassResult(totals, lambda: _findings(storage, name))
+    return ClassResult(totals, lambda: _findings(storage, name), lambda: _begins(storage, name))
 
 
 def _whole(storage: Storage, name: str) -> bytes:
@@ -174,21 +175,29 @@ def _check(name: str, content: bytes) -> bytes:
 
 def _findings(storage: Storage, name: str) -> Iterator[Pending]:
     """The findings of a file, which was whole a moment ago."""
-    try:
-        frames = _frames(storage.read(name)[_CHECK:])
-    except OSError as error:
-        raise StoreError(f"results were forgotten while they were read ({error.strerror}): run again") from error
-    next(frames)
-    for frame in frames:
+    for frame in islice(_reread(storage, name), 2, None):
         yield from _PENDING.decode(frame)
 
 
+def _begins(storage: Storage, name: str) -> Beginning:
+    """Where the candidate's world begins, of a file which was whole a moment ago."""
+    return _BEGINNING.decode(next(islice(_reread(storage, name), 1, None)))
+
+
+def _reread(storage: Storage, name: str) -> Iterator[bytes]:
+    """The frames of a file which was whole a moment ago."""
+    try:
+        return _frames(storage.read(name)[_CHECK:])
+    except OSError as error:
+        raise StoreError(f"results were forgotten while they were read ({error.strerror}): run again") from error
+
+
 def _content(result: ClassResult) -> bytes | None:
-    """A file after its check: frames with their lengths: the totals, and the findings in chunks. None if it cannot be."""
+    """A file after its check: frames with their lengths: the totals, the beginning, and the findings in chunks. None if it cannot be."""
     try:
         findings = result.findings()
         chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
-        frames = [msgspec.msgpack.encode(result.totals), *map(msgspec.msgpack.encode, chunks)]
+        frames = list(map(msgspec.msgpack.encode, (result.totals, result.begins(), *chunks)))
     except _UNKEEPABLE:
         return None
     return b"".join(len(frame).to_bytes(_LENGTH, "big") + frame for frame in frames)
@@ -210,6 +219,7 @@ def _counter(kind: Any, value: object) -> object:
 
 
 _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
+_BEGINNING = msgspec.msgpack.Decoder(Beginning)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
 _WORLD = msgspec.msgpack.Decoder(_World)
 

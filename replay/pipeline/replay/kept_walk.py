@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, 
 from functools import cached_property
 from heapq import merge
 from operator import itemgetter
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -24,18 +24,19 @@ from replay.admission.decision import Decision
 from replay.admission.ordered.registry import looked_up_resources, mutating_criteria, units_of, unseen_criteria
 from replay.admission.place import Place
 from replay.admission.webhook.plugin import Backends
-from replay.audit.place import LogPosition, object_place
+from replay.audit.place import BETWEEN, LogPosition, object_place
 from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.matching.coarse import Classed, CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.reach import BETWEEN, looked_up_kinds
+from replay.pipeline.replay.reach import looked_up_kinds
 from replay.reconstruct.request import ReplayRequest
 from replay.world.judge import Judge
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods
-from replay.world.result import Alone, Consequence
+from replay.world.result import Consequence
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked
 
@@ -299,15 +300,6 @@ class KeptWalks:
             self._new[entry.context] = entry
 
 
-class Begins(Protocol):
-    """Where the candidate's world begins to differ (`Beginning`)."""
-
-    objects: dict[str, tuple[int, ...]]
-
-    def alone(self, numbers: Iterable[int]) -> dict[int, Alone | None]:
-        """See `Beginning.alone`."""
-
-
 class WaveWalks:
     """The walks of one wave: those that are kept, and where those stand that are not."""
 
@@ -316,7 +308,7 @@ class WaveWalks:
         archive: KeptWalks,
         keys: Collection[str],
         around: WalkContext,
-        begins: Begins,
+        begins: Beginning,
         parts: int,
     ) -> None:
         """`parts`: in how many the wave is walked."""
@@ -361,7 +353,7 @@ class WaveWalks:
         return self._owners[uid]
 
     def _context(self, key: str, around_all: bytes) -> bytes:
-        """A digest of all that a walk is given; what is found about its requests stands under its key (`key_of`)."""
+        """A digest of all that a walk is given; what is found about its requests stands under its key (`stored_key`)."""
         group, resource, namespace, _, *workspace = key.split(BETWEEN)
         place = (group, resource, namespace, *workspace)
         if place not in self._places:

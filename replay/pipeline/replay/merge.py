@@ -6,6 +6,7 @@ import heapq
 import pickle
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
@@ -17,6 +18,7 @@ from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.job import PartResult
 from replay.pipeline.replay.replayer import Line, Pending
 from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
@@ -49,13 +51,17 @@ def class_results(
     """What all parts together found about each class of requests; `unread` are those that nobody needed to look at."""
     results_of_class: dict[CoarseClass, ClassResult] = {}
     for requests in sorted({requests for result in results for requests in result.classes}):
-        pieces = [(*result.classes[requests], result.spool) for result in results if requests in result.classes]
+        pieces = [(result.spool, result.classes[requests]) for result in results if requests in result.classes]
         totals = Totals()
-        for piece, _, _ in pieces:
-            totals.add(piece)
-        results_of_class[requests] = ClassResult(totals, _findings([(path, start) for _, start, path in pieces]))
+        for _, piece in pieces:
+            totals.add(piece.totals)
+        results_of_class[requests] = ClassResult(
+            totals,
+            _findings([(path, piece.findings) for path, piece in pieces]),
+            partial(_begins, [(path, piece.begins) for path, piece in pieces]),
+        )
     for *columns, count in unread:
-        result = results_of_class.setdefault(CoarseClass(*columns), ClassResult(Totals(), NOTHING.findings))
+        result = results_of_class.setdefault(CoarseClass(*columns), NOTHING._replace(totals=Totals()))
         result.totals.summary.count_unchanged(count)
     return results_of_class
 
@@ -74,7 +80,7 @@ def merge(
     shared_values: dict[Any, Any] = {}
     for result in ordered:
         summary.add(result.totals.summary)
-        for place, _, finding, _ in result.findings():
+        for place, finding in result.findings():
             if not sieve.concerns(finding.key):
                 summary.outcomes[finding.key.outcome] -= 1
                 summary.outcomes[OutcomeKind.UNCHANGED] += 1
@@ -84,9 +90,9 @@ def merge(
                 continue
             end = world.consequence(place)
             spared = end is not None and end.result.cause == Cause.SUCCEEDS
-            follows = world.blame(place) is not None
-            value = _sharing(finding, shared_values) if summary.remembers(finding, follows=follows) else finding
-            summary.add_finding(value, follows=follows, spared=spared)
+            placed = finding if world.blame(place) is None else finding._replace(key=finding.key._replace(follows=True))
+            kept = _sharing(placed, shared_values) if summary.remembers(placed) else placed
+            summary.add_finding(kept, spared=spared)
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 
@@ -151,9 +157,24 @@ def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pendi
     return read
 
 
+def _begins(places: Sequence[tuple[Path, int]]) -> Beginning:
+    """Where the candidate's world begins, of a class."""
+    beginning = Beginning()
+    with ExitStack() as stack:
+        for path, start in places:
+            beginning.add(next(_values(stack, path, start)))
+    return beginning
+
+
 def _chunks(stack: ExitStack, path: Path, start: int) -> Iterable[Any]:
     """The values of a file from a place on, chunk by chunk until an empty one."""
+    chunks = _values(stack, path, start)
+    return (value for chunk in iter(lambda: next(chunks), []) for value in chunk)
+
+
+def _values(stack: ExitStack, path: Path, start: int) -> Iterator[Any]:
+    """What stands in a file from a place on; it was written a moment ago by our own workers, where only this user may read."""
     file = stack.enter_context(path.open("rb"))
     file.seek(start)
-    # The file was written a moment ago by our own workers, in a directory that only this user may read.
-    return (value for chunk in iter(lambda: pickle.load(file), []) for value in chunk)  # noqa: S301
+    while True:
+        yield pickle.load(file)  # noqa: S301

@@ -10,6 +10,7 @@ import orjson
 from replay.admission.ordered.registry import looked_up_resources, units_of
 from replay.audit.event import RequestRecord
 from replay.audit.part import user_info_from_json
+from replay.audit.place import BETWEEN, stored_key
 from replay.audit.store import Store
 from replay.kube.attributes import UserInfo
 from replay.kube.gvk import GroupVersionKind
@@ -27,28 +28,6 @@ from replay.world.collection import Collections
 from replay.world.lookup import DEFINITION, LookupChanges, granting
 from replay.world.namespace import namespace_key
 from replay.world.result import Cause, answered, refusers
-
-BETWEEN = "\x1f"
-"""What stands between the parts of a key."""
-_AUDIT_ID = "audit id "
-"""What stands before the id of a request in place of a name that its object never got; no name has a space."""
-
-
-def key_of(about: ObjectRef, audit_id: str = "") -> str:
-    """An object as the queries and `object_place` know it; one without a name by the request that was to create it, else empty.
-
-    INVARIANT: what `ingest_request.sql` makes `identity` of.
-    """
-    if not about.name:
-        if not audit_id:
-            return ""
-        about = about._replace(name=f"{_AUDIT_ID}{audit_id}")
-    return BETWEEN.join(about if about.workspace else about[:4])
-
-
-def is_named(key: str) -> bool:
-    """Whether an object ever got a name."""
-    return not key.split(BETWEEN)[3].startswith(_AUDIT_ID)
 
 
 def unlike(job: Job) -> Callable[[CoarseClass], bool]:
@@ -136,7 +115,7 @@ def in_collections(store: Store, collections: Collections, stops: Mapping[int, s
         for each in here:
             stop = stops.get(each.record.seq)
             rest = (name for name in each.names if stop is not None and name > stop)
-            keys.update(key_of(ObjectRef(group, resource, namespace, name, workspace)) for name in rest)
+            keys.update(stored_key(ObjectRef(group, resource, namespace, name, workspace)) for name in rest)
     return frozenset(keys)
 
 

@@ -29,6 +29,7 @@ from replay.kube.object_ref import ObjectRef
 from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.gate import NOT_LET_IN, OPEN, Gate
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.reconstruct.cluster import Cluster
@@ -67,13 +68,10 @@ Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 
 
 class Pending(NamedTuple):
-    """A finding and what it is about, until it is known what it follows; plain tuples, which are quick to hand over."""
+    """A finding, until it is known what it follows; plain tuples, which are quick to hand over."""
 
     place: LogPosition
-    subject: ObjectRef
     finding: OutcomeFinding
-    alone: Alone | None = None
-    """How the request ends taken alone, where that is certain and finalizers are left as they are."""
 
 
 class Line(NamedTuple):
@@ -91,8 +89,7 @@ class ClassOutcomes(Struct):
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
     findings: list[Pending] = field(default_factory=list)
-    barred: list[ObjectRef] = field(default_factory=list)
-    """What the authorizers of the candidate do not let anybody write."""
+    begins: Beginning = field(default_factory=Beginning)
 
 
 class PartOutcomes(Struct):
@@ -229,10 +226,12 @@ class Replayer(Struct, frozen=True, dict=True):
         about = stored_subject(record, subject(attributes))
         outcomes.summary.count(outcome)
         if record.seq in self.gate.refused:
-            outcomes.barred.append(about)
+            outcomes.begins.bar(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
-            pending = Pending(place, about, finding(outcome), self.ends(request, outcome.outcome, (current, candidate)))
-            self._find(request, outcome, pending, outcomes, redactor)
+            self._find(request, outcome, Pending(place, finding(outcome)), outcomes, redactor)
+        if outcome.outcome in STORING:
+            ends = self.ends(request, outcome.outcome, (current, candidate))
+            outcomes.begins.find(record.seq, about, record.audit_id, ends)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
 

@@ -19,27 +19,23 @@ from msgspec.structs import replace
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.audit.place import TICKS, LogPosition, object_place
+from replay.audit.place import BETWEEN, TICKS, LogPosition, is_named, object_place
 from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
-from replay.kube.object_ref import ObjectRef
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, WaveWalks
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.reach import (
-    BETWEEN,
     LogAnswers,
     dependent,
     followed_collections,
     in_collections,
     in_namespaces,
-    is_named,
-    key_of,
     looked_up_kinds,
     object_key,
 )
-from replay.pipeline.replay.replayer import STORING, Line
-from replay.pipeline.replay.totals import ClassResult
+from replay.pipeline.replay.replayer import Line
 from replay.pipeline.replay.workers import Crew
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
@@ -183,49 +179,6 @@ class Walk(NamedTuple):
             named.objects[object_key(first, kind)] = walked.changes
         named.owners = {uid: changes for uid, changes in walked.owners.items() if changes}
         return named
-
-
-class Beginning(Struct):
-    """Where the candidate's world begins to differ from the log's.
-
-    `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone; None where that
-    is to be worked out.
-    """
-
-    objects: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    numbers: dict[int, Alone | None] = field(default_factory=dict)
-
-    @staticmethod
-    def of(results: Iterable[ClassResult]) -> Beginning:
-        """What a run found."""
-        beginning = Beginning()
-        shared: dict[Alone | None, Alone | None] = {}
-        for totals, findings in results:
-            for about in totals.barred:
-                if about.name:
-                    beginning.objects.setdefault(key_of(about), ())
-            if any(totals.summary.outcomes[kind] for kind in STORING):
-                for place, about, finding, alone in findings():
-                    if finding.key.outcome in STORING:
-                        ends = shared.setdefault(alone, alone)
-                        beginning.find(place.seq, about, finding.example.audit_id, ends)
-        return beginning
-
-    def find(self, seq: int, about: ObjectRef, audit_id: str, alone: Alone | None = None) -> None:
-        """Take over one request."""
-        self.numbers[seq] = alone
-        key = key_of(about, audit_id)
-        self.objects[key] = (*self.objects.get(key, ()), seq)
-
-    def add(self, other: Beginning) -> None:
-        """Take over those of another part of the log."""
-        for key, numbers in other.objects.items():
-            self.objects[key] = (*self.objects.get(key, ()), *numbers)
-        self.numbers |= other.numbers
-
-    def alone(self, numbers: Iterable[int]) -> dict[int, Alone | None]:
-        """How those of some requests end alone that differ."""
-        return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}
 
 
 def world_of(

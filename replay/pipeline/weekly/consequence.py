@@ -14,10 +14,11 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.pipeline.kcp.folder import Folder, union
 from replay.pipeline.manifests import Manifests
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.reach import LogAnswers
 from replay.pipeline.replay.workers import Crew
-from replay.pipeline.replay.world import Beginning, World, world_of
+from replay.pipeline.replay.world import World, world_of
 from replay.pipeline.weekly.planned_policy import planned_policies
 from replay.pipeline.weekly.scope import ReportScope
 

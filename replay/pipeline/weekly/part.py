@@ -30,10 +30,11 @@ from replay.compare.weekly.effect import (
 )
 from replay.kube.lister import Lister
 from replay.matching.coarse import both
+from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.pipeline.replay.replayer import STORING, stored_subject
-from replay.pipeline.replay.world import Beginning, World
+from replay.pipeline.replay.world import World
 from replay.pipeline.weekly.consequence import Enforcement, PeriodSide
 from replay.reconstruct.request import Reached, ReplayRequest
 

@@ -26,7 +26,7 @@ from replay.report.run.views import (
     by_user,
     by_workload,
     by_workspace,
-    counted,
+    counts,
     grouped,
 )
 
@@ -81,13 +81,14 @@ def _members(result: RunResult) -> dict[str, Any]:
     """The members of the document in their order; an iterator is a list."""
     summary = result.summary
     determined, total = decided(summary, "candidate")
-    kinds = sorted({key.outcome for key in summary.cells})
+    found = counts(summary)
+    kinds = sorted(found)
     members: dict[str, Any] = {
         "log": _log(result.log),
         "decided": {"requests": determined, "of": total},
         "notReached": summary.not_reached.total(),
         "fidelity": fidelity_json(result.fidelity),
-        "roots": {kind.value: counted(cells_of(result, kind))[0] for kind in kinds},
+        "roots": {kind.value: found[kind][0] for kind in kinds},
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
         "world": _world(result.world),
         "findings": {kind.value: _findings(result, kind) for kind in kinds},

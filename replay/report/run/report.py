@@ -43,6 +43,7 @@ from replay.report.run.views import (
     by_workload,
     cells_with,
     counted,
+    counts,
     grouped,
     labels_of,
     roots,
@@ -108,9 +109,9 @@ def _whole_verdict(result: RunResult) -> tuple[str, Tone]:
 
 
 def _verdict(result: RunResult) -> tuple[str, Tone]:
-    counts = {kind: counted(cells_of(result, kind)) for kind in _TOLD}
-    parts = [f"{number(root)} {WORDS[kind]}" for kind, (root, _) in counts.items() if root]
-    follows = sum(follows for _, follows in counts.values())
+    found = counts(result.summary)
+    parts = [f"{number(found[kind][0])} {WORDS[kind]}" for kind in _TOLD if found[kind][0]]
+    follows = sum(found[kind][1] for kind in _TOLD)
     determined, total = decided(result.summary, "candidate")
     unknown = f" {plural(total - determined, 'request')} could not be decided." if total > determined else ""
     if calls := unknown_calls(result.summary):
@@ -119,7 +120,7 @@ def _verdict(result: RunResult) -> tuple[str, Tone]:
         return f"Nothing new is denied or mutated in {plural(determined, 'decided request')}.{unknown}", (
             Tone.WARN if unknown else Tone.GOOD
         )
-    tone = Tone.BAD if counts[OutcomeKind.NEWLY_DENIED][0] else Tone.WARN
+    tone = Tone.BAD if found[OutcomeKind.NEWLY_DENIED][0] else Tone.WARN
     following = f" {number(follows)} more only follow from these." if follows else ""
     return f"{', '.join(parts)} of {plural(total, 'request')} that reached validation.{following}{unknown}", tone
 
@@ -127,7 +128,7 @@ def _verdict(result: RunResult) -> tuple[str, Tone]:
 def _facts(result: RunResult) -> tuple[Fact, ...]:
     log, summary = result.log, result.summary
     determined, total = decided(summary, "candidate")
-    newly_denied, _ = counted(cells_of(result, OutcomeKind.NEWLY_DENIED))
+    newly_denied, _ = counts(summary)[OutcomeKind.NEWLY_DENIED]
     rejected = sum(log.rejects.values())
     return (
         Fact("Read", plural(log.events, "event"), _read_note(result)),
@@ -172,8 +173,9 @@ def _world_facts(world: WorldFacts) -> list[Fact]:
 
 def mutation_facts(summary: Summary) -> Iterator[Fact]:
     """How many requests are newly mutated; those mutated otherwise, and no longer, only where there are any."""
+    found = counts(summary)
     for kind in MUTATIONS:
-        count, follows = counted(cells_with(summary, kind))
+        count, follows = found[kind]
         if count or follows or kind is OutcomeKind.NEWLY_MUTATED:
             tone = Tone.WARN if count else Tone.GOOD
             yield Fact(WORDS[kind].capitalize(), number(count), _following(follows), tone)

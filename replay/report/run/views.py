@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 
 from msgspec import Struct, field
@@ -63,7 +63,8 @@ class Group(Struct):
         self.namespaces.add(key.namespace)
         self.workloads.add(workload_label(key))
         self.kinds.add(key.kind or key.resource)
-        self._offer([(example, key) for example in cell.examples])
+        if self._wants(cell.examples[0]):
+            self._offer([(example, key) for example in cell.examples])
 
     def join(self, other: Group) -> None:
         """Count in what another group counts, whose cells are others."""
@@ -80,13 +81,17 @@ class Group(Struct):
         self.namespaces |= other.namespaces
         self.workloads |= other.workloads
         self.kinds |= other.kinds
-        self._offer(other.examples)
+        if self._wants(other.examples[0][0]):
+            self._offer(other.examples)
+
+    def _wants(self, first: Example) -> bool:
+        """Whether the first of some examples, which are in the order of the log, may be one of those that are kept."""
+        return len(self.examples) < MOST_EXAMPLES or first[:2] < self.examples[-1][0][:2]
 
     def _offer(self, examples: list[tuple[Example, CellKey]]) -> None:
-        """Keep the first examples; these are in the order of the log."""
-        if len(self.examples) < MOST_EXAMPLES or examples[0][0][:2] < self.examples[-1][0][:2]:
-            candidates = [*self.examples, *examples]
-            self.examples = heapq.nsmallest(MOST_EXAMPLES, candidates, key=lambda pair: pair[0][:2])
+        """Keep the first examples."""
+        candidates = [*self.examples, *examples]
+        self.examples = heapq.nsmallest(MOST_EXAMPLES, candidates, key=lambda pair: pair[0][:2])
 
 
 def workload_label(key: CellKey) -> str:
@@ -114,6 +119,15 @@ def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> 
 def roots(cells: OutcomeCells) -> CellItems:
     """The cells of findings that need no other request to end otherwise."""
     return [(key, cell) for key, cell in cells if not key.follows]
+
+
+def counts(summary: Summary) -> defaultdict[OutcomeKind, tuple[int, int]]:
+    """By outcome how many requests are root findings, and how many only follow."""
+    found: defaultdict[OutcomeKind, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    for key, cell in summary.cells.items():
+        own, following = found[key.outcome]
+        found[key.outcome] = (own, following + cell.count) if key.follows else (own + cell.count, following)
+    return found
 
 
 def counted(cells: OutcomeCells) -> tuple[int, int]:

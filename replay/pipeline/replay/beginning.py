@@ -1,0 +1,53 @@
+"""Where the candidate's world begins to differ from the log's: what parts find of it, and what they come to together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from msgspec import Struct, field
+
+from replay.audit.place import stored_key
+from replay.kube.object_ref import ObjectRef
+from replay.world.result import Alone
+
+
+class Beginning(Struct):
+    """Where the candidate's world begins to differ from the log's.
+
+    `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone; None where that
+    is to be worked out.
+    """
+
+    objects: dict[str, tuple[int, ...]] = field(default_factory=dict)
+    numbers: dict[int, Alone | None] = field(default_factory=dict)
+
+    @staticmethod
+    def of(parts: Iterable[Beginning]) -> Beginning:
+        """What all parts found; what is alike is in memory once, though each part has its own."""
+        beginning = Beginning()
+        shared: dict[Alone | None, Alone | None] = {}
+        for each in parts:
+            each.numbers = {seq: shared.setdefault(alone, alone) for seq, alone in each.numbers.items()}
+            beginning.add(each)
+        return beginning
+
+    def find(self, seq: int, about: ObjectRef, audit_id: str, alone: Alone | None = None) -> None:
+        """Take over one request."""
+        self.numbers[seq] = alone
+        key = stored_key(about, audit_id)
+        self.objects[key] = (*self.objects.get(key, ()), seq)
+
+    def bar(self, about: ObjectRef) -> None:
+        """Take over an object that the candidate's authorizers do not let anybody write."""
+        if about.name:
+            self.objects.setdefault(stored_key(about), ())
+
+    def add(self, other: Beginning) -> None:
+        """Take over those of another part of the log."""
+        for key, numbers in other.objects.items():
+            self.objects[key] = (*self.objects.get(key, ()), *numbers)
+        self.numbers |= other.numbers
+
+    def alone(self, numbers: Iterable[int]) -> dict[int, Alone | None]:
+        """How those of some requests end alone that differ."""
+        return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}
