@@ -59,6 +59,8 @@ from replay.storage.storage import Storage
 PART_BYTES = 32 << 20
 """About how much JSON a part of a new store holds."""
 MOST_PARTS = 128
+FEW_PARTS = 8
+"""A log of so many parts leaves a process little to give back."""
 FEWEST_KEPT_PARTS = 16
 """A store that is kept will grow, so it has more parts than its first log needs."""
 
@@ -147,8 +149,12 @@ class Store:
         self._stack.close()
 
     def rest(self) -> None:
-        """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
-        self._disconnect()
+        """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared.
+
+        Those of a log of few parts need little, and less time than it takes to start anew.
+        """
+        if self.parts > FEW_PARTS:
+            self._disconnect()
 
     def prepare(self, text: str) -> None:
         """Run SQL that makes views or sets variables, now and wherever a query starts anew."""
