@@ -10,6 +10,8 @@ import duckdb
 from replay.errors import StoreError
 from replay.storage.directory import store_error
 
+FEW_PARTS = 8
+"""The questions about so many parts need little memory, and less time than an engine takes to start anew."""
 INGEST_MEMORY = "768MB"
 """What DuckDB may use while it reads a log, before it writes to disk. Near the limit it gives memory back and asks for it anew."""
 QUERY_MEMORY = "320MB"

@@ -40,7 +40,7 @@ from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
-from replay.audit.engine import INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
+from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
@@ -59,8 +59,6 @@ from replay.storage.storage import Storage
 PART_BYTES = 32 << 20
 """About how much JSON a part of a new store holds."""
 MOST_PARTS = 128
-FEW_PARTS = 8
-"""A log of so many parts leaves a process little to give back."""
 FEWEST_KEPT_PARTS = 16
 """A store that is kept will grow, so it has more parts than its first log needs."""
 
@@ -149,10 +147,7 @@ class Store:
         self._stack.close()
 
     def rest(self) -> None:
-        """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared.
-
-        Those of a log of few parts need little, and less time than it takes to start anew.
-        """
+        """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
         if self.parts > FEW_PARTS:
             self._disconnect()
 
@@ -265,8 +260,7 @@ class Store:
         if self._is_kept and not self._catalog.segments and not self.storage.has(CATALOG):
             write_store(self.storage, self._catalog, durable=True)  # a segment without a catalog is a damaged store
         self.storage.adopt(reader.target, f"{SEGMENTS}/{name}", durable=self._is_kept)
-        entry = segment_entry(name, segment, digests, data)
-        segments = (*self._catalog.segments, entry)
+        segments = (*self._catalog.segments, segment_entry(name, segment, digests, data))
         log_positions = self._catalog.positions if positions is None else positions
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
         write_store(self.storage, catalog, durable=self._is_kept)

@@ -50,7 +50,7 @@ from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer, Where, as_far_as_reached, nowhere
-from replay.pipeline.replay.totals import Totals
+from replay.pipeline.replay.totals import ClassPiece, Totals
 from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
@@ -68,17 +68,6 @@ from replay.world.judge import Judge
 
 _CHUNK = 500
 """How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
-
-
-class ClassPiece(NamedTuple):
-    """What a part has of a class of requests: numbers to add up, and from where on its file has the rest.
-
-    There are at `begins` a `Beginning`, and from `findings` on chunks of findings, which end with an empty one.
-    """
-
-    totals: Totals
-    begins: int
-    findings: int
 
 
 class PartResult(NamedTuple):

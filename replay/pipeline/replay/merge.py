@@ -91,8 +91,8 @@ def merge(
             end = world.consequence(place)
             spared = end is not None and end.result.cause == Cause.SUCCEEDS
             placed = finding if world.blame(place) is None else finding._replace(key=finding.key._replace(follows=True))
-            kept = _sharing(placed, shared_values) if summary.remembers(placed) else placed
-            summary.add_finding(kept, spared=spared)
+            value = _sharing(placed, shared_values) if summary.remembers(placed) else placed
+            summary.add_finding(value, spared=spared)
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
 
 

@@ -25,6 +25,17 @@ class Totals(Struct):
         self.fidelity.add(other.fidelity)
 
 
+class ClassPiece(NamedTuple):
+    """What a part has of a class of requests: numbers to add up, and from where on its file has the rest.
+
+    There are at `begins` a `Beginning`, and from `findings` on chunks of findings, which end with an empty one.
+    """
+
+    totals: Totals
+    begins: int
+    findings: int
+
+
 class ClassResult(NamedTuple):
     """Totals, and the findings in the order of the log and where the candidate's world begins, both read anew at each call."""
 

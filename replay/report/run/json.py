@@ -81,14 +81,14 @@ def _members(result: RunResult) -> dict[str, Any]:
     """The members of the document in their order; an iterator is a list."""
     summary = result.summary
     determined, total = decided(summary, "candidate")
-    found = counts(summary)
-    kinds = sorted(found)
+    by_outcome = counts(summary)
+    kinds = sorted(by_outcome)
     members: dict[str, Any] = {
         "log": _log(result.log),
         "decided": {"requests": determined, "of": total},
         "notReached": summary.not_reached.total(),
         "fidelity": fidelity_json(result.fidelity),
-        "roots": {kind.value: found[kind][0] for kind in kinds},
+        "roots": {kind.value: by_outcome[kind][0] for kind in kinds},
         "outcomes": {kind.value: count for kind, count in sorted(summary.outcomes.items())},
         "world": _world(result.world),
         "findings": {kind.value: _findings(result, kind) for kind in kinds},

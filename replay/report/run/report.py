@@ -109,9 +109,9 @@ def _whole_verdict(result: RunResult) -> tuple[str, Tone]:
 
 
 def _verdict(result: RunResult) -> tuple[str, Tone]:
-    found = counts(result.summary)
-    parts = [f"{number(found[kind][0])} {WORDS[kind]}" for kind in _TOLD if found[kind][0]]
-    follows = sum(found[kind][1] for kind in _TOLD)
+    by_outcome = counts(result.summary)
+    parts = [f"{number(by_outcome[kind][0])} {WORDS[kind]}" for kind in _TOLD if by_outcome[kind][0]]
+    follows = sum(by_outcome[kind][1] for kind in _TOLD)
     determined, total = decided(result.summary, "candidate")
     unknown = f" {plural(total - determined, 'request')} could not be decided." if total > determined else ""
     if calls := unknown_calls(result.summary):
@@ -120,7 +120,7 @@ def _verdict(result: RunResult) -> tuple[str, Tone]:
         return f"Nothing new is denied or mutated in {plural(determined, 'decided request')}.{unknown}", (
             Tone.WARN if unknown else Tone.GOOD
         )
-    tone = Tone.BAD if found[OutcomeKind.NEWLY_DENIED][0] else Tone.WARN
+    tone = Tone.BAD if by_outcome[OutcomeKind.NEWLY_DENIED][0] else Tone.WARN
     following = f" {number(follows)} more only follow from these." if follows else ""
     return f"{', '.join(parts)} of {plural(total, 'request')} that reached validation.{following}{unknown}", tone
 
@@ -173,9 +173,9 @@ def _world_facts(world: WorldFacts) -> list[Fact]:
 
 def mutation_facts(summary: Summary) -> Iterator[Fact]:
     """How many requests are newly mutated; those mutated otherwise, and no longer, only where there are any."""
-    found = counts(summary)
+    by_outcome = counts(summary)
     for kind in MUTATIONS:
-        count, follows = found[kind]
+        count, follows = by_outcome[kind]
         if count or follows or kind is OutcomeKind.NEWLY_MUTATED:
             tone = Tone.WARN if count else Tone.GOOD
             yield Fact(WORDS[kind].capitalize(), number(count), _following(follows), tone)

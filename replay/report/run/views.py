@@ -123,11 +123,11 @@ def roots(cells: OutcomeCells) -> CellItems:
 
 def counts(summary: Summary) -> defaultdict[OutcomeKind, tuple[int, int]]:
     """By outcome how many requests are root findings, and how many only follow."""
-    found: defaultdict[OutcomeKind, tuple[int, int]] = defaultdict(lambda: (0, 0))
+    by_outcome: defaultdict[OutcomeKind, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for key, cell in summary.cells.items():
-        own, following = found[key.outcome]
-        found[key.outcome] = (own, following + cell.count) if key.follows else (own + cell.count, following)
-    return found
+        own, following = by_outcome[key.outcome]
+        by_outcome[key.outcome] = (own, following + cell.count) if key.follows else (own + cell.count, following)
+    return by_outcome
 
 
 def counted(cells: OutcomeCells) -> tuple[int, int]:
