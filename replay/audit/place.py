@@ -24,8 +24,6 @@ LOOKED_UP = ("configmaps", *LOOKUPS)
 _PARTS_FOR_EACH_OF_LOOKUPS = 16
 TICKS = 1024
 """How many numbers of requests a microsecond has."""
-
-
 BETWEEN = "\x1f"
 """What stands between the parts of a key."""
 _AUDIT_ID = "audit id "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from replay.audit.place import LogPosition
+from replay.audit.place import BETWEEN, LogPosition
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.record.known import Known, attribute, get
@@ -15,12 +15,11 @@ from replay.world.timeline import WorldChange, branches_at, found_later
 
 NamespaceChanges = Mapping[str, Sequence[WorldChange]]
 """The namespaces that differ at some time, by `namespace_key`, with when they do."""
-_BETWEEN = "\x1f"
 
 
 def namespace_key(name: str, workspace: str) -> str:
     """What keeps a namespace apart from those of other workspaces; its name where there are none."""
-    return f"{name}{_BETWEEN}{workspace}" if workspace else name
+    return f"{name}{BETWEEN}{workspace}" if workspace else name
 
 
 class NamespaceAt(NamedTuple):

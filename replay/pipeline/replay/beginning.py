@@ -14,8 +14,8 @@ from replay.world.result import Alone
 class Beginning(Struct):
     """Where the candidate's world begins to differ from the log's.
 
-    `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone; None where that
-    is to be worked out.
+    `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone, where that is
+    certain and finalizers are left as they are; None where it is to be worked out.
     """
 
     objects: dict[str, tuple[int, ...]] = field(default_factory=dict)
