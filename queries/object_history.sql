@@ -5,8 +5,9 @@
 --             A creation finds nothing: what was there before it is not looked for.
 --             Only numbers of rows are answered: reading the rows themselves is cheaper once it is known which.
 -- Parameters: $predicate  an SQL expression over `request` (`replay/matching/coarse.py` makes one of two manifest sets)
+--             $share      another one, which chooses whole objects
 --             the variables store_rows and store_dropped, as `open.sql` of each store sets them
--- Example:    replace $predicate by: verb = 'update' and resource = 'pods'
+-- Example:    replace $predicate by: verb = 'update' and resource = 'pods', and $share by: true
 with told as materialized (
   select
     row_id, identity, seq, audit_id, verb,
@@ -16,7 +17,7 @@ with told as materialized (
       and subresource not in ('attach', 'exec', 'portforward', 'proxy', 'token', 'log') as is_write
   from read_parquet(getvariable('store_rows'), hive_partitioning = false) as stored
   anti join read_parquet(getvariable('store_dropped'), hive_partitioning = false) as dropped using (row_id)
-  where reject is null
+  where reject is null and $share
 ), chosen as (
   select identity, min(seq) as since, max(seq) filter (verb <> 'create') + 5000000::bigint * 1024 as until
   from told where selected group by identity

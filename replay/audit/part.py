@@ -7,12 +7,13 @@ from functools import lru_cache
 from itertools import groupby
 from operator import itemgetter
 from sys import intern
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import duckdb
 import orjson
 import polars as pl
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit import queries
 from replay.audit.arrow import frame_from_relation
@@ -75,12 +76,29 @@ class Tables(Struct, frozen=True):
         return "\n".join(variables)
 
 
+class Share(NamedTuple):
+    """One of a `total` of equal shares of the objects of a part, by a half of their hash that does not say in which part they are."""
+
+    number: int = 0
+    total: int = 1
+
+    @property
+    def sql(self) -> str:
+        """The expression over `request` that chooses them."""
+        return f"(identity >> 32) % {self.total} = {self.number}" if self.total > 1 else "true"
+
+
 class StorePart(Struct, frozen=True):
-    """The requests of some objects, with all that the store has of these objects."""
+    """The requests of some objects, with all that the store has of these objects; what is asked in SQL asks for a share of them."""
 
     number: int
     tables: Tables
     temporary: str
+    share: Share = Share()
+
+    def shares(self, total: int) -> list[StorePart]:
+        """The part by shares, for workers that would have nothing to do."""
+        return [replace(self, share=Share(number, total)) for number in range(total)]
 
     def records(self, predicate: RowPredicate | None = None) -> Iterator[RequestRecord]:
         """The records of every object of which the predicate selects one: by object, then in order.
@@ -131,7 +149,7 @@ class StorePart(Struct, frozen=True):
     def _chosen(self, predicate: RowPredicate | None) -> pl.DataFrame:
         """The numbers of the rows to read, in order, and whether each is selected."""
         sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
-        query = queries.text("object_history").replace("$predicate", sql)
+        query = queries.text("object_history").replace("$predicate", sql).replace("$share", self.share.sql)
         with engine(self.temporary).cursor() as connection:
             connection.execute(self.tables.variables())
             return frame_from_relation(connection.sql(query, params=list(parameters)))

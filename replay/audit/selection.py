@@ -24,7 +24,7 @@ def unselected(
     with engine(part.temporary).cursor() as connection:
         connection.execute(part.tables.variables())
         query, parameters = _query("unselected", predicate, within)
-        query = query.replace("$only_failed", "true" if only_failed else "false")
+        query = query.replace("$only_failed", "true" if only_failed else "false").replace("$share", part.share.sql)
         rows = frame_from_relation(connection.sql(query, params=parameters))
     yield from part.bare_records(rows)
 

@@ -62,7 +62,7 @@ def diff(
     from replay.manifests.diff import diff_sets  # noqa: PLC0415
     from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
     from replay.pipeline.kcp.diff import diff_folders  # noqa: PLC0415
-    from replay.pipeline.kcp.folder import is_by_workspace  # noqa: PLC0415
+    from replay.pipeline.kcp.layout import is_by_workspace  # noqa: PLC0415
     from replay.report import set_diff  # noqa: PLC0415
 
     version = version_of(kubernetes_version, (current, candidate))

@@ -48,6 +48,8 @@ CHAIN_ORDER = (
     PluginName.VALIDATING_ADMISSION_WEBHOOK,
 )
 """The order in which the server makes the plugins and asks them."""
+API_DIRECTORY = "api"
+"""Where a set has what comes in through the API, beside the directories of the plugins."""
 
 
 class ServerPlugin(NamedTuple):

@@ -17,13 +17,11 @@ from replay.manifests.authorization_file import is_about_authorization
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
-from replay.manifests.plugin import CHAIN_ORDER, PluginName
+from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
 from replay.manifests.policy_file import is_policy_file, load_policy_file
 from replay.manifests.served import static_problem
 from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_of_directory, server_of_file
 from replay.manifests.static_rule import STATIC_SUFFIX
-
-API_DIRECTORY = "api"
 
 
 class LoadedSet(Struct, frozen=True):

@@ -15,7 +15,8 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, set_objects
-from replay.pipeline.kcp.folder import ShardFolders, is_by_workspace, load_shard, snapshot_of, union
+from replay.pipeline.kcp.folder import ShardFolders, load_shard, snapshot_of, union
+from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import read_snapshot

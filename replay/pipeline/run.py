@@ -268,7 +268,7 @@ def _replay_parts(
         answers.ask(job)
         store.rest()
 
-    results = crew.run(Whole(), parts, progress, ask)
+    results = crew.run(Whole(), crew.shared(parts), progress, ask)
     return results, class_results(results, unread())
 
 

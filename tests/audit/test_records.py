@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from replay.audit.place import object_place
+from replay.audit.selection import unselected
 from replay.audit.store import Store
 from replay.kube.object_ref import ObjectRef
 from tests.support.log_lines import event, records
@@ -180,6 +181,29 @@ def test_writes_of_objects_are_what_a_predicate_selects(tmp_path: Path) -> None:
             assert [records for _, records in written] == expected
             assert [identity for identity, _ in written] == identities
             assert list(part.writes([])) == []
+
+
+def test_each_object_is_whole_in_one_share_of_its_part(tmp_path: Path) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(b"\n".join(event(each, objectRef=_named(each % 20), auditID=f"id-{each}") for each in range(60)))
+    predicate, others = Objects("object_name <> 'p0'"), Objects("object_name in ('p1', 'p2', 'p3', 'p4')")
+    with Store.open() as store:
+        store.ingest([path])
+        whole = store.whole()
+        shares = whole.shares(3)
+        objects = [[[record.audit_id for record in each] for each in share.objects(predicate)] for share in shares]
+        unread = [[each.audit_id for each in unselected(share, others, only_failed=False)] for share in shares]
+        assert all(objects)
+        assert sorted(each for share in objects for each in share) == sorted(
+            [record.audit_id for record in each] for each in whole.objects(predicate)
+        )
+        assert sorted(each for share in unread for each in share) == sorted(
+            each.audit_id for each in unselected(whole, others, only_failed=False)
+        )
+
+
+def _named(number: int) -> dict[str, str]:
+    return {"resource": "pods", "namespace": "n", "name": f"p{number}", "apiVersion": "v1"}
 
 
 def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from replay.kcp.claim import claim_labels
 from replay.kcp.mutation import set_unseen
 from replay.kube.attributes import Missing, Operation, UserInfo
 from replay.kube.gvk import GroupResource
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

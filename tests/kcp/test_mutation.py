@@ -10,7 +10,7 @@ import pytest
 from replay.compare.attribution import Actor
 from replay.kcp.mutation import set_by_plugins
 from replay.pipeline.forensic.mutations import mutations
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 

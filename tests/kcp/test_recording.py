@@ -17,7 +17,7 @@ from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.audit.store import Store
 from replay.kube.attributes import Missing
 from replay.pipeline.kcp.chain import ShardChain
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options

@@ -18,7 +18,7 @@ from replay.pipeline.focus import Focus
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.forensic.lookup import LookupFilter, look_up
 from replay.pipeline.kcp.diff import diff_folders
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from replay.errors import SnapshotError
-from replay.pipeline.kcp.folder import SHARD_VERSION, load_folders, workspace_folders
+from replay.pipeline.kcp.folder import load_folders
+from replay.pipeline.kcp.layout import SHARD_VERSION, workspace_folders
 from replay.pipeline.kcp.snapshot import take_workspace
 
 PATHS = {"kcp.io/path": "root:provider", "kcp.io/cluster": "2p"}

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.kube.attributes import Missing
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.kcp.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, named
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.history.derived import instant

@@ -12,7 +12,7 @@ import pytest
 
 from replay.errors import ReplayError
 from replay.pipeline.focus import Focus
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.scan import ScanOptions, scan
 from replay.pipeline.scenario import Scenario

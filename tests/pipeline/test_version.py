@@ -6,7 +6,7 @@ import pytest
 
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
-from replay.pipeline.kcp.folder import SHARD_VERSION
+from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.version import version_of
 
 SAMPLES = Path(__file__).parents[2] / "sample_audit"

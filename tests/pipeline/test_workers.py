@@ -132,6 +132,48 @@ def test_what_fails_meanwhile_ends_the_others() -> None:
     assert [future.cancelled() for future in fleet.futures] == [True, True, True]
 
 
+class Piece(NamedTuple):
+    """A part, or a share of one."""
+
+    name: str
+
+    def shares(self, total: int) -> list[Piece]:
+        return [Piece(f"{self.name}{number + 1}/{total}") for number in range(total)]
+
+
+@pytest.mark.parametrize(
+    ("names", "workers", "shown"),
+    [
+        ("a b c d", 2, "a b c d"),
+        ("a b c d e", 2, "a b c d e1/2 e2/2"),
+        ("a b c d e", 3, "a b c d e"),
+        ("a b c d e", 4, "a b c d e1/4 e2/4 e3/4 e4/4"),
+        ("a b", 5, "a1/2 a2/2 b1/2 b2/2"),
+        ("a b c", 1, "a b c"),
+        ("a", 4, "a"),
+        ("", 4, ""),
+    ],
+    ids=[
+        "full rounds",
+        "one left",
+        "two left of three",
+        "one left of four",
+        "too few",
+        "one worker",
+        "one part",
+        "none",
+    ],
+)
+def test_the_parts_of_a_last_round_are_shared(names: str, workers: int, shown: str) -> None:
+    with Crew(STORE, Double, Options(workers=workers)) as crew:
+        assert " ".join(each.name for each in crew.shared(list(map(Piece, names.split())))) == shown
+
+
+def test_a_fleet_is_given_whole_parts() -> None:
+    with Crew(STORE, Double, Options(workers=2, fleet=Idle())) as crew:
+        assert crew.shared([Piece("a"), Piece("b"), Piece("c")]) == [Piece("a"), Piece("b"), Piece("c")]
+
+
 @pytest.mark.parametrize(("candidate", "times"), [("current", 0), ("candidate", 1)])
 def test_only_where_the_sets_differ_is_asked_who_owns_what(
     candidate: str, times: int, short_sample: Path, monkeypatch: pytest.MonkeyPatch

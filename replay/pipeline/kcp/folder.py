@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,17 +15,9 @@ from replay.kcp.annotation import PATH, annotated, annotation, workspace_of
 from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.manifests.api_object import load_api
 from replay.manifests.manifest_set import manifest_set_from_objects
-from replay.manifests.plugin import CHAIN_ORDER
-from replay.manifests.set_loader import API_DIRECTORY, error_from_finding
+from replay.manifests.set_loader import error_from_finding
+from replay.pipeline.kcp.layout import workspace_folders
 from replay.reconstruct.snapshot import read_snapshot
-
-SHARD_VERSION = KubernetesVersion(1, 36)
-"""The minor whose admission kcp has, where none is said."""
-_NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
-_NOT_WORKSPACES = frozenset(
-    {*(plugin.directory for plugin in CHAIN_ORDER), API_DIRECTORY, "rbac", "objects", "current", "candidate"}
-)
-_REGISTRATION = "admissionregistration.k8s.io/"
 
 
 class Folder(Struct, frozen=True):
@@ -41,24 +32,6 @@ class Folder(Struct, frozen=True):
     def cluster(self) -> str:
         """The logical cluster that its objects name, empty where none does."""
         return next((cluster for obj in self.others if (cluster := workspace_of(obj))), "")
-
-
-def workspace_folders(path: Path | None) -> dict[str, Path] | None:
-    """The folders of a directory by the path of their workspace; None for a directory that is not made so."""
-    if path is None or not path.is_dir():
-        return None
-    entries = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".")]
-    folders = [entry for entry in entries if entry.is_dir()]
-    if not folders or len(folders) != len(entries):
-        return None
-    if any(entry.name in _NOT_WORKSPACES or not _NAME.fullmatch(entry.name) for entry in folders):
-        return None
-    return {entry.name.replace(".", ":"): entry for entry in folders}
-
-
-def is_by_workspace(paths: Iterable[Path | None]) -> bool:
-    """Whether any of some sets and snapshots is made of workspaces."""
-    return any(workspace_folders(path) is not None for path in paths)
 
 
 def load_folders(path: Path, version: KubernetesVersion, *, checked: bool = True) -> dict[str, Folder]:

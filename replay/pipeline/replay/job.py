@@ -371,7 +371,7 @@ class Job(Struct, frozen=True, dict=True):
         unread = unselected(part, self.predicate, self.within, only_failed=not self.with_lines)
         replayer.pass_over(unread, outcomes)
         self.webhooks.close()
-        return _spooled(outcomes, self.spool / f"part-{part.number:05}")
+        return _spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 
 
 def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:

@@ -30,6 +30,7 @@ J = TypeVar("J")
 J_contra = TypeVar("J_contra", contravariant=True)
 P = TypeVar("P")
 P_contra = TypeVar("P_contra", contravariant=True)
+S = TypeVar("S", bound="Divisible")
 _POLL_SECONDS = 0.2
 MOST_FORKED = 4
 """So many workers are forked before it is known how many parts there are for them."""
@@ -61,6 +62,14 @@ class Workers(Protocol):
     @property
     def fleet(self) -> Fleet | None:
         """Somebody else's processes."""
+
+
+class Divisible(Protocol):
+    """What one worker can do, or several, each a share of it."""
+
+    def shares(self, total: int, /) -> Sequence[Self]:
+        """So many shares, which come to the same together."""
+        ...
 
 
 class PartTask(Protocol[J_contra, P_contra, R_co]):
@@ -220,6 +229,16 @@ class Crew(Generic[J]):
         with scratch() as directory:
             order = _Order(job_path, _written(task, directory / "task"))
             yield from self._run_there(lambda part: pool.submit(order.run, part), parts, progress, meanwhile)
+
+    def shared(self, parts: Sequence[S]) -> list[S]:
+        """Parts as they keep all processes of our own busy to the end: where some would find none left, the last are shared among all."""
+        workers = _size(self._options)
+        rest = len(parts) % workers
+        if self._options.fleet is not None or len(parts) == 1 or not rest:
+            return list(parts)
+        total = workers // rest
+        shares = [share for part in parts[-rest:] for share in (part.shares(total) if total > 1 else [part])]
+        return [*parts[:-rest], *shares]
 
     @cached_property
     def _job_path(self) -> Path:

@@ -10,6 +10,9 @@ from collections import Counter
 from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from functools import cache
+from heapq import merge
+from itertools import groupby
+from operator import attrgetter
 from typing import NamedTuple
 
 import orjson
@@ -144,6 +147,10 @@ class Portion(NamedTuple):
     identities: list[int]
     findings: dict[int, Alone | None]
     owned: dict[str, tuple[str, ...]]
+
+    def shares(self, total: int) -> list[Portion]:
+        """The objects by shares."""
+        return [self._replace(identities=self.identities[number::total]) for number in range(total)]
 
 
 class Walk(NamedTuple):
@@ -293,9 +300,11 @@ class _Stage(Struct, frozen=True):
         if not wave.keys:
             return
         parts = [self.store.whole()] if wave.is_few else list(map(self.store.part, range(self.store.parts)))
-        with closing(self.crew.results(Walk(wave.around, is_traced), wave.portions(parts), self.progress)) as results:
-            for walks in results:
-                yield from walks
+        portions = self.crew.shared(wave.portions(parts))
+        with closing(self.crew.results(Walk(wave.around, is_traced), portions, self.progress)) as results:
+            pairs = zip(portions, results, strict=True)
+            for _, of_part in groupby(pairs, key=lambda pair: pair[0].part.number):
+                yield from merge(*(walks for _, walks in of_part), key=attrgetter("since", "identity"))
 
 
 def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPods]:

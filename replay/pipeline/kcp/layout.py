@@ -1,0 +1,35 @@
+"""How a set or a snapshot by workspace lies in a directory; commands ask for it before they import what decides."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from replay.cellib.version import KubernetesVersion
+from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER
+
+SHARD_VERSION = KubernetesVersion(1, 36)
+"""The minor whose admission kcp has, where none is said."""
+_NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
+_NOT_WORKSPACES = frozenset(
+    {*(plugin.directory for plugin in CHAIN_ORDER), API_DIRECTORY, "rbac", "objects", "current", "candidate"}
+)
+
+
+def workspace_folders(path: Path | None) -> dict[str, Path] | None:
+    """The folders of a directory by the path of their workspace; None for a directory that is not made so."""
+    if path is None or not path.is_dir():
+        return None
+    entries = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".")]
+    folders = [entry for entry in entries if entry.is_dir()]
+    if not folders or len(folders) != len(entries):
+        return None
+    if any(entry.name in _NOT_WORKSPACES or not _NAME.fullmatch(entry.name) for entry in folders):
+        return None
+    return {entry.name.replace(".", ":"): entry for entry in folders}
+
+
+def is_by_workspace(paths: Iterable[Path | None]) -> bool:
+    """Whether any of some sets and snapshots is made of workspaces."""
+    return any(workspace_folders(path) is not None for path in paths)
