@@ -13,7 +13,6 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from types import TracebackType
 from typing import Any, NamedTuple, Self
 
 import duckdb
@@ -45,7 +44,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
 from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
-from replay.audit.part import RowPredicate, StorePart, Tables, numbered_records
+from replay.audit.part import StorePart, Tables, numbered_records
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
@@ -79,12 +78,14 @@ def _silent(_what: str, _count: int, _total: int) -> None:
 class Store:
     """An open store. Close it, or use `with`: closing removes what was only for one run."""
 
-    def __init__(self, storage: Storage, *, is_kept: bool, catalog: Catalog | None = None) -> None:
-        """Use `Store.open` or `Store.for_one_run`; `catalog` is that of a store which is not kept."""
+    def __init__(self, storage: Storage, *, is_kept: bool) -> None:
+        """Use `Store.open` or `Store.for_one_run`."""
         self.storage = storage
         self._is_kept = is_kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
+        self._is_outdated = False
+        """Whether the connection is that of an ingest: letting it go takes a moment, and nobody waits for that who asks nothing more."""
         self._prepared: list[str] = []
         self._answers: dict[bytes, list[list[Any]]] = {}
         try:
@@ -92,7 +93,7 @@ class Store:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
                 sweep(storage)
             self._spill = self._stack.enter_context(scratch()) if is_kept else storage.local("spill")
-            self._catalog = read_catalog(storage) if is_kept else catalog or Catalog()
+            self._catalog = read_catalog(storage) if is_kept else Catalog()
             if is_kept:
                 require_whole(storage, self._catalog)
         except BaseException:
@@ -127,17 +128,15 @@ class Store:
             return opened(location, stack).has(CATALOG)
 
     @classmethod
-    def for_one_run(cls, directory: Path, catalog: Catalog | None = None) -> Store:
-        """A store in a directory that somebody else removes, empty or as a process left it that has told its catalog."""
-        return cls(DirectoryStorage(directory), is_kept=False, catalog=catalog)
+    def for_one_run(cls, directory: Path) -> Store:
+        """An empty store in a directory that somebody else removes."""
+        return cls(DirectoryStorage(directory), is_kept=False)
 
     def __enter__(self) -> Self:
         """The store itself."""
         return self
 
-    def __exit__(
-        self, _type: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Close."""
         self.close()
 
@@ -145,6 +144,16 @@ class Store:
         """Give up locks and connections; removes the store of a plain run."""
         self._disconnect()
         self._stack.close()
+
+    def begin(self) -> None:
+        """Start the engine before there is anything to ask: it takes a moment, in which others read."""
+        frame_from_relation(self._connect().sql("select 1"))
+
+    def take_over(self, catalog: Catalog) -> None:
+        """Hold what a process has written into the directory that has told its catalog."""
+        self._catalog = catalog
+        if self._connection is not None:
+            self._connection.execute(self.tables.views())
 
     def rest(self) -> None:
         """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
@@ -157,6 +166,7 @@ class Store:
         self._prepared.append(text)
 
     def _disconnect(self) -> None:
+        self._is_outdated = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -265,7 +275,7 @@ class Store:
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
         write_store(self.storage, catalog, durable=self._is_kept)
         self._catalog = catalog
-        self._disconnect()
+        self._is_outdated = True
 
     @property
     def requests(self) -> int:
@@ -310,14 +320,6 @@ class Store:
         """All parts as one, for where few rows are wanted."""
         return StorePart(0, self.tables, self.temporary)
 
-    def records(self, part: int, predicate: RowPredicate | None = None) -> Iterator[RequestRecord]:
-        """See `StorePart.records`."""
-        return self.part(part).records(predicate)
-
-    def objects(self, part: int, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
-        """See `StorePart.objects`."""
-        return self.part(part).objects(predicate)
-
     def lookups(self, resources: Iterable[str]) -> Lookups:
         """All successful writes to some resources, each `resource.group`, or `resource` of the core group.
 
@@ -328,15 +330,10 @@ class Store:
         self._spill.mkdir(exist_ok=True)
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
-        return write_lookups(
-            (
-                row
-                for part in range(first, self.parts)
-                for rows in self._records("writes", "object_name", resources=names, part=part)
-                for row in rows
-            ),
-            Path(path),
+        batches = (
+            self._records("writes", "object_name", resources=names, part=part) for part in range(first, self.parts)
         )
+        return write_lookups((row for batch in batches for rows in batch for row in rows), Path(path))
 
     def collections(
         self, group: str | None = None, *, refused: bool = False, written: bool = False
@@ -391,6 +388,8 @@ class Store:
 
     def _connect(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
         """The connection of this process, with the views defined."""
+        if self._is_outdated:
+            self._disconnect()
         if self._connection is None:
             self._connection = connect(self.temporary, os.cpu_count() or 1, memory)
             if self._catalog.segments:

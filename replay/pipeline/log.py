@@ -43,8 +43,10 @@ def filled(
             )
         raise AuditLogError("there is no store: give log files as well, and it is made", path=str(scenario.store))
     if reading is not None:
-        catalog, report = reading.segments(progress)
-        with Store.for_one_run(reading.directory, catalog) as store:
+        with Store.for_one_run(reading.directory) as store:
+            store.begin()
+            catalog, report = reading.segments(progress)
+            store.take_over(catalog)
             yield store, report
         return
     with Store.open(scenario.store) as store:

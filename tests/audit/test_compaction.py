@@ -36,7 +36,7 @@ def said(store: Path) -> dict[str, Any]:
         return {
             "requests": opened.requests,
             "rows": sorted(opened.sql("select * from request").rows(), key=lambda row: json.dumps(row, default=str)),
-            "records": [list(opened.records(part)) for part in range(opened.parts)],
+            "records": [list(opened.part(part).records()) for part in range(opened.parts)],
             "rejects": sorted(opened.rejects()),
             "files": sorted(opened.sql("select * from file").rows()),
             "lookups": sorted(opened.lookups(["pods", "namespaces"])),

@@ -66,7 +66,7 @@ def test_the_store_holds_what_the_log_says() -> None:
     expected = {audit_id: told(*found) for audit_id, found in last_stages().items()}
     with Store.open() as store:
         report = store.ingest([SHOP])
-        objects = [each for part in range(store.parts) for each in store.objects(part)]
+        objects = [each for part in range(store.parts) for each in store.part(part).objects()]
     assert (report.events, report.requests, report.superseded, report.rejects.total) == (15099, 14915, 184, 0)
     assert {record.audit_id: recorded(record) for each in objects for record in each} == expected
     assert all(list(each) == sorted(each, key=lambda record: record.seq) for each in objects)

@@ -144,11 +144,11 @@ def test_history_of_objects(tmp_path: Path) -> None:
     with Store.open() as store:
         store.ingest([path])
         chosen = Objects("verb = ? and subresource = ? and name = ? and code < 300", ("update", "", "p"))
-        found = [list(each) for part in range(store.parts) for each in store.objects(part, chosen)]
+        found = [list(each) for part in range(store.parts) for each in store.part(part).objects(chosen)]
         assert [[(record.audit_id, record.selected) for record in each] for each in found] == [
             [("create-1", False), ("patch-4", False), ("update-6", True), ("delete-7", False), ("update-20", True)]
         ]
-        grouped = sorted(len(each) for part in range(store.parts) for each in store.objects(part))
+        grouped = sorted(len(each) for part in range(store.parts) for each in store.part(part).objects())
         assert grouped == [1, 1, 1, 8]
         found_writes = {key: [record.audit_id for record in rows] for key, rows in store.lookups(["secrets"]).items()}
         assert found_writes == {ObjectRef("", "secrets", "n", "p"): ["create-10"]}
@@ -221,5 +221,7 @@ def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:
     )
     with Store.open() as store:
         store.ingest([path])
-        found = [[record.audit_id for record in each] for part in range(store.parts) for each in store.objects(part)]
+        found = [
+            [record.audit_id for record in each] for part in range(store.parts) for each in store.part(part).objects()
+        ]
     assert sorted(found) == [["id-1", "id-2"], ["id-3"], ["id-4"]]

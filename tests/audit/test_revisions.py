@@ -62,7 +62,7 @@ def test_the_clock_of_some_revisions(tmp_path: Path, writes: list[Write], error:
     (tmp_path / "log").write_text("\n".join(event(number, write) for number, write in enumerate(writes)))
     with Store.open() as store:
         store.ingest([tmp_path / "log"])
-        records = sorted(store.records(0), key=lambda record: record.received)
+        records = sorted(store.part(0).records(), key=lambda record: record.received)
         whole = RevisionClock(widened_samples(clock_samples(records), error))
         for wanted in ([*range(-1, 130)], [7, 50, 51, 100], [40], []):
             rows = store.answer("revisions", wanted=wanted, error=error)

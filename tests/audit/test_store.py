@@ -55,7 +55,7 @@ def log(path: Path, *numbers: int, **fields: Any) -> Path:
 
 
 def ids(store: Store) -> list[str]:
-    return sorted(record.audit_id for part in range(store.parts) for record in store.records(part))
+    return sorted(record.audit_id for part in range(store.parts) for record in store.part(part).records())
 
 
 @pytest.fixture
@@ -85,7 +85,7 @@ def test_a_later_stage_replaces_what_an_earlier_ingest_read(tmp_path: Path) -> N
         store.ingest([log(tmp_path / "a", 1, stage="ResponseStarted", responseStatus={})])
         report = store.ingest([log(tmp_path / "b", 1)])
         assert (report.requests, report.superseded, store.requests) == (1, 1, 1)
-        assert [(r.stage, r.code) for part in range(store.parts) for r in store.records(part)] == [
+        assert [(r.stage, r.code) for part in range(store.parts) for r in store.part(part).records()] == [
             ("ResponseComplete", 201)
         ]
         report = store.ingest([log(tmp_path / "c", 1, 1, stage="RequestReceived")])

@@ -42,7 +42,7 @@ def ingest(paths: list[str]) -> dict[str, float]:
         report = store.ingest(paths)
         ingested = time.perf_counter()
         cpu = time.process_time()
-        records = sum(1 for part in range(store.parts) for _ in store.records(part))
+        records = sum(1 for part in range(store.parts) for _ in store.part(part).records())
         reading = time.perf_counter() - ingested
         return {
             "rows": report.lines,

@@ -39,7 +39,7 @@ def zstd(data: bytes) -> bytes:
 
 
 def records(store: Store) -> list[RequestRecord]:
-    return [record for part in range(store.parts) for record in store.records(part)]
+    return [record for part in range(store.parts) for record in store.part(part).records()]
 
 
 def rejects(store: Store) -> list[tuple[int, str]]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import heapq
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from functools import cached_property
 
 from msgspec import Struct, field
 
@@ -28,70 +29,67 @@ CellItems = list[tuple[CellKey, Cell]]
 MOST_EXAMPLES = 3
 
 
-class Group(Struct):
-    """The root findings that share a label: sets hold what differs inside; `follows` are how many others only follow.
+class Group(Struct, dict=True):
+    """The root findings that share a label, by cell; `follows` are how many others only follow.
 
-    `alone` are those for which one policy is enough, `messages` how often each is given for the policy that the group is about.
+    `alone` are those for which one policy is enough. What else they have in common is worked out for the few that are shown.
     """
 
     label: str
     requests: int = 0
     follows: int = 0
     alone: int = 0
-    first: int = 0
-    last: int = 0
-    policies: set[str] = field(default_factory=set)
-    users: set[str] = field(default_factory=set)
-    owners: set[str] = field(default_factory=set)
-    namespaces: set[str] = field(default_factory=set)
-    workloads: set[str] = field(default_factory=set)
-    kinds: set[str] = field(default_factory=set)
-    examples: list[tuple[Example, CellKey]] = field(default_factory=list)
+    cells: CellItems = field(default_factory=list)
 
     def add(self, key: CellKey, cell: Cell) -> None:
         """Count a cell in; of what follows only the number."""
         if key.follows:
             self.follows += cell.count
             return
-        self.first = min(self.first, cell.first) if self.requests else cell.first
-        self.last = max(self.last, cell.last)
         self.requests += cell.count
         self.alone += cell.count if len(key.policies) == 1 else 0
-        self.policies.update(key.policies)
-        self.users.add(key.user)
-        self.owners.add(key.owner)
-        self.namespaces.add(key.namespace)
-        self.workloads.add(workload_label(key))
-        self.kinds.add(key.kind or key.resource)
-        if self._wants(cell.examples[0]):
-            self._offer([(example, key) for example in cell.examples])
+        self.cells.append((key, cell))
 
-    def join(self, other: Group) -> None:
-        """Count in what another group counts, whose cells are others."""
-        self.follows += other.follows
-        if not other.requests:
-            return
-        self.first = min(self.first, other.first) if self.requests else other.first
-        self.last = max(self.last, other.last)
-        self.requests += other.requests
-        self.alone += other.alone
-        self.policies |= other.policies
-        self.users |= other.users
-        self.owners |= other.owners
-        self.namespaces |= other.namespaces
-        self.workloads |= other.workloads
-        self.kinds |= other.kinds
-        if self._wants(other.examples[0][0]):
-            self._offer(other.examples)
+    @property
+    def first(self) -> int:
+        """When the first of them was, in microseconds; 0 where there is none."""
+        return min((cell.first for _, cell in self.cells), default=0)
 
-    def _wants(self, first: Example) -> bool:
-        """Whether the first of some examples, which are in the order of the log, may be one of those that are kept."""
-        return len(self.examples) < MOST_EXAMPLES or first[:2] < self.examples[-1][0][:2]
+    @property
+    def last(self) -> int:
+        """When the last of them was."""
+        return max((cell.last for _, cell in self.cells), default=0)
 
-    def _offer(self, examples: list[tuple[Example, CellKey]]) -> None:
-        """Keep the first examples."""
-        candidates = [*self.examples, *examples]
-        self.examples = heapq.nsmallest(MOST_EXAMPLES, candidates, key=lambda pair: pair[0][:2])
+    @cached_property
+    def policies(self) -> set[str]:
+        """All that make the outcome of any."""
+        return {policy for key, _ in self.cells for policy in key.policies}
+
+    @cached_property
+    def users(self) -> set[str]:
+        """Whose requests they are."""
+        return {key.user for key, _ in self.cells}
+
+    @cached_property
+    def owners(self) -> set[str]:
+        """Who owns their namespaces."""
+        return {key.owner for key, _ in self.cells}
+
+    @cached_property
+    def namespaces(self) -> set[str]:
+        """Where they are."""
+        return {key.namespace for key, _ in self.cells}
+
+    @cached_property
+    def workloads(self) -> set[str]:
+        """The labels of their workloads."""
+        return {workload_label(key) for key, _ in self.cells}
+
+    @cached_property
+    def examples(self) -> list[tuple[Example, CellKey]]:
+        """The first of them in the log."""
+        pairs = ((example, key) for key, cell in self.cells for example in cell.examples)
+        return heapq.nsmallest(MOST_EXAMPLES, pairs, key=lambda pair: pair[0][:2])
 
 
 def workload_label(key: CellKey) -> str:
@@ -101,18 +99,13 @@ def workload_label(key: CellKey) -> str:
 
 def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
     """Groups by each label of a cell, those with most root findings first, ties by label; a cell with two labels counts in both."""
-    alike: dict[tuple[str, ...], Group] = {}
-    for key, cell in cells:
-        those = tuple(labels(key))
-        if those not in alike:
-            alike[those] = Group("")
-        alike[those].add(key, cell)
     groups: dict[str, Group] = {}
-    for those, group in alike.items():
-        for label in those:
-            if label not in groups:
-                groups[label] = Group(label)
-            groups[label].join(group)
+    for key, cell in cells:
+        for label in labels(key):
+            group = groups.get(label)
+            if group is None:
+                group = groups[label] = Group(label)
+            group.add(key, cell)
     return sorted(groups.values(), key=lambda group: (-group.requests, -group.follows, group.label))
 
 
@@ -132,10 +125,9 @@ def counts(summary: Summary) -> defaultdict[OutcomeKind, tuple[int, int]]:
 
 def counted(cells: OutcomeCells) -> tuple[int, int]:
     """How many requests are root findings, and how many only follow."""
-    counts = Counter[bool]()
-    for key, cell in cells:
-        counts[key.follows] += cell.count
-    return counts[False], counts[True]
+    counts = [(cell.count, key.follows) for key, cell in cells]
+    follows = sum(count for count, is_following in counts if is_following)
+    return sum(count for count, _ in counts) - follows, follows
 
 
 def labels_of(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> set[str]:

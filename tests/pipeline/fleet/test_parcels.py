@@ -104,7 +104,7 @@ def test_parts(short_sample: Path, tmp_path: Path) -> None:
         for number in range(store.parts):
             part = there.unpack(here.pack(store.part(number)))
             assert (part.number, part.temporary) == (number, str(other))
-            assert list(part.records()) == list(store.records(number))
+            assert list(part.records()) == list(store.part(number).records())
         damaged = Path(next(rows for n in range(store.parts) for rows in store.part(n).tables.rows))
         damaged.write_bytes(damaged.read_bytes()[:-1])
         with pytest.raises(StoreError, match="damaged"):

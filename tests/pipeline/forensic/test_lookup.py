@@ -135,7 +135,7 @@ def test_sql_reads_an_event_as_python_does(kept: Path) -> None:
         for audit_id, *row in rows:
             told.setdefault(audit_id, Counter())[tuple(row)] += 1
         for part in range(store.parts):
-            for record in store.records(part):
+            for record in store.part(part).records():
                 if record.selected:
                     assert told.get(record.audit_id, Counter()) == Counter(by_python(observe(record))), record.audit_id
 
