@@ -57,6 +57,10 @@ class IdentityMemo(Generic[Value]):
         """Nothing is remembered."""
         self._entries: dict[Hashable, tuple[tuple[object, ...], Value]] = {}
 
+    def __len__(self) -> int:
+        """How many values there are."""
+        return len(self._entries)
+
     def get(self, objects: tuple[object, ...], rest: Hashable = None) -> Value | None:
         """The value, None where there is none yet."""
         entry = self._entries.get((*map(id, objects), rest))

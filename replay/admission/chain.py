@@ -7,10 +7,12 @@ Those that change objects first, twice if one of them changed the object and som
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from replay.admission.alike.decisions import AlikeDecisions, Made, is_creation
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, joined
@@ -107,6 +109,7 @@ class Chain:
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets) if overlays is None else overlays
         self._asked_by = asked_by
+        self._alike = AlikeDecisions()
 
     def decide(
         self,
@@ -194,6 +197,20 @@ class Chain:
         return [_mutate(_admitters(index, admitting), side) for index, side in enumerate(asking.sides)]
 
     def _decide(self, asking: Asking) -> list[Decision]:
+        side = asking.sides[0]
+        if not asking.is_shared or asking.backends or not is_creation(side.original, side.attributes):
+            return self._decided(asking)
+        if self.context.schemas.is_custom(side.attributes.kind):  # whose definition may change
+            return self._decided(asking)
+        readings = [reading for plugin in self._busy_plugins if (reading := plugin.reading(asking)) is not None]
+        if len(readings) < len(self._busy_plugins):
+            return self._decided(asking)
+        return self._alike.decide(readings, side.original, side.attributes, partial(self._made, asking))
+
+    def _made(self, asking: Asking) -> Made:
+        return Made(self._decided(asking), asking.changes.are_of_own)
+
+    def _decided(self, asking: Asking) -> list[Decision]:
         admitting = self._admitting(asking)
         validating = [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
         if not admitting and not validating:

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
+from replay.admission.alike.own import patches_own, sets_own
 from replay.admission.alike.projection import Projection, projection
 from replay.admission.alike.results import AlikeResults
 from replay.admission.conversion import Object
@@ -41,13 +42,20 @@ _KINDS = {
 }
 
 
+class Change(NamedTuple):
+    """What a mutation does to an object, and whether it looks at, or sets, what that has of its own (`alike.own`)."""
+
+    apply: Callable[[JSON], JSON]
+    is_of_own: bool
+
+
 class MutateResult(NamedTuple):
     """What a policy did for one binding and parameter.
 
     `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
     `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
     the policy does; `object` is then `Missing` too, unless nothing that is known of it can change. `shown` is how those who
-    come after are shown the objects.
+    come after are shown the objects. `is_of_own`: about another object like this one it may do something else.
     """
 
     object: Object
@@ -57,6 +65,7 @@ class MutateResult(NamedTuple):
     status: StatusError | None = None
     unknown: tuple[Missing, ...] = ()
     shown: Shown = AS_IT_CAME
+    is_of_own: bool = False
 
 
 class Mutator:
@@ -68,7 +77,7 @@ class Mutator:
         self._version = version
         self.has_match_conditions = bool(policy.match_conditions)
         self._matches: AlikeResults[MatchConditionsResult] = AlikeResults(MOST_RESULTS)
-        self._changes: AlikeResults[Callable[[JSON], JSON]] = AlikeResults(MOST_RESULTS)
+        self._changes: AlikeResults[Change] = AlikeResults(MOST_RESULTS)
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
@@ -89,6 +98,12 @@ class Mutator:
             (mutation, self._compiler.compile(_KINDS[mutation.patch_type], mutation.expression))
             for mutation in self._policy.mutations
         )
+
+    @cached_property
+    def footprint(self) -> frozenset[str]:
+        """All that the expressions may read."""
+        expressions = (*self._match_conditions, *(each for _, each in self._mutations))
+        return frozenset[str]().union(*(each.footprint for each in expressions))
 
     @cached_property
     def _conditions_projection(self) -> Projection | None:
@@ -160,7 +175,7 @@ class Mutator:
     ) -> MutateResult:
         """The mutations in order, each on the result of the one before; one that fails is left out."""
         errors: list[str] = []
-        dirty = False
+        dirty = is_of_own = False
         for mutation, compiled in self._mutations:
             try:
                 # One that does not compile ends before it reads the objects.
@@ -168,18 +183,21 @@ class Mutator:
                 if observer is not None:
                     observer.mutation(self._compiler, compiled, inputs.with_object(value, shown))
                 change = self._change(mutation, compiled, inputs, value, shown, patcher)
-                mutated = change if isinstance(change, Unknown) else patch_partially(value, change)
+                is_of_own = is_of_own or (isinstance(change, Change) and change.is_of_own)
+                mutated: Object | Unknown = (
+                    change if isinstance(change, Unknown) else patch_partially(value, change.apply)
+                )
             except MutationError as error:
                 errors.append(str(error))
                 continue
             except StatusError as error:
-                return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), status=error)
+                return MutateResult(value, True, dirty, tuple(errors), error, is_of_own=is_of_own)
             if isinstance(mutated, Unknown):
                 return _unknown(mutated.missing)
             if isinstance(mutated, Missing):
                 return _unknown((mutated,))
             value, dirty, shown = mutated, True, shown.updated()
-        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown)
+        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown, is_of_own=is_of_own)
 
     def _change(  # noqa: PLR0913, PLR0917 - what a mutation is made of
         self,
@@ -189,7 +207,7 @@ class Mutator:
         value: Object,
         shown: Shown,
         patcher: ObjectPatcher | None,
-    ) -> Callable[[JSON], JSON] | Unknown:
+    ) -> Change | Unknown:
         """What one mutation does to objects that are like this one; it may raise `MutationError` and `StatusError`, as this may."""
         projected = inputs.projected(projection(compiled.footprint), value)
         key = (compiled, inputs.match, shown, projected, patcher)
@@ -208,7 +226,7 @@ class Mutator:
         inputs: MutationInputs,
         object_inputs: Inputs,
         patcher: ObjectPatcher | None,
-    ) -> Callable[[JSON], JSON] | Unknown:
+    ) -> Change | Unknown:
         """The same, evaluated."""
         if compiled.error:
             raise MutationError(compiled.error)
@@ -231,9 +249,9 @@ class Mutator:
         )
         if mutation.patch_type == "ApplyConfiguration":
             configuration = with_room(lambda: apply_configuration_from(evaluated.value, values))
-            return partial(patcher.apply_configuration, configuration=configuration)
+            return Change(partial(patcher.apply_configuration, configuration=configuration), sets_own(configuration))
         operations = with_room(lambda: json_patch_from(evaluated.value, values))
-        return partial(patcher.json_patch, operations=operations)
+        return Change(partial(patcher.json_patch, operations=operations), patches_own(operations))
 
 
 _NO_SCHEMA = Missing(

@@ -184,6 +184,7 @@ class MutatingRequest:
         versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind, self.lister)
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
+        self.changes.are_of_own = self.changes.are_of_own or result.is_of_own
         if result.object is value or kind == request_kind:
             return result
         if result.object is versioned:

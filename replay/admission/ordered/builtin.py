@@ -8,6 +8,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replay.admission.alike.decisions import Reading
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import Plugin, PluginPhase
@@ -153,6 +154,10 @@ class CompiledBuiltin:
                 for group, resources in self.value.type.concerns
             )
         return concerns
+
+    def reading(self, asking: Asking) -> Reading | None:
+        """Whatever it looks at may be anything, and the cluster."""
+        return None if self.concerns(asking.sides[0].attributes) else Reading(self, frozenset())
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """For each set where it is on what changes the request."""

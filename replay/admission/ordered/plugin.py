@@ -13,6 +13,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
+from replay.admission.alike.decisions import Reading
 from replay.admission.change import Changes
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
@@ -126,6 +127,10 @@ class CompiledPlugin(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no set has anything for it."""
+        ...
+
+    def reading(self, asking: Asking) -> Reading | None:
+        """What acts on this request and all that it reads of it; None where its decisions may depend on more."""
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:

@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from replay.admission.alike.decisions import NOTHING, Reading
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import Effects
 from replay.admission.explain.mutation import MutatingPolicyWatch
 from replay.admission.explain.validation import ValidatingPolicyWatch
+from replay.admission.hooks import MOST_PLANS, PlannedHook
 from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
 from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, policy_reads
 from replay.admission.validating.plugin import Candidates, ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
+from replay.identity import IdentityMap
 from replay.kube.admissionregistration import (
     ManifestSet,
     MutatingAdmissionPolicy,
@@ -22,9 +25,11 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
+from replay.kube.attributes import Attributes
 from replay.kube.gvk import split_api_version
 
 _Policies = Sequence[ValidatingAdmissionPolicy | MutatingAdmissionPolicy]
+_Hooks = Sequence[Sequence[PlannedHook[Any, Any, Any]]]
 _Bindings = Sequence[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding]
 
 
@@ -64,6 +69,12 @@ class _Mutating:
         self._admission = MutatingAdmission(
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
+        self._readings = _Readings()
+
+    def reading(self, asking: Asking) -> Reading | None:
+        """What the expressions read of the policies that match."""
+        side = asking.sides[0]
+        return self._readings.of(self._admission.candidates(side.original, side.lister), side.original)
 
     def admitters(self, asking: Asking) -> Sequence[_PolicyAdmitter | None] | None:
         """The policies that may match."""
@@ -150,6 +161,12 @@ class _Validating:
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
         self.is_idle = not any(each.validating_policies for each in sets)
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
+        self._readings = _Readings()
+
+    def reading(self, asking: Asking) -> Reading | None:
+        """What the expressions read of the policies that match."""
+        side = asking.sides[0]
+        return self._readings.of(self._admission.candidates(side.attributes, side.lister), side.attributes)
 
     def admitters(self, asking: Asking) -> None:
         """It changes nothing."""
@@ -172,6 +189,31 @@ class _Validating:
         """Its policies, watched."""
         del manifests, asking
         return ValidatingPolicyWatch(self._admission, index)
+
+
+class _Readings:
+    """What the policies read that certainly match requests of a class; None where some may match or not, or ask for parameters."""
+
+    def __init__(self) -> None:
+        self._readings: IdentityMap[_Hooks, Reading | None] = IdentityMap()
+
+    def of(self, hooks: _Hooks | None, attributes: Attributes) -> Reading | None:
+        """What these hooks, of which there are some for each set, read of a request."""
+        if hooks is None:
+            return NOTHING
+        if hooks not in self._readings:
+            if len(self._readings) >= MOST_PLANS:
+                self._readings = IdentityMap()
+            self._readings[hooks] = self._reading(hooks, attributes)
+        return self._readings.get(hooks)
+
+    @staticmethod
+    def _reading(hooks: _Hooks, attributes: Attributes) -> Reading | None:
+        planned = [each for of_set in hooks for each in of_set]
+        for each in planned:
+            if each.match is None or (each.match.resource, each.match.kind) != (attributes.resource, attributes.kind):
+                return None
+        return Reading(hooks, frozenset[str]().union(*(each.hook.evaluator.footprint for each in planned)))
 
 
 class _ValidatingRequest:

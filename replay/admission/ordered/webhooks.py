@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
+from replay.admission.alike.decisions import Reading
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
@@ -71,6 +72,12 @@ class _Webhooks:
         self.is_idle = not any(configurations_of(each, phase) for each in sets)
         self._context = context
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
+
+    def reading(self, asking: Asking) -> Reading | None:
+        """Where any may be called it is sent all of the request."""
+        side = asking.sides[0]
+        is_asked = any(self._admission.candidates(side.original)) or any(self._admission.candidates(side.attributes))
+        return None if is_asked else Reading(self, frozenset())
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """The webhooks that may be called, in the mutating phase."""

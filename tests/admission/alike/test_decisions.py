@@ -69,6 +69,13 @@ def variants(attributes: Attributes, random: Random) -> Iterator[Attributes]:
                 changes[name] = varied(value, path, random) if is_known else Missing(path, random.choice(UNKNOWN))
         if random.random() < 0.2:
             changes["name"] = random.choice(("web", "other"))
+        if isinstance(attributes.object, dict) and random.random() < 0.4:  # only what is its own
+            own: dict[str, JSON] = {
+                "name": random.choice(("web", "other")),
+                "uid": random.choice(("1", "2")),
+                "managedFields": [],
+            }
+            changes["object"] = {**attributes.object, "metadata": {**(attributes.object.get("metadata") or {}), **own}}
         if random.random() < 0.2:
             changes["user_info"] = UserInfo(random.choice(("alice", "bob")), "", ("dev",))
         yield replace(attributes, **changes)

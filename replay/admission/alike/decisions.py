@@ -1,0 +1,154 @@
+"""Decisions that requests share which are alike: they create the same object, but for what tells it from others of its kind.
+
+The pods of a controller differ in their names and in that of the volume with their token. Policies that read neither, neither
+in their expressions nor in what they do to the object, decide the same about all of them: what they make of one is remembered.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import msgspec
+from msgspec import Struct
+
+from replay.admission.alike.own import OWN, OWN_PLACES, TOKEN_PLACES, content_of
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.projection import ROOTS, Projection, ProjectionKey, projection
+from replay.admission.alike.results import AlikeResults
+from replay.admission.decision import Decision
+from replay.admission.place import read_places, root_of
+from replay.identity import IdentityMemo
+from replay.kube.attributes import Attributes, Operation
+from replay.kube.gvk import GroupVersionKind
+
+MOST_DECISIONS = 4096
+"""How many decisions about the requests of a plan are remembered."""
+MOST_PLANS = 1024
+_TRIES, _WORTH = 256, 8
+"""After so many requests about a kind one in so many has to have been alike: making keys takes a tenth of what deciding takes."""
+_LENGTH = 16
+
+
+class Reading(NamedTuple):
+    """The policies that may act on a request, for each set, and all that their expressions read of it."""
+
+    hooks: object
+    footprint: frozenset[str]
+
+
+NOTHING = Reading(None, frozenset())
+"""That of a plugin which does not act on a request."""
+
+
+class Made(NamedTuple):
+    """Decisions, and whether what they rest on looked at what the object has of its own, or set it."""
+
+    decisions: list[Decision]
+    is_of_own: bool
+
+
+class _Plan:
+    """What the policies of several plugins read of a request, and what they came to."""
+
+    def __init__(self, footprint: frozenset[str]) -> None:
+        self.decisions: AlikeResults[list[Decision]] = AlikeResults(MOST_DECISIONS)
+        names = {place[2] for place in read_places(footprint, OWN_PLACES)}
+        self._own = tuple(name for name in OWN if name not in names)
+        self._with_token = bool(read_places(footprint, TOKEN_PLACES))
+        rest = frozenset(path for path in footprint if root_of(path) != "object")
+        self._projection: Projection | None = projection(rest) if {root_of(path) for path in rest} <= ROOTS else None
+
+    def key(
+        self, original: Attributes, attributes: Attributes
+    ) -> tuple[bytes, ProjectionKey, tuple[bytes, ...]] | None:
+        """What a decision depends on, with the texts that it may not hold; None where there is no such key."""
+        if self._projection is None:
+            return None
+        projected = self._projection(PlainBindings(attributes))
+        if projected is None:
+            return None
+        objects: list[Any] = [original.object, attributes.object]
+        try:
+            contents = [content_of(each, self._own, with_token=self._with_token) for each in objects]
+        except TypeError:  # what orjson does not write
+            return None
+        digest = hashlib.blake2b(digest_size=_LENGTH)
+        for each in contents:
+            digest.update(b"%d " % len(each.text) + each.text)
+        return digest.digest(), projected, tuple(own for each in contents for own in each.own)
+
+
+class _Use(Struct):
+    """How many requests about a kind were looked for, and found."""
+
+    tries: int = 0
+    hits: int = 0
+
+    @property
+    def is_worth_it(self) -> bool:
+        """Whether enough were found."""
+        return self.tries < _TRIES or self.hits * _WORTH >= self.tries
+
+    def count(self, *, is_hit: bool) -> None:
+        """Count one."""
+        self.tries += 1
+        self.hits += is_hit
+
+
+class AlikeDecisions:
+    """The decisions of several sets about creations, remembered where nothing but these policies acts on them."""
+
+    def __init__(self) -> None:
+        """None yet."""
+        self._plans: IdentityMemo[_Plan] = IdentityMemo()
+        self._uses: dict[GroupVersionKind, _Use] = {}
+
+    def decide(
+        self,
+        reading: Sequence[Reading],
+        original: Attributes,
+        attributes: Attributes,
+        decide: Callable[[], Made],
+    ) -> list[Decision]:
+        """The decisions about a request that `is_creation`, of policies with some readings: those about one that is alike, if there is any."""
+        use = self._uses.setdefault(attributes.kind, _Use())
+        plan = self._plan(reading)
+        key = plan.key(original, attributes) if use.is_worth_it else None
+        if key is None:
+            return decide().decisions
+        content, projected, own = key
+        earlier = plan.decisions.get((content, projected))
+        use.count(is_hit=earlier is not None)
+        if earlier is not None:
+            return list(earlier)
+        decisions, is_of_own = decide()
+        if not is_of_own and not _holds(decisions, own):
+            plan.decisions.remember((content, projected), decisions)
+        return list(decisions)
+
+    def _plan(self, reading: Iterable[Reading]) -> _Plan:
+        hooks = tuple(each.hooks for each in reading)
+        plan = self._plans.get(hooks)
+        if plan is None:
+            if len(self._plans) >= MOST_PLANS:
+                self._plans = IdentityMemo()
+            footprint = frozenset[str]().union(*(each.footprint for each in reading))
+            plan = self._plans.put(hooks, _Plan(footprint))
+        return plan
+
+
+def _holds(decisions: Sequence[Decision], texts: Iterable[bytes]) -> bool:
+    """Whether decisions may hold any of some texts."""
+    try:
+        content = msgspec.json.encode(decisions)
+    except (TypeError, ValueError):  # what msgspec does not write
+        return True
+    return any(text in content for text in texts)
+
+
+def is_creation(original: Attributes, attributes: Attributes) -> bool:
+    """Whether a request creates an object of which all is known, then and before mutation."""
+    is_known = type(original.object) is dict and type(attributes.object) is dict
+    return is_known and attributes.operation is Operation.CREATE and attributes.old_object is None

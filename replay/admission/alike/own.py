@@ -1,0 +1,78 @@
+"""What tells an object from others of its kind: its name, what the storage counts, and of a pod the volume with its token.
+
+Two objects that differ in nothing else are alike for whoever reads nothing of it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import orjson
+
+from replay.admission.place import ANY, Place
+from replay.json import JSON
+
+OWN = ("name", "uid", "resourceVersion", "creationTimestamp", "managedFields")
+"""The metadata that are an object's own: nothing of the server but its storage looks at them once they are valid."""
+OWN_PLACES: frozenset[Place] = frozenset(("object", "metadata", name) for name in OWN)
+_TOKEN = re.compile(rb"kube-api-access-[a-z0-9]{5}")
+"""The name of the volume that the ServiceAccount plugin gives each pod (`plugin/pkg/admission/serviceaccount/admission.go`)."""
+_OF_TOKENS = b"kube-api-access-"
+_A_TOKEN = b"\0"
+"""What stands for it: no JSON has that."""
+TOKEN_PLACES: frozenset[Place] = frozenset(
+    {
+        ("object", "spec", "volumes", ANY, "name"),
+        *(("object", "spec", each, ANY, "volumeMounts", ANY, "name") for each in ("containers", "initContainers")),
+    }
+)
+"""Where that name stands."""
+_PLAIN = frozenset({"add", "replace", "remove"})
+"""The operations of a JSON patch that do the same whatever else is there."""
+
+
+class Content(NamedTuple):
+    """An object as JSON without what is its own, and the texts that were left out."""
+
+    text: bytes
+    own: tuple[bytes, ...]
+
+
+def content_of(value: dict[str, JSON], own: Sequence[str] = OWN, *, with_token: bool = False) -> Content:
+    """An object without the metadata `own`, and unless it is `with_token` without the name of that. Raises TypeError for what JSON has not."""
+    metadata = value.get("metadata")
+    texts: list[bytes] = []
+    if isinstance(metadata, dict):
+        texts = [name.encode() for each in ("name", "uid") if isinstance(name := metadata.get(each), str) and name]
+        value = {**value, "metadata": {name: each for name, each in metadata.items() if name not in own}}
+    text = orjson.dumps(value)
+    token = None if with_token else _TOKEN.search(text, max(text.find(_OF_TOKENS), 0))
+    if token is None:
+        return Content(text, tuple(texts))
+    return Content(text.replace(token[0], _A_TOKEN), (*texts, token[0]))
+
+
+def sets_own(configuration: dict[str, Any]) -> bool:
+    """Whether an apply configuration sets what is an object's own, or may name the volume of a token."""
+    metadata = configuration.get("metadata")
+    return (isinstance(metadata, dict) and not metadata.keys().isdisjoint(OWN)) or _names_token(configuration)
+
+
+def patches_own(operations: Sequence[dict[str, Any]]) -> bool:
+    """Whether a JSON patch touches what is an object's own, looks at what is there, or may name the volume of a token."""
+    return any(each["op"] not in _PLAIN or _is_of_own(each["path"]) for each in operations) or _names_token(operations)
+
+
+def _is_of_own(path: str) -> bool:
+    """Whether a pointer leads to, or above, what is an object's own."""
+    _, *names = path.split("/")
+    return not names or (names[0] == "metadata" and (len(names) == 1 or names[1] in OWN))
+
+
+def _names_token(value: object) -> bool:
+    try:
+        return _OF_TOKENS in orjson.dumps(value)
+    except TypeError:  # values that JSON does not have
+        return True
