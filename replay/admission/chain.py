@@ -202,10 +202,10 @@ class Chain:
             return self._decided(asking)
         if self.context.schemas.is_custom(side.attributes.kind):  # whose definition may change
             return self._decided(asking)
-        readings = [reading for plugin in self._busy_plugins if (reading := plugin.reading(asking)) is not None]
-        if len(readings) < len(self._busy_plugins):
+        reads = [each for plugin in self._busy_plugins if (each := plugin.hook_reads(asking)) is not None]
+        if len(reads) < len(self._busy_plugins):
             return self._decided(asking)
-        return self._alike.decide(readings, side.original, side.attributes, partial(self._made, asking))
+        return self._alike.decide(reads, side.original, side.attributes, partial(self._made, asking))
 
     def _made(self, asking: Asking) -> Made:
         return Made(self._decided(asking), asking.changes.are_of_own)

@@ -31,14 +31,14 @@ _TRIES, _WORTH = 256, 8
 _LENGTH = 16
 
 
-class Reading(NamedTuple):
+class HookReads(NamedTuple):
     """The policies that may act on a request, for each set, and all that their expressions read of it."""
 
     hooks: object
     footprint: frozenset[str]
 
 
-NOTHING = Reading(None, frozenset())
+NOTHING = HookReads(None, frozenset())
 """That of a plugin which does not act on a request."""
 
 
@@ -107,14 +107,14 @@ class AlikeDecisions:
 
     def decide(
         self,
-        reading: Sequence[Reading],
+        reads: Sequence[HookReads],
         original: Attributes,
         attributes: Attributes,
         decide: Callable[[], Made],
     ) -> list[Decision]:
-        """The decisions about a request that `is_creation`, of policies with some readings: those about one that is alike, if there is any."""
+        """The decisions about a request that `is_creation`, of policies that read what is said: those about one that is alike, if there is any."""
         use = self._uses.setdefault(attributes.kind, _Use())
-        plan = self._plan(reading)
+        plan = self._plan(reads)
         key = plan.key(original, attributes) if use.is_worth_it else None
         if key is None:
             return decide().decisions
@@ -128,13 +128,13 @@ class AlikeDecisions:
             plan.decisions.remember((content, projected), decisions)
         return list(decisions)
 
-    def _plan(self, reading: Iterable[Reading]) -> _Plan:
-        hooks = tuple(each.hooks for each in reading)
+    def _plan(self, reads: Iterable[HookReads]) -> _Plan:
+        hooks = tuple(each.hooks for each in reads)
         plan = self._plans.get(hooks)
         if plan is None:
             if len(self._plans) >= MOST_PLANS:
                 self._plans = IdentityMemo()
-            footprint = frozenset[str]().union(*(each.footprint for each in reading))
+            footprint = frozenset[str]().union(*(each.footprint for each in reads))
             plan = self._plans.put(hooks, _Plan(footprint))
         return plan
 

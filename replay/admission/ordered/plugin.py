@@ -13,7 +13,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from replay.admission.alike.decisions import Reading
+from replay.admission.alike.decisions import HookReads
 from replay.admission.change import Changes
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
@@ -129,7 +129,7 @@ class CompiledPlugin(Protocol):
         """Whether no set has anything for it."""
         ...
 
-    def reading(self, asking: Asking) -> Reading | None:
+    def hook_reads(self, asking: Asking) -> HookReads | None:
         """What acts on this request and all that it reads of it; None where its decisions may depend on more."""
         ...
 

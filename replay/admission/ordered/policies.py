@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from replay.admission.alike.decisions import NOTHING, Reading
+from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import Effects
@@ -69,12 +69,12 @@ class _Mutating:
         self._admission = MutatingAdmission(
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
-        self._readings = _Readings()
+        self._reads = _ReadsOfHooks()
 
-    def reading(self, asking: Asking) -> Reading | None:
+    def hook_reads(self, asking: Asking) -> HookReads | None:
         """What the expressions read of the policies that match."""
         side = asking.sides[0]
-        return self._readings.of(self._admission.candidates(side.original, side.lister), side.original)
+        return self._reads.of(self._admission.candidates(side.original, side.lister), side.original)
 
     def admitters(self, asking: Asking) -> Sequence[_PolicyAdmitter | None] | None:
         """The policies that may match."""
@@ -161,12 +161,12 @@ class _Validating:
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
         self.is_idle = not any(each.validating_policies for each in sets)
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
-        self._readings = _Readings()
+        self._reads = _ReadsOfHooks()
 
-    def reading(self, asking: Asking) -> Reading | None:
+    def hook_reads(self, asking: Asking) -> HookReads | None:
         """What the expressions read of the policies that match."""
         side = asking.sides[0]
-        return self._readings.of(self._admission.candidates(side.attributes, side.lister), side.attributes)
+        return self._reads.of(self._admission.candidates(side.attributes, side.lister), side.attributes)
 
     def admitters(self, asking: Asking) -> None:
         """It changes nothing."""
@@ -191,29 +191,29 @@ class _Validating:
         return ValidatingPolicyWatch(self._admission, index)
 
 
-class _Readings:
+class _ReadsOfHooks:
     """What the policies read that certainly match requests of a class; None where some may match or not, or ask for parameters."""
 
     def __init__(self) -> None:
-        self._readings: IdentityMap[_Hooks, Reading | None] = IdentityMap()
+        self._reads: IdentityMap[_Hooks, HookReads | None] = IdentityMap()
 
-    def of(self, hooks: _Hooks | None, attributes: Attributes) -> Reading | None:
+    def of(self, hooks: _Hooks | None, attributes: Attributes) -> HookReads | None:
         """What these hooks, of which there are some for each set, read of a request."""
         if hooks is None:
             return NOTHING
-        if hooks not in self._readings:
-            if len(self._readings) >= MOST_PLANS:
-                self._readings = IdentityMap()
-            self._readings[hooks] = self._reading(hooks, attributes)
-        return self._readings.get(hooks)
+        if hooks not in self._reads:
+            if len(self._reads) >= MOST_PLANS:
+                self._reads = IdentityMap()
+            self._reads[hooks] = self._reads_of(hooks, attributes)
+        return self._reads.get(hooks)
 
     @staticmethod
-    def _reading(hooks: _Hooks, attributes: Attributes) -> Reading | None:
+    def _reads_of(hooks: _Hooks, attributes: Attributes) -> HookReads | None:
         planned = [each for of_set in hooks for each in of_set]
         for each in planned:
             if each.match is None or (each.match.resource, each.match.kind) != (attributes.resource, attributes.kind):
                 return None
-        return Reading(hooks, frozenset[str]().union(*(each.hook.evaluator.footprint for each in planned)))
+        return HookReads(hooks, frozenset[str]().union(*(each.hook.evaluator.footprint for each in planned)))
 
 
 class _ValidatingRequest:

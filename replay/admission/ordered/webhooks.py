@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from replay.admission.alike.decisions import Reading
+from replay.admission.alike.decisions import HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
@@ -73,11 +73,11 @@ class _Webhooks:
         self._context = context
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
 
-    def reading(self, asking: Asking) -> Reading | None:
+    def hook_reads(self, asking: Asking) -> HookReads | None:
         """Where any may be called it is sent all of the request."""
         side = asking.sides[0]
         is_asked = any(self._admission.candidates(side.original)) or any(self._admission.candidates(side.attributes))
-        return None if is_asked else Reading(self, frozenset())
+        return None if is_asked else HookReads(self, frozenset())
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """The webhooks that may be called, in the mutating phase."""
