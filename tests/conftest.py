@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from replay.__main__ import RARELY
 from tests.support.short_sample import make_scenario
 
 SHORT_LINES = 1000
@@ -23,6 +25,18 @@ def pytest_configure() -> None:
     """Let byte code be kept: the suite starts the command hundreds of times, and compiling takes each a second."""
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     sys.dont_write_bytecode = False
+
+
+def pytest_collection_finish() -> None:
+    """Collect garbage as rarely as the command does, and never look through thousands of tests, which stay to the end."""
+    gc.set_threshold(*RARELY)
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let all be freed at the end, as modules in C want it."""
+    gc.unfreeze()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
