@@ -46,7 +46,7 @@ def test_help_cuts_no_word_where_the_terminal_is_narrow(
     name: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("COLUMNS", str(columns))
-    with pytest.raises(SystemExit, match="^0$"):
+    with pytest.raises(SystemExit, match=r"^0$"):
         app([*name.split(), "--help"])  # the runner of Typer's tests has a terminal of 80 columns
     shown = capsys.readouterr().out
     assert "Usage: " in shown

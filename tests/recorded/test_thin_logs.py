@@ -169,8 +169,12 @@ def test_no_verdict_of_validation_is_wrong(
     assert decided
 
 
+CHAIN_ROWS = [pytest.param("sample", thin, id=f"sample-{name}") for name, thin in THIN.items()]
+"""The whole chain is held against the full recording by `test_decisions.py`; what losses do to it, the cut shows as well."""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize(("recording", "thin"), ROWS, indirect=["recording"])
+@pytest.mark.parametrize(("recording", "thin"), CHAIN_ROWS, indirect=["recording"])
 def test_no_verdict_of_the_chain_is_wrong(
     recording: Path, log: Lines, thin: Callable[[Lines], Iterator[bytes]], tmp_path: Path
 ) -> None:

@@ -41,7 +41,6 @@ Replayed = tuple[RunResult, duckdb.DuckDBPyConnection]
     scope="module",
     params=[
         "sample",
-        pytest.param("shop", marks=[pytest.mark.shared, pytest.mark.slow]),
         pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow]),
     ],
 )
@@ -190,7 +189,7 @@ def made(found: list[tuple[CellKey, bool]]) -> RunResult:
 
 
 @pytest.mark.property
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(FINDINGS)
 def test_tables_sum_up(found: list[tuple[CellKey, bool]]) -> None:
     """Whatever is found, and however many rows are shown."""
@@ -223,7 +222,7 @@ def foot(table: Table) -> tuple[int, int]:
 
 
 @pytest.mark.property
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(FINDINGS)
 def test_who_is_hit_has_each_finding_once_for_each_policy(found: list[tuple[CellKey, bool]]) -> None:
     rows = hits(made(found).summary.cells)
