@@ -50,6 +50,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 @pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all processes of this run of the tests have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
+
+
+@pytest.fixture(scope="session")
 def short_sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A scenario of a fifth of the sample, which a command replays in a fifth of the time."""
     return make_scenario(tmp_path_factory.mktemp("short") / "sample", SHORT_LINES)
