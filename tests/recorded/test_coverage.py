@@ -29,7 +29,9 @@ def quiet(_what: str, _done: int, _total: int) -> None:
     """No progress."""
 
 
-@pytest.fixture(scope="module", params=["shared" if SHARED.is_dir() else "sample"])
+@pytest.fixture(
+    scope="module", params=[pytest.param("shared", marks=pytest.mark.shared) if SHARED.is_dir() else "sample"]
+)
 def recording(request: pytest.FixtureRequest) -> Path:
     """The sample is cut from the full recording: where that is here, it need not be tried as well."""
     return SHARED if request.param == "shared" else SAMPLE
