@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 from pathlib import Path
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from replay.__main__ import RARELY
 from tests.support.short_sample import make_scenario
 
 SHORT_LINES = 1000
@@ -25,14 +27,33 @@ def pytest_configure() -> None:
     sys.dont_write_bytecode = False
 
 
+def pytest_collection_finish() -> None:
+    """Collect garbage as rarely as the command does, and never look through thousands of tests, which stay to the end."""
+    gc.set_threshold(*RARELY)
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let all be freed at the end, as modules in C want it."""
+    gc.unfreeze()
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--update-golden", action="store_true", help="rewrite the files of tests/golden instead of comparing"
     )
-    parser.addoption("--fuzz-seconds", type=float, default=20, help="how long changed inputs are tried")
+    parser.addoption("--fuzz-seconds", type=float, default=10, help="how long changed inputs are tried")
     parser.addoption(
         "--fuzz-seed", type=int, default=0, help="the first input that is tried: the same seed, the same input"
     )
+
+
+@pytest.fixture(scope="session")
+def common(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A directory that all processes of this run of the tests have in common."""
+    base = tmp_path_factory.getbasetemp()
+    return base.parent if os.environ.get("PYTEST_XDIST_WORKER") else base
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -44,15 +45,22 @@ def said(store: Path) -> dict[str, Any]:
         }
 
 
-@pytest.fixture
-def store(tmp_path: Path) -> Path:
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As many ingests of one day as are put together: with an early stage, a duplicate and a line that is no event."""
-    path = tmp_path / "store"
+    path = tmp_path_factory.mktemp("made") / "store"
     ingest(path, 0, event(0, stage="RequestReceived"), event(1))
     for number in range(1, TOGETHER):
         body = {"kind": "Pod", "metadata": {"name": f"p{number}", "resourceVersion": str(number)}}
         ingest(path, number, event(number - 1), event(number, responseObject=body), b"nonsense")
     return path
+
+
+@pytest.fixture
+def store(made: Path, tmp_path: Path) -> Path:
+    """The same store beside its logs, to be changed."""
+    shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "store"
 
 
 def test_what_a_store_says_stays(store: Path) -> None:

@@ -55,7 +55,7 @@ VALUES = st.recursive(
 
 
 @pytest.mark.property
-@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     values=st.lists(VALUES, min_size=1, max_size=4),
     indent=st.sampled_from([None, 1]),

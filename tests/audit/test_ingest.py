@@ -191,9 +191,13 @@ def test_of_lines_that_are_too_long_only_these_are_lost(tmp_path: Path, monkeypa
 @pytest.mark.slow
 def test_lines_to_256_megabytes_are_read(tmp_path: Path) -> None:
     item = {"metadata": {"name": "x" * 20, "labels": {"a": "b"}}, "spec": {"containers": [{"image": "i" * 40}]}}
-    size = len(json.dumps(item)) + 2
-    longest = event(1, verb="list", responseObject={"items": [item] * ((1 << 28) // size - 10)})
-    too_long = event(2, verb="list", responseObject={"items": [item] * ((1 << 28) // size + 10)})
+    text = json.dumps(item).encode()
+    longest, too_long = (
+        event(number, verb="list", responseObject={"items": "ITEMS"}).replace(
+            b'"ITEMS"', b"[" + b", ".join([text] * ((1 << 28) // (len(text) + 2) + more)) + b"]"
+        )
+        for number, more in ((1, -10), (2, 10))
+    )
     (tmp_path / "audit").write_bytes(b"\n".join([ONE.replace(b"id-1", b"id-0"), longest, too_long, event(3)]))
     with Store.open() as store:
         store.ingest([tmp_path / "audit"])
@@ -378,7 +382,7 @@ FRAGMENTS = [
 
 @pytest.mark.slow
 @pytest.mark.property
-@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=15, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.one_of(st.binary(max_size=400), st.lists(st.sampled_from(FRAGMENTS), max_size=12).map(b"".join)))
 def test_no_bytes_make_the_ingest_fail(data: bytes, tmp_path: Path) -> None:
     path = tmp_path / "audit"

@@ -8,6 +8,7 @@ import json
 import multiprocessing
 import os
 import pickle
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -58,14 +59,21 @@ def ids(store: Store) -> list[str]:
     return sorted(record.audit_id for part in range(store.parts) for record in store.part(part).records())
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    """A store of two logs, two segments."""
-    path = tmp_path / "store"
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two logs, and a store of them, two segments."""
+    path = tmp_path_factory.mktemp("made")
     for name, numbers in {"first": (1, 2, 3), "second": (11, 12)}.items():
-        with Store.open(path) as store:
-            store.ingest([log(tmp_path / name, *numbers)])
+        with Store.open(path / "store") as store:
+            store.ingest([log(path / name, *numbers)])
     return path
+
+
+@pytest.fixture
+def directory(made: Path, tmp_path: Path) -> Path:
+    """The same store beside its logs, to be changed."""
+    shutil.copytree(made, tmp_path, dirs_exist_ok=True)
+    return tmp_path / "store"
 
 
 def test_known_contents_are_not_read_again(directory: Path, tmp_path: Path) -> None:

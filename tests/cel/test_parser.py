@@ -85,7 +85,7 @@ WORDS = st.sampled_from(
 
 
 @pytest.mark.property
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=200, deadline=None)
 @given(st.one_of(st.lists(WORDS, max_size=15).map("".join), st.lists(WORDS, max_size=15).map(" ".join), st.text()))
 def test_any_text_gives_a_tree_or_issues(text: str) -> None:
     parsed = parse(Source(text), MACROS)

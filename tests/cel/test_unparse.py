@@ -118,7 +118,7 @@ def expression(chance: Random, depth: int) -> str:
 
 
 @pytest.mark.property
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.randoms(use_true_random=False), st.integers(0, 4))
 def test_parsing_what_was_written_gives_the_same_tree(chance: Random, depth: int) -> None:
     ast = parsed(expression(chance, depth))

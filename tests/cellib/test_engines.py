@@ -48,7 +48,7 @@ def both(expression: str, variables: dict[str, str], given_vars: dict[str, Any],
 
 
 @pytest.mark.property
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(strategies.expressions(), strategies.OBJECTS, strategies.OBJECTS, st.booleans())
 def test_random_expressions_give_the_same_on_both_engines(
     expression: str, new: dict[str, Any], old: dict[str, Any], typed: bool
@@ -94,7 +94,7 @@ NOISE = st.one_of(st.text(max_size=60), st.text("(){}[].,:?!&|<>='\"\\ \n+-*/%ab
 
 
 @pytest.mark.property
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(NOISE)
 def test_no_text_raises(text: str) -> None:
     compiler = ExpressionCompiler(NEWEST, has_params=True)

@@ -112,7 +112,7 @@ def test_what_is_old_is_forgotten(tmp_path: Path) -> None:
 
 def test_a_listener_that_is_killed(tmp_path: Path) -> None:
     """Every event of a batch that was accepted is there once; `python -m tests.bench.listen --kills 20` is a longer trial."""
-    outcome = killed(tmp_path, kills=4)
+    outcome = killed(tmp_path, kills=2)
     assert (outcome.missing, outcome.repeated) == ([], [])
     assert outcome.accepted * BATCH > 0
 
@@ -122,7 +122,7 @@ def test_a_follower_that_is_killed(tmp_path: Path) -> None:
     directory, store = tmp_path / "log", tmp_path / "store"
     directory.mkdir()
     chance, written = random.Random(1), 0
-    for life in range(5):
+    for life in range(3):
         with LiveCommand([directory, "--store", store, "--follow", "--json", *SOON]) as command:
             command.wait_for("following")
             for _ in range(chance.randrange(5, 25)):
@@ -132,7 +132,7 @@ def test_a_follower_that_is_killed(tmp_path: Path) -> None:
                 written += 7
                 if chance.random() < 0.2:
                     (directory / "audit.log").rename(directory / f"audit-{written:05}.log")
-            if life < 4:
+            if life < 2:
                 command.kill()
                 continue
             code, out = command.end()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import sys
@@ -13,7 +12,7 @@ import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
-from replay.cli.app import app
+from replay.cli.app import app, main
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -43,13 +42,16 @@ def test_every_command_has_help_with_an_example_and_stands_in_the_readme(name: s
 
 @pytest.mark.parametrize("columns", [60, 80])
 @pytest.mark.parametrize("name", sorted(COMMANDS))
-def test_help_cuts_no_word_where_the_terminal_is_narrow(name: str, columns: int) -> None:
-    command = [sys.executable, "-c", "from replay.cli.app import main; main()", *name.split(), "--help"]
-    shown = subprocess.run(
-        command, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": str(columns)}
-    )
-    assert "\u2026" not in shown.stdout
-    assert [line for line in shown.stdout.splitlines() if len(line) > columns and "|" not in line] == []
+def test_help_cuts_no_word_where_the_terminal_is_narrow(
+    name: str, columns: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(columns))
+    with pytest.raises(SystemExit, match=r"^0$"):
+        app([*name.split(), "--help"])  # the runner of Typer's tests has a terminal of 80 columns
+    shown = capsys.readouterr().out
+    assert "Usage: " in shown
+    assert "\u2026" not in shown
+    assert [line for line in shown.splitlines() if len(line) > columns and "|" not in line] == []
 
 
 SERVERS = {
@@ -106,13 +108,20 @@ ERRORS = [
 
 
 @pytest.mark.parametrize(("arguments", "message"), [row[1:] for row in ERRORS], ids=[row[0] for row in ERRORS])
-def test_bad_input_is_one_line_and_exit_code_2(arguments: list[str], message: str) -> None:
-    command = [sys.executable, "-c", "from replay.cli.app import main; main()", *arguments]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert message in done.stderr
-    assert done.stderr.startswith("replay: ")
-    assert done.stderr.count("\n") == 1
+def test_bad_input_is_one_line_and_exit_code_2(
+    arguments: list[str], message: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Signals and the mask of new files are those of the tests: `test_streams.py` has them in processes of their own.
+    monkeypatch.setattr("replay.cli.app.signal.signal", lambda *_: None)
+    monkeypatch.setattr("replay.cli.app.os.umask", lambda _: None)
+    monkeypatch.setattr("sys.argv", ["replay", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    out, err = capsys.readouterr()
+    assert (ended.value.code, out) == (2, "")
+    assert message in err
+    assert err.startswith("replay: ")
+    assert err.count("\n") == 1
 
 
 def test_run_exits_with_1_where_something_is_new_and_writes_what_it_is_told_to(

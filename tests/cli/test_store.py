@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -41,20 +42,26 @@ def run(*arguments: str | Path) -> Result:
     return CliRunner().invoke(app, [str(argument) for argument in arguments])
 
 
-@pytest.fixture
-def directory(tmp_path: Path) -> Path:
-    """A store of three ingests, of the days 1, 8 and 20; one line of the last is no event."""
-    path = tmp_path / "store"
+@pytest.fixture(scope="module")
+def days(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Logs of the days 1, 8 and 20, each ingested by itself into a store beside them; one line of the last is no event."""
+    path = tmp_path_factory.mktemp("days")
     for day, more in {1: "", 8: "", 20: "nonsense\n"}.items():
-        (tmp_path / f"day-{day}").write_text(event(day) + more)
-        assert run("ingest", tmp_path / f"day-{day}", "--store", path).exit_code == 0
+        (path / f"day-{day}").write_text(event(day) + more)
+        assert run("ingest", path / f"day-{day}", "--store", path / "store").exit_code == 0
     return path
 
 
-def test_an_ingest_tells_what_was_read(directory: Path, tmp_path: Path) -> None:
+@pytest.fixture
+def directory(days: Path, tmp_path: Path) -> Path:
+    """The store of the three days, to be changed."""
+    return Path(shutil.copytree(days / "store", tmp_path / "store"))
+
+
+def test_an_ingest_tells_what_was_read(directory: Path, days: Path, tmp_path: Path) -> None:
     (tmp_path / "new").write_text(event(21) + "{\n")
     rejects = tmp_path / "rejects.tsv"
-    result = run("ingest", tmp_path / "new", tmp_path / "day-1", "--store", directory, "--rejects", rejects, "--json")
+    result = run("ingest", tmp_path / "new", days / "day-1", "--store", directory, "--rejects", rejects, "--json")
     assert json.loads(result.stdout) == {
         "store": {"directory": str(directory), "requests": 4},
         "files": 1,
@@ -66,7 +73,7 @@ def test_an_ingest_tells_what_was_read(directory: Path, tmp_path: Path) -> None:
         "superseded": 0,
         "rejects": {"malformed": 1},
     }
-    assert rejects.read_text() == f"{tmp_path}/day-20:2\tmalformed\t\tnonsense\n{tmp_path}/new:2\tmalformed\t\t{{\n"
+    assert rejects.read_text() == f"{days}/day-20:2\tmalformed\t\tnonsense\n{tmp_path}/new:2\tmalformed\t\t{{\n"
     text = run("ingest", tmp_path / "new", "--store", directory).stdout
     assert "Nothing new; 1 file was known. The store holds 4 requests." in text
 

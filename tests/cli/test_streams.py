@@ -13,6 +13,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.short_sample import write_first_lines
+
 ROOT = Path(__file__).parents[2]
 SAMPLE = str(ROOT / "sample_audit" / "shop")
 COMMAND = [sys.executable, "-m", "replay"]
@@ -78,9 +80,9 @@ def test_output_that_takes_ascii_alone(short_sample: Path) -> None:
     ],
     ids=lambda row: row[0],
 )
-def test_names_that_are_no_utf8(arguments: list[str], short_sample: Path, tmp_path: Path) -> None:
+def test_names_that_are_no_utf8(arguments: list[str], tmp_path: Path) -> None:
     names = {name: os.fsdecode(bytes(tmp_path / name) + b"\xff") for name in ("LOG", "SET", "OUT")}
-    Path(names["LOG"]).symlink_to(short_sample / "audit.jsonl")
+    write_first_lines(Path(names["LOG"]), 100)
     Path(names["SET"]).symlink_to(f"{SAMPLE}/current")
     command = [*COMMAND, *(names.get(each, each) for each in arguments)]
     done = subprocess.run(command, capture_output=True, check=False)

@@ -88,13 +88,14 @@ def counted(lines: list[Line]) -> Counter[tuple[str, str, str]]:
 
 CHANGES: list[tuple[str, dict[str, list[Any]], dict[tuple[str, str, str], int]]] = [
     (
-        "what is there already",
+        "what is there already, and a parameter of a consumer, which no policy reads",
         {
             PROVIDER: [
                 *objects(PROVIDER, "apibindings"),
-                *objects(PROVIDER, "apiexports"),
+                exporting("widgets", "plants"),
                 *objects(PROVIDER, "namespaces"),
-            ]
+            ],
+            CONSUMER: [limits("1")],
         },
         {},
     ),
@@ -113,7 +114,6 @@ CHANGES: list[tuple[str, dict[str, list[Any]], dict[tuple[str, str, str], int]]]
         {PROVIDER: [limits("1")]},
         {(CONSUMER, "denied", "provider-size"): 3, (PROVIDER, "denied", "provider-size"): 3},
     ),
-    ("a parameter of a consumer, which no policy reads", {CONSUMER: [limits("1")]}, {}),
     (
         "a binding to the provider",
         {LOCAL: [bound("widgets")]},
@@ -131,7 +131,6 @@ CHANGES: list[tuple[str, dict[str, list[Any]], dict[tuple[str, str, str], int]]]
         {PROVIDER: [exporting("plants")]},
         {(CONSUMER, "undetermined", ""): 64, (PROVIDER, "undetermined", ""): 26},
     ),
-    ("an export with all that it had", {PROVIDER: [exporting("widgets", "plants")]}, {}),
 ]
 
 

@@ -91,14 +91,14 @@ OPERATIONS = st.fixed_dictionaries(
 
 
 @pytest.mark.property
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(OBJECTS, OBJECTS)
 def test_applying_a_difference_gives_the_other_object(before: JSON, after: JSON) -> None:
     assert equal(apply(before, diff(before, after)), after)
 
 
 @pytest.mark.property
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(OBJECTS, st.lists(OPERATIONS, max_size=4))
 def test_a_patch_raises_nothing_but_its_own_error_and_changes_nothing_in_place(
     document: JSON, patch: list[JSON]

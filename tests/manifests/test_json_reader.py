@@ -50,7 +50,7 @@ JSON_VALUES = st.recursive(
 
 
 @pytest.mark.property
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(JSON_VALUES)
 def test_reads_what_json_writes(value: object) -> None:
     assert plain(read_json(json.dumps(value).encode())) == value

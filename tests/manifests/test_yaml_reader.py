@@ -101,7 +101,7 @@ def is_refused(data: bytes) -> bool:
 
 
 @pytest.mark.property
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.binary(max_size=60) | st.text("{}[]:,-?&*!|>'\"%@#~ \n\tax01", max_size=40).map(str.encode))
 def test_any_bytes_are_read_or_refused(data: bytes) -> None:
     assert is_refused(data) in (True, False)

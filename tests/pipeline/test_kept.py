@@ -113,6 +113,12 @@ def store(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return directory
 
 
+@pytest.fixture(scope="module")
+def plain(short_sample: Path) -> str:
+    """What a run without a store gives for the sample's own sets."""
+    return replayed(short_sample, short_sample, None)
+
+
 SLOW = {
     "a message",
     "a new resource",
@@ -195,13 +201,13 @@ DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
 
 @pytest.mark.parametrize("damage", [row[1] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
 def test_what_is_damaged_is_replayed(
-    damage: Callable[[bytes], bytes], store: Path, short_sample: Path, tmp_path: Path
+    damage: Callable[[bytes], bytes], store: Path, plain: str, short_sample: Path, tmp_path: Path
 ) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     for path in (kept / RESULTS).glob("*/*"):
         path.write_bytes(damage(path.read_bytes()))
-    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, None)
+    assert replayed(short_sample, short_sample, kept) == plain
 
 
 def test_results_of_another_code_are_not_taken_over(
@@ -228,21 +234,23 @@ def test_results_of_a_read_only_store_are_taken_over(
     assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, store)
 
 
-def test_results_that_cannot_be_read_are_made_anew(store: Path, short_sample: Path, tmp_path: Path) -> None:
+def test_results_that_cannot_be_read_are_made_anew(store: Path, plain: str, short_sample: Path, tmp_path: Path) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     for path in (kept / RESULTS).glob("*/*"):
         path.unlink()
         path.mkdir()
-    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, None)
+    assert replayed(short_sample, short_sample, kept) == plain
 
 
-def test_a_store_that_cannot_be_written_keeps_nothing(store: Path, short_sample: Path, tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written_keeps_nothing(
+    store: Path, plain: str, short_sample: Path, tmp_path: Path
+) -> None:
     kept = tmp_path / "store"
     shutil.copytree(store, kept)
     shutil.rmtree(kept / RESULTS)
     (kept / RESULTS).write_bytes(b"in the way")
-    assert replayed(short_sample, short_sample, kept) == replayed(short_sample, short_sample, None)
+    assert replayed(short_sample, short_sample, kept) == plain
 
 
 def test_the_oldest_results_are_forgotten(

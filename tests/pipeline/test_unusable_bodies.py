@@ -68,21 +68,39 @@ def invoke(*arguments: object) -> str:
     return done.output
 
 
-@pytest.mark.parametrize("levels", [260, 5000])
-@pytest.mark.parametrize(("body", "reason"), [row[1:] for row in BODIES], ids=[row[0] for row in BODIES])
-def test_one_request_is_set_aside(body: JSON, reason: str, levels: int, tmp_path: Path) -> None:
-    log, lines, cluster = tmp_path / "audit.jsonl", tmp_path / "outcomes", tmp_path / "cluster.jsonl"
-    events = [event("good", "create", pod()), event("bad", "create", body), event("bad-update", "update", body)]
+def written(directory: Path, levels: int) -> tuple[Path, list[object]]:
+    """A log in which each body is created and sent again, and what a run of it needs."""
+    log, cluster = directory / "audit.jsonl", directory / "cluster.jsonl"
+    events = [event("good", "create", pod())]
+    for name, body, _ in BODIES:
+        events += [event(identity(name), "create", body), event(f"{identity(name)}-update", "update", body)]
     log.write_text("\n".join(map(json.dumps, events)).replace(f'"{DEEP}"', "[" * levels + "]" * levels))
     cluster.write_text(json.dumps(CLUSTER))
-    sets = ["--current", SETS / "current", "--candidate", SETS / "candidate", "--cluster", cluster]
+    return log, ["--current", SETS / "current", "--candidate", SETS / "candidate", "--cluster", cluster]
+
+
+def identity(name: str) -> str:
+    """The name of a pod, and of the request that creates it."""
+    return name.replace(" ", "-")
+
+
+@pytest.mark.parametrize("levels", [260, 5000])
+def test_requests_are_set_aside(levels: int, tmp_path: Path) -> None:
+    lines = tmp_path / "outcomes"
+    log, sets = written(tmp_path, levels)
     invoke("run", log, *sets, "--outcomes", lines, "--workers", 1)
     found = {line["auditID"]: line["candidate"] for line in map(orjson.loads, lines.read_bytes().splitlines())}
-    assert found["good"]["verdict"] != "undetermined"
-    assert found["bad"]["verdict"] == found["bad-update"]["verdict"] == "undetermined"
-    assert any(entry["reason"].endswith(reason) for entry in found["bad"]["undetermined"]), found["bad"]
-    assert not any("not recorded" in entry["reason"] for entry in found["bad"]["undetermined"])
-    if levels == 5000:
-        invoke("explain", "bad", log, *sets)
-        assert "cannot be used" in invoke("timeline", "pods", "a/bad", log)
-        invoke("mutations", log, "--current", SETS / "candidate", "--workers", 1)
+    assert {name for name, line in found.items() if line["verdict"] != "undetermined"} == {"good"}
+    assert len(found) == 1 + 2 * len(BODIES)
+    for name, _, reason in BODIES:
+        reasons = [entry["reason"] for entry in found[identity(name)]["undetermined"]]
+        assert [each for each in reasons if each.endswith(reason)], (name, reasons)
+        assert [each for each in reasons if "not recorded" in each] == [], name
+
+
+def test_commands_about_one_request_get_by(tmp_path: Path) -> None:
+    log, sets = written(tmp_path, 5000)
+    for name, *_ in BODIES:
+        invoke("explain", identity(name), log, *sets)
+        assert "cannot be used" in invoke("timeline", "pods", f"a/{identity(name)}", log), name
+    invoke("mutations", log, "--current", SETS / "candidate", "--workers", 1)

@@ -12,6 +12,7 @@ import orjson
 import pyarrow as pa
 import pytest
 
+from replay.audit.store import Store
 from replay.compare.weekly.effect import EffectAction, EffectSide
 from replay.compare.weekly.figures import Figures, FigureSource, PolicyReadiness, WeeklyResult
 from replay.errors import ReplayError
@@ -42,6 +43,15 @@ def events() -> tuple[dict[str, object], ...]:
 @cache
 def whole() -> WeeklyResult:
     return report(Scenario((str(SAMPLE),)).resolved(), WeeklyQuestion(since="95s"))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store of the sample's log, so that it is read once."""
+    directory = tmp_path_factory.mktemp("weekly") / "store"
+    with Store.open(directory) as store:
+        store.ingest([SAMPLE / "audit.jsonl.zst"])
+    return directory
 
 
 def microseconds(text: str) -> int:
@@ -84,11 +94,9 @@ def test_denials_and_failures_are_those_of_the_log_in_both_periods() -> None:
             assert all(sum(e.timeline.values()) == e.requests for e in figures.actions)
 
 
-def test_a_policy_on_trial_would_deny_what_it_audits() -> None:
+def test_a_policy_on_trial_would_deny_what_it_audits(kept: Path) -> None:
     """The current set alone: each would-be denial is a failure that the log holds."""
-    source = Scenario(
-        (str(SAMPLE / "audit.jsonl.zst"),), current=SAMPLE / "current", cluster=SAMPLE / "cluster.jsonl.zst"
-    )
+    source = Scenario(store=kept, current=SAMPLE / "current", cluster=SAMPLE / "cluster.jsonl.zst")
     found = report(source, WeeklyQuestion())
     _, audited = counted_by_hand(*found.figures.period)
     trial = {each.policy: each.requests for each in found.figures.promotions if "audits" in each.today}
@@ -175,8 +183,8 @@ def test_workers_and_shards_do_not_show() -> None:
     assert weekly_json(report(source, WeeklyQuestion(since="95s"), workers=2)) == weekly_json(whole())
 
 
-def test_without_any_set_the_log_alone_speaks() -> None:
-    found = report(Scenario((str(SAMPLE / "audit.jsonl.zst"),)), WeeklyQuestion())
+def test_without_any_set_the_log_alone_speaks(kept: Path) -> None:
+    found = report(Scenario(store=kept), WeeklyQuestion())
     assert found.figures.promotions == ()
     assert {each.source for each in found.figures.actions} == {FigureSource.LOG}
     assert found.figures.total(EffectAction.DENY) == counted_by_hand(*found.figures.period)[0].total()
@@ -198,10 +206,8 @@ def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:
     assert found.previous is None
 
 
-def test_another_set_in_force_is_noticed() -> None:
-    source = Scenario(
-        (str(SAMPLE / "audit.jsonl.zst"),), current=SAMPLE / "candidate", cluster=SAMPLE / "cluster.jsonl.zst"
-    )
+def test_another_set_in_force_is_noticed(kept: Path) -> None:
+    source = Scenario(store=kept, current=SAMPLE / "candidate", cluster=SAMPLE / "cluster.jsonl.zst")
     found = report(source, WeeklyQuestion())
     assert found.foreign["cand-team-label.static.k8s.io"] > 0
     assert found.fidelity.disagreement_count > 0
@@ -233,9 +239,9 @@ def test_a_kept_report_is_compared_with_and_a_rerun_gives_the_same(tmp_path: Pat
         (WeeklyQuestion(previous=Path("/nowhere/report.json")), "/nowhere/report.json: no such file or directory"),
     ],
 )
-def test_unusable_questions_are_refused(question: WeeklyQuestion, message: str) -> None:
+def test_unusable_questions_are_refused(question: WeeklyQuestion, message: str, kept: Path) -> None:
     with pytest.raises(ReplayError) as raised:
-        report(Scenario((str(SAMPLE / "audit.jsonl.zst"),)), question)
+        report(Scenario(store=kept), question)
     assert str(raised.value).startswith(message)
 
 

@@ -47,8 +47,8 @@ POLICIES = {
         failure_policy="Ignore",
     ),
 }
-MOST = 45
-OBJECTS = 10_000
+MOST = 20
+OBJECTS = 5_000
 
 
 def _edits(name: str, original: BoundPolicy) -> Iterator[Edit]:

@@ -283,6 +283,6 @@ def test_random_requests_refute_no_claim(prover: Prover, row: tuple[str, BoundPo
     context = context_of(
         (current, candidate), ((current,), (candidate,)), builtin_discovery(), prover.skeletons, prover.settings.version
     )
-    found = hunt(context, 400, "another seed", thorough=True)
+    found = hunt(context, 150, "another seed", thorough=True)
     assert not (result in {"same", "looser"} and found.stricter)
     assert not (result in {"same", "stricter"} and found.looser)

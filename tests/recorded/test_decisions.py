@@ -19,6 +19,7 @@ from replay.compare.result import RunResult
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from tests.support.shared_run import shared_run
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
@@ -44,7 +45,10 @@ def recording(request: pytest.FixtureRequest) -> Path:
 
 def replayed(found: Scenario, directory: Path) -> Replayed:
     lines = directory / "outcomes.jsonl"
-    result = run(found, Options(outcomes=lines, workers=1), lambda _what, _done, _total: None)
+    return read(run(found, Options(outcomes=lines, workers=1), lambda _what, _done, _total: None), lines)
+
+
+def read(result: RunResult, lines: Path) -> Replayed:
     outcomes: dict[str, dict[str, Any]] = {}
     for line in lines.read_bytes().splitlines():
         value = orjson.loads(line)
@@ -61,8 +65,8 @@ def validating(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Rep
 
 
 @pytest.fixture(scope="module")
-def chain(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
-    return replayed(Scenario((str(recording),)).resolved(), tmp_path_factory.mktemp("chain"))
+def chain(recording: Path, common: Path) -> Replayed:
+    return read(*shared_run(common, recording))
 
 
 def expected(recording: Path, phase: str) -> Iterator[dict[str, Any]]:

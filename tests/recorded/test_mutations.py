@@ -21,8 +21,8 @@ from replay.kube.json_patch import apply, equal
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.preparation import job_of
-from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from tests.support.shared_run import shared_run
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
@@ -37,11 +37,8 @@ def recording(request: pytest.FixtureRequest) -> Path:
 
 
 @pytest.fixture(scope="module")
-def replayed(recording: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[RunResult, list[dict[str, Any]]]:
-    path = tmp_path_factory.mktemp("mutations") / "outcomes.jsonl"
-    result = run(
-        Scenario((str(recording),)).resolved(), Options(outcomes=path, workers=1), lambda _what, _done, _total: None
-    )
+def replayed(recording: Path, common: Path) -> tuple[RunResult, list[dict[str, Any]]]:
+    result, path = shared_run(common, recording)
     return result, [orjson.loads(line) for line in path.read_bytes().splitlines()]
 
 

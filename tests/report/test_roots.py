@@ -26,6 +26,7 @@ from replay.report.run.hits import hit_values, hits_csv
 from replay.report.run.json import summary_json
 from replay.report.run.report import run_document
 from replay.report.run.views import LOCKED_OUT
+from tests.support.shared_run import shared_run
 
 ROOT = Path(__file__).parents[2]
 RECORDINGS = ROOT.parent / "shared" / "recordings"
@@ -41,20 +42,22 @@ Replayed = tuple[RunResult, duckdb.DuckDBPyConnection]
     scope="module",
     params=[
         "sample",
-        pytest.param("shop", marks=[pytest.mark.shared, pytest.mark.slow]),
         pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow]),
     ],
 )
-def replayed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+def replayed(request: pytest.FixtureRequest, common: Path, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
     """A run, and its lines as a table of DuckDB's: nothing of ours but the line format."""
     shop = ROOT / "sample_audit" / "shop" if request.param == "sample" else RECORDINGS / "shop"
     if not shop.is_dir():
         pytest.skip("the recordings are not beside the checkout")
-    log = RECORDINGS / "bench" / "audit.jsonl.zst" if request.param == "bench" else shop / "audit.jsonl.zst"
-    lines = tmp_path_factory.mktemp("outcomes") / "outcomes.jsonl"
-    (cluster,) = shop.glob("cluster.*")
-    scenario = Scenario((str(log),), current=shop / "current", candidate=shop / "candidate", cluster=cluster)
-    result = run(scenario, Options(outcomes=lines, workers=1), lambda _what, _done, _total: None)
+    if request.param == "sample":
+        result, lines = shared_run(common, shop)
+    else:
+        lines = tmp_path_factory.mktemp("outcomes") / "outcomes.jsonl"
+        (cluster,) = shop.glob("cluster.*")
+        log = str(RECORDINGS / "bench" / "audit.jsonl.zst")
+        scenario = Scenario((log,), current=shop / "current", candidate=shop / "candidate", cluster=cluster)
+        result = run(scenario, Options(outcomes=lines, workers=1), lambda _what, _done, _total: None)
     connection = duckdb.connect()
     connection.execute(
         "create table line as select * from read_json(?, format = 'newline_delimited', maximum_object_size = 100000000,"
@@ -190,7 +193,7 @@ def made(found: list[tuple[CellKey, bool]]) -> RunResult:
 
 
 @pytest.mark.property
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(FINDINGS)
 def test_tables_sum_up(found: list[tuple[CellKey, bool]]) -> None:
     """Whatever is found, and however many rows are shown."""
@@ -223,7 +226,7 @@ def foot(table: Table) -> tuple[int, int]:
 
 
 @pytest.mark.property
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(FINDINGS)
 def test_who_is_hit_has_each_finding_once_for_each_policy(found: list[tuple[CellKey, bool]]) -> None:
     rows = hits(made(found).summary.cells)

@@ -15,11 +15,12 @@ from replay.cli.app import app
 from tests.robustness import no_network
 
 ROOT = Path(__file__).parents[2]
-SAMPLE = ROOT / "sample_audit" / "shop"
+SAMPLE = Path("sample")
+"""The beginning of the sample, in the directory in which commands run."""
 REFUSED = [sys.executable, str(Path(no_network.__file__))]
 LOG, CURRENT, CANDIDATE = str(SAMPLE), str(SAMPLE / "current"), str(SAMPLE / "candidate")
 SNAPSHOT = str(SAMPLE / "cluster.jsonl.zst")
-AUDIT_ID = "4643ba19-8f5c-4d9d-921a-eb6cb22bdb75"
+AUDIT_ID = "7a520508-edb6-4697-9ba9-e316ef3e533a"
 
 COMMANDS: list[tuple[str, list[str]]] = [
     ("run", ["run", LOG, "--report", "report", "--outcomes", "outcomes.jsonl", "--rejects", "rejects"]),
@@ -32,12 +33,12 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("report", ["report", LOG, "--out", "weekly"]),
     ("lookup", ["lookup", LOG, "--action", "warn"]),
     ("explain", ["explain", AUDIT_ID, LOG]),
-    ("timeline", ["timeline", "Deployment", "team-a/app-871", LOG]),
+    ("timeline", ["timeline", "Deployment", "team-a/app-128", LOG]),
     ("mutations", ["mutations", LOG]),
     ("coverage", ["coverage", LOG]),
     ("sql", ["sql", "decisions_by_policy", LOG]),
     ("sql of a web page", ["sql", "select * from 'https://example.com/a.parquet'", LOG, "--no-redact"]),
-    ("ingest", ["ingest", str(SAMPLE / "audit.jsonl.zst"), "--store", "store"]),
+    ("ingest", ["ingest", str(SAMPLE / "audit.jsonl"), "--store", "store"]),
     ("store info", ["store", "info", "store"]),
     ("store prune", ["store", "prune", "store", "--keep", "30d"]),
     ("check", ["check", CANDIDATE]),
@@ -63,9 +64,10 @@ cases:
 
 
 @pytest.fixture(scope="module")
-def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where commands write, with a `kubectl` that answers without a cluster."""
+def directory(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where commands write, with a sample and with a `kubectl` that answers without a cluster."""
     made = tmp_path_factory.mktemp("network")
+    (made / SAMPLE).symlink_to(short_sample)
     kubectl = made / "kubectl"
     kubectl.write_text('#!/bin/sh\necho \'{"kind":"List","apiVersion":"v1","items":[]}\'\n')
     kubectl.chmod(0o755)

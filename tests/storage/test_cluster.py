@@ -25,16 +25,28 @@ def filled(store: str, *arguments: str) -> None:
     assert done.exit_code == 0, done.exception or done.output
 
 
-@pytest.fixture(params=["directory", pytest.param("bucket", marks=pytest.mark.slow)])
-def fleet(request: pytest.FixtureRequest, tmp_path: Path, short_sample: Path) -> tuple[str, Path, Path]:
+def two_clusters(store: str, whole: Path, half: Path) -> tuple[str, Path, Path]:
     """A store of two clusters, and their logs, which have half of their requests in common."""
-    store = str(tmp_path / "store") if request.param == "directory" else request.getfixturevalue("bucket")
-    whole, half = short_sample / "audit.jsonl", tmp_path / "half.jsonl"
     lines = whole.read_bytes().splitlines(keepends=True)
     half.write_bytes(b"".join(lines[: len(lines) // 2]))
     filled(store, str(whole), "--cluster-name", "prod-eu")
     filled(store, str(half), "--cluster-name", "stage")
     return store, whole, half
+
+
+@pytest.fixture(scope="module")
+def of_directory(tmp_path_factory: pytest.TempPathFactory, short_sample: Path) -> tuple[str, Path, Path]:
+    """The store that all ask: no question changes it."""
+    directory = tmp_path_factory.mktemp("clusters")
+    return two_clusters(str(directory / "store"), short_sample / "audit.jsonl", directory / "half.jsonl")
+
+
+@pytest.fixture(params=["directory", pytest.param("bucket", marks=pytest.mark.slow)])
+def fleet(request: pytest.FixtureRequest, tmp_path: Path, short_sample: Path) -> tuple[str, Path, Path]:
+    if request.param == "directory":
+        found: tuple[str, Path, Path] = request.getfixturevalue("of_directory")
+        return found
+    return two_clusters(request.getfixturevalue("bucket"), short_sample / "audit.jsonl", tmp_path / "half.jsonl")
 
 
 def test_two_clusters_in_one_store_are_two_stores(fleet: tuple[str, Path, Path], tmp_path: Path) -> None:
@@ -83,10 +95,10 @@ ERRORS = [
 ]  # fmt: skip
 
 
-def test_what_means_no_cluster_is_said_in_one_line(short_sample: Path, tmp_path: Path) -> None:
-    store = str(tmp_path / "store")
-    for name in ("prod-eu", "stage"):
-        filled(store, str(short_sample / "audit.jsonl"), "--cluster-name", name)
+def test_what_means_no_cluster_is_said_in_one_line(
+    of_directory: tuple[str, Path, Path], short_sample: Path, tmp_path: Path
+) -> None:
+    store = of_directory[0]
     for what, arguments, message in ERRORS:
         done = told(*arguments, "--store", store)
         assert (what, str(done.exception)) == (what, message.format(store=store))

@@ -184,7 +184,7 @@ def similar_objects(draw: Any) -> tuple[Any, Any]:
 
 
 @pytest.mark.property
-@settings(max_examples=600, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
 @given(strategies.expressions(), similar_objects(), st.booleans())
 def test_equal_projections_give_the_same_result_at_the_same_cost(
     expression: str, objects: tuple[Any, Any], typed: bool

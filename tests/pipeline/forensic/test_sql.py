@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.pipeline.forensic.sql import question_names, run_query
 from replay.pipeline.scenario import Scenario
@@ -33,11 +34,14 @@ def silent(_what: str, _done: int, _total: int) -> None:
     pass
 
 
-@pytest.fixture
-def source(tmp_path: Path) -> Scenario:
-    log = tmp_path / "audit.jsonl"
-    log.write_text(json.dumps(EVENT))
-    return Scenario((str(log),))
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    """A store that all ask: no question changes it."""
+    directory = tmp_path_factory.mktemp("sql")
+    (directory / "audit.jsonl").write_text(json.dumps(EVENT))
+    with Store.open(directory / "store") as store:
+        store.ingest([directory / "audit.jsonl"])
+    return Scenario(store=directory / "store")
 
 
 @pytest.mark.parametrize("name", question_names())

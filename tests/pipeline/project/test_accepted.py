@@ -6,8 +6,10 @@ from datetime import date
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner, Result
 
+from replay.audit.store import Store
 from replay.cli.app import app
 from replay.compare.accepted import Acceptance
 from replay.compare.outcome import OutcomeKind
@@ -93,8 +95,13 @@ def test_until_when() -> None:
 
 
 @pytest.fixture(scope="module")
-def scenario(short_sample: Path) -> Scenario:
-    return Scenario((str(short_sample),)).resolved()
+def scenario(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Scenario:
+    """A scenario of which the log is in a store, so that it is read and replayed once."""
+    found = Scenario((str(short_sample),)).resolved()
+    directory = tmp_path_factory.mktemp("accepted") / "store"
+    with Store.open(directory) as store:
+        store.ingest(found.logs)
+    return replace(found, logs=(), store=directory)
 
 
 @pytest.mark.parametrize(

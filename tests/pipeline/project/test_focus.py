@@ -63,12 +63,10 @@ def whole(scenario: Scenario, tmp_path_factory: pytest.TempPathFactory) -> list[
 
 
 CHOSEN: list[tuple[str, Focus, Callable[[JSON], bool]]] = [
-    ("a namespace", Focus(namespaces=("team-a",)), lambda line: line["namespace"] == "team-a"),
     ("namespaces", Focus(namespaces=("team-*", "kube-system")), lambda line: line["namespace"].startswith(("team-", "kube-s"))),
     ("a user", Focus(users=("*deployment-controller",)), lambda line: line["user"].endswith("deployment-controller")),
     ("both", Focus(namespaces=("team-a",), users=("system:*",)), lambda line: line["namespace"] == "team-a" and line["user"].startswith("system:")),
-    ("a time", Focus(since="2026-11-21T03:03:10Z"), lambda line: line["stageTimestamp"] >= "2026-11-21T03:03:10"),
-    ("an end", Focus(until="2026-11-21T03:03:10Z"), lambda line: line["stageTimestamp"] <= "2026-11-21T03:03:10.000000Z"),
+    ("a period", Focus(since="2026-11-21T03:03:00Z", until="2026-11-21T03:03:10Z"), lambda line: "2026-11-21T03:03:00" <= line["stageTimestamp"] <= "2026-11-21T03:03:10.000000Z"),
 ]  # fmt: skip
 
 
@@ -92,7 +90,7 @@ def test_a_new_policy_alone_denies_what_it_denies_among_others(
             if denial["policy"] not in old:
                 by_policy.setdefault(denial["policy"], set()).add((line["auditID"], line.get("item", 0)))
     assert len(by_policy) > 3
-    for policy, denied in sorted(by_policy.items()):
+    for policy, denied in sorted(by_policy.items())[::3]:  # each takes a run
         found = lines(scenario, tmp_path / "outcomes", Focus(policies=(policy,)))
         assert len(found) < len(whole)
         newly = {(each["auditID"], each.get("item", 0)) for each in found if each["outcome"] == "newly_denied"}
