@@ -108,7 +108,9 @@ def test_kills(name: str, log: Path, sets: list[object], tmp_path: Path, command
     assert wanted[0] in (0, 1)
     place = tmp_path / "place"
     chance = random.Random(name)
-    for number, signalled in enumerate((signal.SIGKILL, signal.SIGTERM)):
+    for number, signalled in enumerate(
+        (signal.SIGKILL, signal.SIGTERM, signal.SIGKILL)
+    ):  # the last over results that are kept
         (place / "out").mkdir(parents=True, exist_ok=True)
         _kill(command, ask(place), signalled, chance.uniform(0.1, length))
         assert _asked(command, place, ask) == wanted, number

@@ -17,10 +17,10 @@ from replay.json import JSON
 OWN = ("name", "uid", "resourceVersion", "creationTimestamp", "managedFields")
 """The metadata that are an object's own: nothing of the server but its storage looks at them once they are valid."""
 OWN_PLACES: frozenset[Place] = frozenset(("object", "metadata", name) for name in OWN)
-_TOKEN = re.compile(rb"kube-api-access-[a-z0-9]{5}")
+_TOKEN = re.compile(rb'"name":"(kube-api-access-[a-z0-9]{5})"')
 """The name of the volume that the ServiceAccount plugin gives each pod (`plugin/pkg/admission/serviceaccount/admission.go`)."""
 _OF_TOKENS = b"kube-api-access-"
-_A_TOKEN = b"\0"
+_A_TOKEN = b'"name":\0'
 """What stands for it: no JSON has that."""
 TOKEN_PLACES: frozenset[Place] = frozenset(
     {
@@ -45,13 +45,13 @@ def content_of(value: dict[str, JSON], own: Sequence[str] = OWN, *, with_token: 
     metadata = value.get("metadata")
     texts: list[bytes] = []
     if isinstance(metadata, dict):
-        texts = [name.encode() for each in ("name", "uid") if isinstance(name := metadata.get(each), str) and name]
+        texts = [orjson.dumps(name)[1:-1] for each in ("name", "uid") if (name := metadata.get(each))]
         value = {**value, "metadata": {name: each for name, each in metadata.items() if name not in own}}
     text = orjson.dumps(value)
-    token = None if with_token else _TOKEN.search(text, max(text.find(_OF_TOKENS), 0))
+    token = None if with_token or _OF_TOKENS not in text else _TOKEN.search(text)
     if token is None:
         return Content(text, tuple(texts))
-    return Content(text.replace(token[0], _A_TOKEN), (*texts, token[0]))
+    return Content(text.replace(token[0], _A_TOKEN), (*texts, token[1]))
 
 
 def sets_own(configuration: dict[str, Any]) -> bool:

@@ -141,8 +141,8 @@ class Mutator:
         if not matched.unknown:
             return result
         if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
-            return MutateResult(value, shown=result.shown)
-        return _unknown(matched.unknown)
+            return MutateResult(value, shown=result.shown, is_of_own=result.is_of_own)
+        return _unknown(matched.unknown, is_of_own=result.is_of_own)
 
     def match(
         self, inputs: MutationInputs, value: Object, shown: Shown, observer: MutationObserver | None = None
@@ -193,9 +193,9 @@ class Mutator:
             except StatusError as error:
                 return MutateResult(value, True, dirty, tuple(errors), error, is_of_own=is_of_own)
             if isinstance(mutated, Unknown):
-                return _unknown(mutated.missing)
+                return _unknown(mutated.missing, is_of_own=is_of_own)
             if isinstance(mutated, Missing):
-                return _unknown((mutated,))
+                return _unknown((mutated,), is_of_own=is_of_own)
             value, dirty, shown = mutated, True, shown.updated()
         return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown, is_of_own=is_of_own)
 
@@ -261,10 +261,11 @@ _NO_SCHEMA = Missing(
 )
 
 
-def _unknown(missing: tuple[Any, ...]) -> MutateResult:
+def _unknown(missing: tuple[Any, ...], *, is_of_own: bool) -> MutateResult:
     first = missing[0]
     reason = f"what a mutating policy makes of it depends on `{first.path}`, which is not known: {first.reason}"
-    return MutateResult(Missing("object", reason, first.fix), matched=True, dirty=True, unknown=missing)
+    unknown = Missing("object", reason, first.fix)
+    return MutateResult(unknown, matched=True, dirty=True, unknown=missing, is_of_own=is_of_own)
 
 
 def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from replay.admission.alike.decisions import HookReads
+from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
@@ -77,7 +77,7 @@ class _Webhooks:
         """Where any may be called it is sent all of the request."""
         side = asking.sides[0]
         is_asked = any(self._admission.candidates(side.original)) or any(self._admission.candidates(side.attributes))
-        return None if is_asked else HookReads(self, frozenset())
+        return None if is_asked else NOTHING
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """The webhooks that may be called, in the mutating phase."""

@@ -234,11 +234,10 @@ class Crew(Generic[J]):
         """Parts as they keep all processes of our own busy to the end: where some would find none left, the last are shared among all."""
         workers = _size(self._options)
         rest = len(parts) % workers
-        if self._options.fleet is not None or len(parts) == 1 or not rest:
+        total = workers // rest if rest else 1
+        if self._options.fleet is not None or len(parts) == 1 or total == 1:
             return list(parts)
-        total = workers // rest
-        shares = [share for part in parts[-rest:] for share in (part.shares(total) if total > 1 else [part])]
-        return [*parts[:-rest], *shares]
+        return [*parts[:-rest], *(share for part in parts[-rest:] for share in part.shares(total))]
 
     @cached_property
     def _job_path(self) -> Path:

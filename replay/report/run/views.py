@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import heapq
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 
 from msgspec import Struct, field
 
@@ -39,7 +40,8 @@ class Group(Struct, dict=True):
     requests: int = 0
     follows: int = 0
     alone: int = 0
-    cells: CellItems = field(default_factory=list)
+    members: list[CellItems] = field(default_factory=list)
+    """The cells in lists, each of which all groups have that its cells are in: thousands of policies may deny the same."""
 
     def add(self, key: CellKey, cell: Cell) -> None:
         """Count a cell in; of what follows only the number."""
@@ -48,7 +50,21 @@ class Group(Struct, dict=True):
             return
         self.requests += cell.count
         self.alone += cell.count if len(key.policies) == 1 else 0
-        self.cells.append((key, cell))
+        if not self.members:
+            self.members.append([])
+        self.members[0].append((key, cell))
+
+    def join(self, other: Group) -> None:
+        """Count in what another group counts, whose cells are others."""
+        self.requests += other.requests
+        self.follows += other.follows
+        self.alone += other.alone
+        self.members += other.members
+
+    @property
+    def cells(self) -> Iterator[tuple[CellKey, Cell]]:
+        """The cells of root findings."""
+        return chain.from_iterable(self.members)
 
     @property
     def first(self) -> int:
@@ -99,13 +115,18 @@ def workload_label(key: CellKey) -> str:
 
 def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
     """Groups by each label of a cell, those with most root findings first, ties by label; a cell with two labels counts in both."""
-    groups: dict[str, Group] = {}
+    alike: dict[tuple[str, ...], Group] = {}
     for key, cell in cells:
-        for label in labels(key):
-            group = groups.get(label)
-            if group is None:
-                group = groups[label] = Group(label)
-            group.add(key, cell)
+        those = tuple(labels(key))
+        if those not in alike:
+            alike[those] = Group("")
+        alike[those].add(key, cell)
+    groups: dict[str, Group] = {}
+    for those, group in alike.items():
+        for label in those:
+            if label not in groups:
+                groups[label] = Group(label)
+            groups[label].join(group)
     return sorted(groups.values(), key=lambda group: (-group.requests, -group.follows, group.label))
 
 

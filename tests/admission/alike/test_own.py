@@ -128,6 +128,7 @@ def test_of_alike_pods_the_first_is_decided(objects: list[JSON], other: Any, is_
     ("value", "own", "with_token", "content"),
     [
         ({"kind": "Pod"}, ("name",), False, Content(b'{"kind":"Pod"}', ())),
+        ({"metadata": {"name": 'a"b'}}, ("name",), False, Content(b'{"metadata":{}}', (b'a\\"b',))),
         ({"metadata": {"name": "p", "x": 1}}, ("name",), False, Content(b'{"metadata":{"x":1}}', (b"p",))),
         (
             {"metadata": {"name": "p", "uid": "u"}},
@@ -136,21 +137,30 @@ def test_of_alike_pods_the_first_is_decided(objects: list[JSON], other: Any, is_
             Content(b'{"metadata":{"name":"p","uid":"u"}}', (b"p", b"u")),
         ),
         (
-            {"a": "kube-api-access-abcde", "b": "kube-api-access-abcde"},
+            {"a": {"name": "kube-api-access-abcde"}, "b": {"name": "kube-api-access-abcde"}},
             (),
             False,
-            Content(b'{"a":"\0","b":"\0"}', (b"kube-api-access-abcde",)),
+            Content(b'{"a":{"name":\0},"b":{"name":\0}}', (b"kube-api-access-abcde",)),
         ),
         (
-            {"a": "kube-api-access-abcde", "b": "kube-api-access-fghij"},
+            {"a": {"name": "kube-api-access-abcde"}, "b": "kube-api-access-abcde"},
             (),
             False,
-            Content(b'{"a":"\0","b":"kube-api-access-fghij"}', (b"kube-api-access-abcde",)),
+            Content(b'{"a":{"name":\0},"b":"kube-api-access-abcde"}', (b"kube-api-access-abcde",)),
         ),
         ({"a": "kube-api-access-abcde"}, (), True, Content(b'{"a":"kube-api-access-abcde"}', ())),
         ({"a": "kube-api-access-own"}, (), False, Content(b'{"a":"kube-api-access-own"}', ())),
     ],
-    ids=["no metadata", "name", "what is read stays", "token", "two of them", "a token that is read", "no token"],
+    ids=[
+        "no metadata",
+        "a name with a quote",
+        "name",
+        "what is read stays",
+        "token",
+        "the same text elsewhere",
+        "a token that is read",
+        "no token",
+    ],
 )
 def test_content(value: JSON, own: tuple[str, ...], with_token: bool, content: Content) -> None:
     assert content_of(value, own, with_token=with_token) == content
