@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import groupby
-from operator import itemgetter
 from sys import intern
 from typing import Any, NamedTuple, Protocol
 
@@ -31,6 +30,8 @@ _WRITES = (pl.col("verb").is_in(["create", "update", "patch", "delete"])) | (
 _NOT_TOLD = ("uid", "groups", "extra")
 """What logs of other APIs do not tell of a user; an audit event leaves it out where it is empty, and has no null."""
 _BODIES = ("request_object", "response_object")
+_record = partial(tuple.__new__, RequestRecord)
+"""A record of its fields in order; nothing of it is Python, as there are many."""
 _USER = RequestRecord._fields.index("user")
 _FEW_VALUES = [
     RequestRecord._fields.index(name)
@@ -106,12 +107,19 @@ class StorePart(Struct, frozen=True):
         Those selected and, marked `selected=False`, the writes before the last of them that can tell its state.
         Reads are never among the latter, nor requests that were refused.
         """
-        for rows in self._rows(predicate):
-            yield from (row[1] for row in rows)
+        for some in self._rows(predicate):
+            yield from some.records
 
     def objects(self, predicate: RowPredicate | None = None) -> Iterator[list[RequestRecord]]:
         """The same, one list for each object; a `deletecollection` and what has no name is alone in its list."""
         return (records for _, records in _by_object(self._rows(predicate)))
+
+    def selection(
+        self, predicate: RowPredicate, within: RowPredicate | None = None, *, only_failed: bool
+    ) -> PartSelection:
+        """What two predicates select together, and what admission saw of the rest that `within` selects; `only_failed`, if it did not succeed."""
+        others = "not (code between 200 and 299)" if only_failed else "true"
+        return PartSelection(self, self._chosen(predicate, within, others) if self.tables.rows else _NO_ROWS)
 
     def writes(self, identities: Sequence[int]) -> Iterator[tuple[int, list[RequestRecord]]]:
         """All writes of some objects, and all connections to them, in the order of `objects`, with the hash of each (`ObjectPlace`).
@@ -126,7 +134,7 @@ class StorePart(Struct, frozen=True):
         counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
         written = counted.with_columns(pl.lit(value=True).alias("selected"))
         since = pl.col("seq").min().over("identity")
-        yield from _by_object(_numbered(written.sort(since, "identity", "seq", "audit_id")))
+        yield from _by_object(_keyed(written.sort(since, "identity", "seq", "audit_id")))
 
     def bare_records(self, rows: pl.DataFrame) -> Iterator[RequestRecord]:
         """The records of rows (`row_id`, `selected`), in their order, without bodies and under the names of their objects."""
@@ -135,24 +143,31 @@ class StorePart(Struct, frozen=True):
         bodies = [pl.lit(None, pl.String).alias(name) for name in _BODIES]
         columns = [pl.col(name) for name in _STORED if name not in (*_BODIES, "name")]
         frame = self._frame(_among(rows), [*columns, pl.col("object_name").alias("name"), *bodies])
-        for numbered in _numbered(rows.join(frame, on="row_id", how="left", maintain_order="left")):
-            yield from (record for _, record in numbered)
+        for some in _keyed(rows.join(frame, on="row_id", how="left", maintain_order="left")):
+            yield from some.records
 
-    def _rows(self, predicate: RowPredicate | None) -> Iterator[Iterable[tuple[int, RequestRecord]]]:
-        if not self.tables.rows:
-            return
-        chosen = self._chosen(predicate)
-        if not chosen.is_empty():
-            frame = self._frame(_among(chosen), [pl.col(name) for name in _STORED])
-            yield from _numbered(chosen.join(frame, on="row_id", how="left", maintain_order="left"))
+    def _rows(self, predicate: RowPredicate | None) -> Iterator[KeyedRecords]:
+        if self.tables.rows:
+            yield from self.keyed(self._chosen(predicate))
 
-    def _chosen(self, predicate: RowPredicate | None) -> pl.DataFrame:
-        """The numbers of the rows to read, in order, and whether each is selected."""
-        sql, parameters = (predicate.sql, predicate.parameters) if predicate else ("true", ())
-        query = queries.text("object_history").replace("$predicate", sql).replace("$share", self.share.sql)
+    def keyed(self, rows: pl.DataFrame) -> Iterator[KeyedRecords]:
+        """The records of rows (`row_id`, `selected`), in their order, with the hashes of their objects."""
+        if not rows.is_empty():
+            frame = self._frame(_among(rows), [pl.col(name) for name in _STORED])
+            yield from _keyed(rows.join(frame, on="row_id", how="left", maintain_order="left"))
+
+    def _chosen(
+        self, predicate: RowPredicate | None, within: RowPredicate | None = None, others: str = "false"
+    ) -> pl.DataFrame:
+        """The numbers of the rows to read, in order, whether each is selected, and whether it is one of the others."""
+        query = queries.text("object_history").replace("$share", self.share.sql).replace("$others", others)
+        parameters: list[str] = []
+        for name, each in (("$predicate", predicate), ("$within", within)):
+            query = query.replace(name, each.sql if each else "true")
+            parameters += each.parameters if each else ()
         with engine(self.temporary).cursor() as connection:
             connection.execute(self.tables.variables())
-            return frame_from_relation(connection.sql(query, params=list(parameters)))
+            return frame_from_relation(connection.sql(query, params=parameters))
 
     def _frame(self, condition: pl.Expr, columns: Sequence[pl.Expr]) -> pl.DataFrame:
         """Some columns of the rows of the part that meet a condition, in any order, with the names of their files."""
@@ -171,31 +186,68 @@ class StorePart(Struct, frozen=True):
         return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times, *texts)
 
 
+class KeyedRecords(NamedTuple):
+    """Some records, with the key of each: the hash of its object, or another one."""
+
+    keys: list[Any]
+    records: list[RequestRecord]
+
+
+class PartSelection(NamedTuple):
+    """What is selected of a part, chosen once: `rows` are numbers of rows (`row_id`, `selected`, `is_other`) in order."""
+
+    part: StorePart
+    rows: pl.DataFrame
+
+    def objects(self) -> Iterator[list[RequestRecord]]:
+        """The requests that are selected with the histories of their objects, as `StorePart.objects` reads them."""
+        rows = self.rows.filter(~pl.col("is_other"))
+        return (records for _, records in _by_object(self.part.keyed(rows)))
+
+    def others(self) -> Iterator[RequestRecord]:
+        """The other requests, as `StorePart.bare_records` reads them."""
+        return self.part.bare_records(self.rows.filter("is_other"))
+
+
+_NO_ROWS = pl.DataFrame(schema={"row_id": pl.Int64, "selected": pl.Boolean, "is_other": pl.Boolean})
+
+
 def _among(chosen: pl.DataFrame) -> pl.Expr:
     return pl.col("row_id").is_in(chosen["row_id"].implode())
 
 
-def _by_object(rows: Iterable[Iterable[tuple[int, RequestRecord]]]) -> Iterator[tuple[int, list[RequestRecord]]]:
-    pairs = (row for some in rows for row in some)
-    for identity, group in groupby(pairs, key=itemgetter(0)):
-        yield identity, [record for _, record in group]
+def _by_object(rows: Iterable[KeyedRecords]) -> Iterator[tuple[int, list[RequestRecord]]]:
+    """The records of each object, which follow each other: a list with its hash."""
+    identity: int | None = None
+    of_object: list[RequestRecord] = []
+    for identities, records in rows:
+        start = 0
+        for next_identity, group in groupby(identities):
+            end = start + len(list(group))
+            if next_identity == identity:
+                of_object += records[start:end]
+            else:
+                if identity is not None:
+                    yield identity, of_object
+                identity, of_object = next_identity, records[start:end]
+            start = end
+    if identity is not None:
+        yield identity, of_object
 
 
-def _numbered(frame: pl.DataFrame, key: str = "identity") -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
+def _keyed(frame: pl.DataFrame, key: str = "identity") -> Iterator[KeyedRecords]:
     """The rows of a frame with a key and the fields of `RequestRecord`, a few thousand at a time."""
     for part in frame.select(key, *RequestRecord._fields).iter_slices(_SLICE):
-        columns: list[list[Any]] = [column.to_list() for column in part.get_columns()]
-        columns[_USER + 1] = [user_info_from_json(text) for text in columns[_USER + 1]]
+        keys, *columns = [column.to_list() for column in part.get_columns()]
+        columns[_USER] = [user_info_from_json(text) for text in columns[_USER]]
         for index in _FEW_VALUES:  # equal texts are one object, here and wherever they are sent together
-            columns[index + 1] = list(map(intern, columns[index + 1]))
-        yield zip(columns[0], map(RequestRecord._make, zip(*columns[1:], strict=True)), strict=True)
+            columns[index] = list(map(intern, columns[index]))
+        yield KeyedRecords(keys, list(map(_record, zip(*columns, strict=True))))
 
 
-def numbered_records(
-    relation: duckdb.DuckDBPyRelation, key: str = "identity"
-) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
+def keyed_records(relation: duckdb.DuckDBPyRelation, key: str = "identity") -> Iterator[KeyedRecords]:
     """The rows of a relation of a key and the fields of `RequestRecord`, a few thousand at a time."""
-    yield from _numbered(frame_from_relation(relation), key)
+    yield from _keyed(frame_from_relation(relation), key)
 
 
 @lru_cache(maxsize=1)

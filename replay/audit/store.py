@@ -44,7 +44,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
 from replay.audit.ingest_report import IngestReport, refusal_of_nothing, report_of
-from replay.audit.part import StorePart, Tables, numbered_records
+from replay.audit.part import KeyedRecords, StorePart, Tables, keyed_records
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
 from replay.audit.segment import Segment, finished, write_segment
@@ -333,7 +333,8 @@ class Store:
         batches = (
             self._records("writes", "object_name", resources=names, part=part) for part in range(first, self.parts)
         )
-        return write_lookups((row for batch in batches for rows in batch for row in rows), Path(path))
+        named = (row for batch in batches for rows in batch for row in zip(*rows, strict=True))
+        return write_lookups(named, Path(path))
 
     def collections(
         self, group: str | None = None, *, refused: bool = False, written: bool = False
@@ -343,10 +344,10 @@ class Store:
         `refused` adds what policies refused; `written` leaves out those at whose place the log writes no object.
         """
         rows = self._records("collections", "identity", group=group, refused=refused, written=written)
-        return [record for batch in rows for _, record in batch]
+        return [record for some in rows for record in some.records]
 
-    def _records(self, name: str, key: str, **parameters: Any) -> Iterator[Iterable[tuple[Any, RequestRecord]]]:
-        yield from numbered_records(self._connect().sql(queries.text(name), params=parameters), key)
+    def _records(self, name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
+        yield from keyed_records(self._connect().sql(queries.text(name), params=parameters), key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
         """The rows of a query of `queries/`; raises `StoreError` if there is none of this name or it fails."""

@@ -14,11 +14,10 @@ import orjson
 from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.audit.answer.observed import VALIDATION_FAILURE, Observed
+from replay.audit.answer.observed import NOTHING_OBSERVED, VALIDATION_FAILURE, Observed
 from replay.compare.in_force.same_text import says_the_same
 
 MAX_EXAMPLES = 20
-NOTHING_OBSERVED = Observed()
 
 
 class Disagreement(Struct, frozen=True, order=True):
@@ -78,6 +77,8 @@ class Fidelity(Struct):
         Texts are compared as they are, and kept as they may be `shown`. Of several policies that deny a request the server names
         the first, or any of them (`in_any_order`).
         """
+        if observed is NOTHING_OBSERVED and not decision.denials and not decision.audit_annotations:
+            return
         self.most_failures = max(self.most_failures, len(observed.failures))
         aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (
             (

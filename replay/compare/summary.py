@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 from collections import Counter
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple, TypeVar
 
 import orjson
@@ -22,6 +23,7 @@ from replay.compare.mutation_effect import MutationConsequence, chains, mutation
 from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
 from replay.compare.webhook_call import CallChange, call_changes, failed_calls
 from replay.json import JSON
+from replay.kube.gvk import GroupVersionResource
 
 MAX_EXAMPLES = 3
 MAX_MESSAGES = 200
@@ -141,11 +143,15 @@ class Summary(Struct):
         self.verdicts["candidate", outcome.candidate.verdict] += 1
         for attribute, basis in outcome.basis.items():
             self.basis[attribute, basis or "null"] += 1
+        if outcome.current.undetermined or outcome.candidate.undetermined:
+            self._count_gaps(outcome)
+        if outcome.current.webhooks or outcome.candidate.webhooks:
+            self._count_calls(outcome)
+
+    def _count_gaps(self, outcome: Outcome) -> None:
         for name, decision in (("current", outcome.current), ("candidate", outcome.candidate)):
             for gap in {Gap(u.policy, u.path, u.reason, u.fix) for u in decision.undetermined}:
                 self.gaps[name, gap] += 1
-        if outcome.current.webhooks or outcome.candidate.webhooks:
-            self._count_calls(outcome)
 
     def _count_calls(self, outcome: Outcome) -> None:
         self.webhooks.update(call_changes(outcome.current, outcome.candidate))
@@ -215,7 +221,7 @@ def finding(outcome: Outcome) -> OutcomeFinding:
         policies=placed(policies, _home(outcome)),
         user=outcome.user,
         namespace=outcome.namespace,
-        resource=_resource(outcome),
+        resource=_resource(outcome.resource, outcome.subresource),
         kind=outcome.kind,
         workload=outcome.workload,
         follows=False,
@@ -270,9 +276,10 @@ def _place(example: Example) -> tuple[int, int]:
     return example.seq, example.item
 
 
-def _resource(outcome: Outcome) -> str:
-    name = str(outcome.resource.group_resource)
-    return f"{name}/{outcome.subresource}" if outcome.subresource else name
+@lru_cache(maxsize=1024)
+def _resource(resource: GroupVersionResource, subresource: str) -> str:
+    name = str(resource.group_resource)
+    return f"{name}/{subresource}" if subresource else name
 
 
 _Cause = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, ...], ...], tuple[JSON, ...]]

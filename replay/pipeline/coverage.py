@@ -15,7 +15,7 @@ from replay.admission.reads import INPUTS_OF_ANY, PolicyReads
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.audit.selection import unmatched_by_kind, unselected
+from replay.audit.selection import unmatched_by_kind
 from replay.compare.audit_policy import audit_policy
 from replay.compare.coverage import Coverage, RequestKind, SizeRow, growth
 from replay.compare.result import CoverageResult
@@ -27,7 +27,7 @@ from replay.pipeline.facts import log_facts, set_facts
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.project.focus import chosen, together
+from replay.pipeline.project.focus import chosen
 from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
@@ -58,10 +58,11 @@ class CoverageJob(Struct, frozen=True):
     def run(self, part: StorePart) -> Coverage:
         """The coverage of one part."""
         coverage = Coverage()
-        for records in part.objects(together(self.job.predicate, self.job.within)):
+        selection = part.selection(self.job.predicate, self.job.within, only_failed=True)
+        for records in selection.objects():
             for request in self.job.reconstructor.requests(records):
                 self._count(request, coverage)
-        for record in unselected(part, self.job.predicate, self.job.within, only_failed=True):
+        for record in selection.others():
             progress = progress_of_record(Exchange(record, self.job.cluster.discovery))
             if progress is not None and progress.reached is Reached.FAILED_BEFORE:
                 coverage.not_reached += 1

@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import pytest
+
 from replay.audit.place import object_place
-from replay.audit.selection import unselected
 from replay.audit.store import Store
 from replay.kube.object_ref import ObjectRef
 from tests.support.log_lines import event, records
@@ -192,18 +193,58 @@ def test_each_object_is_whole_in_one_share_of_its_part(tmp_path: Path) -> None:
         whole = store.whole()
         shares = whole.shares(3)
         objects = [[[record.audit_id for record in each] for each in share.objects(predicate)] for share in shares]
-        unread = [[each.audit_id for each in unselected(share, others, only_failed=False)] for share in shares]
+        unread = [[each.audit_id for each in share.selection(others, only_failed=False).others()] for share in shares]
         assert all(objects)
         assert sorted(each for share in objects for each in share) == sorted(
             [record.audit_id for record in each] for each in whole.objects(predicate)
         )
         assert sorted(each for share in unread for each in share) == sorted(
-            each.audit_id for each in unselected(whole, others, only_failed=False)
+            each.audit_id for each in whole.selection(others, only_failed=False).others()
         )
 
 
 def _named(number: int) -> dict[str, str]:
     return {"resource": "pods", "namespace": "n", "name": f"p{number}", "apiVersion": "v1"}
+
+
+@pytest.mark.parametrize(
+    ("within", "only_failed", "selected", "others"),
+    [
+        (None, True, ["-create-1", "update-2"], ["update-3", "create-5-exec"]),
+        (None, False, ["-create-1", "update-2"], ["create-1", "update-3", "create-4", "create-5-exec"]),
+        (Objects("name = ?", ("p",)), False, ["-create-1", "update-2"], ["create-1", "update-3", "create-5-exec"]),
+        (Objects("name = 'q'"), False, [], ["create-4"]),
+        (Objects("null"), False, [], []),
+    ],
+    ids=["what did not succeed", "all others", "of an object", "nothing is selected", "nothing at all"],
+)
+def test_a_part_tells_what_is_not_selected_beside_what_is(
+    within: Objects | None, only_failed: bool, selected: list[str], others: list[str], tmp_path: Path
+) -> None:
+    def pod(number: int, verb: str, code: int, name: str = "p", **ref: str) -> bytes:
+        about = {"resource": "pods", "namespace": "n", "name": name, **ref}
+        audit_id = "-".join((verb, str(number), *ref.values()))
+        line: bytes = event(number, verb=verb, objectRef=about, responseStatus={"code": code}, auditID=audit_id)
+        return line
+
+    lines = [
+        pod(1, "create", 201),
+        pod(2, "update", 200),
+        pod(3, "update", 409),
+        pod(4, "create", 201, name="q"),
+        pod(5, "create", 101, subresource="exec"),
+        pod(6, "get", 200),
+    ]
+    (tmp_path / "audit").write_bytes(b"\n".join(lines))
+    with Store.open() as store:
+        store.ingest([tmp_path / "audit"])
+        updates = Objects("verb = 'update' and code = ?", ("200",))
+        selection = store.whole().selection(updates, within, only_failed=only_failed)
+        found = [each for group in selection.objects() for each in group]
+        assert [("" if each.selected else "-") + each.audit_id for each in found] == selected
+        assert [(each.audit_id, each.request_object) for each in selection.others()] == [
+            (each, None) for each in others
+        ]
 
 
 def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:

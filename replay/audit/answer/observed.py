@@ -88,6 +88,10 @@ class Observed(Struct, frozen=True):
         return {key: value for key, value in self.annotations.items() if key.startswith(_FAILED_OPEN)}
 
 
+NOTHING_OBSERVED = Observed()
+"""What most events tell."""
+
+
 def observed_denial(status_message: str) -> ObservedDenial | None:
     """The denial that a response message tells of, None if it tells of none."""
     match = _DENIAL.search(status_message)
@@ -110,7 +114,7 @@ def observe(record: RequestRecord) -> Observed:
     denial = observed_denial(record.status_message) if record.code >= 400 and record.status_message else None
     text = record.annotations
     if not text or ("admission.k8s.io/" not in text and _only_foreign(text)):
-        return Observed(denial, _refusal(record, denial))
+        return Observed(denial, _refusal(record, denial)) if record.code >= 400 else NOTHING_OBSERVED
     annotations = annotations_of(record)
     own = {
         key: value

@@ -26,7 +26,6 @@ from replay.admission.place import Place, read_places
 from replay.admission.reads import AUTHORIZER, OLD_OBJECT
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
-from replay.audit.selection import unselected
 from replay.cellib.version import KubernetesVersion
 from replay.compare.subject.owner import OWNER_LABEL
 from replay.compare.subject.workload import Owners
@@ -37,7 +36,7 @@ from replay.kube.authorizer import Authorizer
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
-from replay.matching.coarse import Classed, CoarseClass, Predicate, both, may_select
+from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.chains import Authorizers, Chains
 from replay.pipeline.authorization.policy_authorizer import asked_by, policy_authorizer
@@ -366,10 +365,9 @@ class Job(Struct, frozen=True, dict=True):
     def run(self, part: StorePart) -> PartResult:
         """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
         replayer = self.replayer
-        predicate = both(self.predicate, self.within) if self.within else self.predicate
-        outcomes = replayer.replay(part.objects(predicate))
-        unread = unselected(part, self.predicate, self.within, only_failed=not self.with_lines)
-        replayer.pass_over(unread, outcomes)
+        selection = part.selection(self.predicate, self.within, only_failed=not self.with_lines)
+        outcomes = replayer.replay(selection.objects())
+        replayer.pass_over(selection.others(), outcomes)
         self.webhooks.close()
         return _spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from functools import lru_cache
 from typing import Any, TypeVar
 
 from msgspec.structs import replace
@@ -21,7 +22,15 @@ P = TypeVar("P", Denial, Mutated, Undetermined, WebhookCall)
 def redactor_of(request: ReplayRequest, *, redact: bool) -> Redactor:
     """What may be shown of a rebuilt request; all its objects and bodies tell what must not."""
     resource = request.attributes.resource.resource
-    return Redactor(resource, _bodies_of(request) if redact and resource == SECRETS else (), redact=redact)
+    if redact and resource == SECRETS:
+        return Redactor(resource, _bodies_of(request))
+    return _redactor(resource, redact=redact)
+
+
+@lru_cache(maxsize=1024)
+def _redactor(resource: str, *, redact: bool) -> Redactor:
+    """What hides nothing that is of one request alone."""
+    return Redactor(resource, redact=redact)
 
 
 def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:

@@ -95,6 +95,8 @@ class WebhookAnswers(Struct, frozen=True):
 
     def backends(self, request: ReplayRequest) -> Backends:
         """Who answers about one request."""
+        if not (self.endpoints or self.recorded or self.removed or self.images):
+            return {}
         backends: dict[str, WebhookBackend] = {
             name: _SharedBackend(backend) for name, backend in self.endpoints.items()
         }
