@@ -91,6 +91,7 @@ def finished(reader: LogReader) -> tuple[DataFile, ...]:
         spare.unlink()
     for unusable in target.glob("rows-*/part=-1"):
         shutil.rmtree(unusable)
+    reader.connection.execute("drop view if exists old_row; drop view if exists new_row")  # questions may come next
     return data_files(reader.connection, target, target.rglob("*.parquet"), is_kept=reader.is_kept)
 
 

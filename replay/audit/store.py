@@ -39,7 +39,7 @@ from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
-from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors
+from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors, literal
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
@@ -84,8 +84,7 @@ class Store:
         self._is_kept = is_kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._is_outdated = False
-        """Whether the connection is that of an ingest: letting it go takes a moment, and nobody waits for that who asks nothing more."""
+        self._memory, self._is_spent = "", False  # what it may use, and whether it is to go: it has read a large log
         self._prepared: list[str] = []
         self._answers: dict[bytes, list[list[Any]]] = {}
         try:
@@ -152,8 +151,7 @@ class Store:
     def take_over(self, catalog: Catalog) -> None:
         """Hold what a process has written into the directory that has told its catalog."""
         self._catalog = catalog
-        if self._connection is not None:
-            self._connection.execute(self.tables.views())
+        self._memory = ""  # views are defined with the next question
 
     def rest(self) -> None:
         """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
@@ -166,7 +164,7 @@ class Store:
         self._prepared.append(text)
 
     def _disconnect(self) -> None:
-        self._is_outdated = False
+        self._is_spent = False
         if self._connection is not None:
             self._connection.close()
             self._connection = None
@@ -275,7 +273,7 @@ class Store:
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
         write_store(self.storage, catalog, durable=self._is_kept)
         self._catalog = catalog
-        self._is_outdated = True
+        self._is_spent = sum(file.file.expected_bytes for file in reader.files) > PART_BYTES
 
     @property
     def requests(self) -> int:
@@ -330,9 +328,8 @@ class Store:
         self._spill.mkdir(exist_ok=True)
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
-        batches = (
-            self._records("writes", "object_name", resources=names, part=part) for part in range(first, self.parts)
-        )
+        parts = range(first, self.parts)
+        batches = (self._records("writes", "object_name", resources=names, part=part) for part in parts)
         named = (row for batch in batches for rows in batch for row in zip(*rows, strict=True))
         return write_lookups(named, Path(path))
 
@@ -388,13 +385,16 @@ class Store:
             yield Reject(row[0], row[1], RejectReason(row[2]), row[3], row[4])
 
     def _connect(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
-        """The connection of this process, with the views defined."""
-        if self._is_outdated:
+        """The connection of this process, with the views defined; to begin anew takes as long as to ask two or three questions."""
+        if self._is_spent:
             self._disconnect()
         if self._connection is None:
             self._connection = connect(self.temporary, os.cpu_count() or 1, memory)
-            if self._catalog.segments:
-                self._connection.execute(self.tables.views())
-            for text in self._prepared:
-                self._connection.execute(text)
+        elif memory != self._memory:
+            self._connection.execute(f"set memory_limit = {literal(memory)}")
+        else:
+            return self._connection
+        self._memory = memory
+        for text in [*([self.tables.views()] if self._catalog.segments else []), *self._prepared]:
+            self._connection.execute(text)
         return self._connection
