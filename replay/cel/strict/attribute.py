@@ -188,23 +188,20 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
 class AbsoluteAttribute:
     """A variable by its possible names, most specific first, with a path."""
 
-    __slots__ = ("_from_root", "_id", "names", "qualifiers")
+    __slots__ = ("_from_root", "id", "names", "qualifiers")
 
     def __init__(self, node_id: int, names: Sequence[str]) -> None:
         """A name with a leading dot is looked up in the input, past all folds."""
-        self._id = node_id
+        self.id = node_id
+        """That of the last selection, or of the variable."""
         self._from_root = any(name.startswith(".") for name in names)
         self.names = tuple(name.removeprefix(".") for name in names)
         self.qualifiers: list[Qualifier] = []
 
-    @property
-    def id(self) -> int:
-        """The id of the last selection, or of the variable."""
-        return self.qualifiers[-1].id if self.qualifiers else self._id
-
     def add_qualifier(self, qualifier: Qualifier) -> None:
         """Extend the path."""
         self.qualifiers.append(qualifier)
+        self.id = qualifier.id
 
     def resolve(self, frame: Frame) -> Value:
         """The value, or the error that no name is bound."""

@@ -177,11 +177,11 @@ class AttributeStep:
 
     def exec(self, frame: Frame) -> Value:
         """The value at the end of the path."""
-        value = self.attribute.resolve(frame)
-        tracker = frame.tracker
+        attribute, tracker = self.attribute, frame.tracker
+        value = attribute.resolve(frame)
         if tracker is not None:
-            self.charge(tracker, value)
-            tracker.push(self.id, value)
+            charge_attribute(tracker, attribute)
+            tracker.push(attribute.id, value)
         return value
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
