@@ -13,13 +13,13 @@ import pytest
 from replay.compare.result import RunResult
 from replay.pipeline.options import Options
 from replay.pipeline.output import write_report
-from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.output import write_weekly
 from replay.pipeline.weekly.report import WeeklyQuestion, weekly
 from replay.report.render.document import Align, Chart, Column, Document, Fact, Listing, Section, Table, Tone
 from replay.report.render.html import html
 from replay.report.run.hits import PAGE, hit_values
+from tests.support.shared_run import shared_run
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 from selenium.webdriver.chromium.webdriver import ChromiumDriver as WebDriver  # noqa: E402 - only where it is installed
@@ -327,27 +327,24 @@ def test_the_weekly_report_is_sorted_and_filtered(browser: WebDriver, tmp_path: 
     assert names == {"team-label.static.k8s.io"}
 
 
-def run_page(tmp_path: Path, recording: str) -> tuple[Path, RunResult]:
+def run_page(directory: Path, common: Path, recording: str) -> tuple[Path, RunResult]:
     """The report of a run."""
     root = Path(__file__).parents[2]
     recordings = root.parent / "shared" / "recordings"
     if recording == "bench" and not recordings.is_dir():
         pytest.skip("the recordings are not beside the checkout")
     sets = root / "sample_audit" / "shop" if recording == "sample" else recordings / "shop"
-    log = sets / "audit.jsonl.zst" if recording == "sample" else recordings / "bench" / "audit.jsonl.zst"
-    (cluster,) = sets.glob("cluster.*")
-    source = Scenario((str(log),), current=sets / "current", candidate=sets / "candidate", cluster=cluster)
-    result = run(source, Options(workers=1), lambda _what, _done, _total: None)
-    write_report(result, tmp_path)
-    return tmp_path / "report.html", result
+    result, _ = shared_run(common, sets if recording == "sample" else recordings / "bench", sets)
+    write_report(result, directory)
+    return directory / "report.html", result
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow])])
 def test_the_report_of_a_run_is_complete_and_shows_one_policy(
-    browser: WebDriver, tmp_path: Path, recording: str
+    browser: WebDriver, tmp_path: Path, common: Path, recording: str
 ) -> None:
-    page, result = run_page(tmp_path, recording)
+    page, result = run_page(tmp_path, common, recording)
     rows = list(hit_values(result))
     browser.set_window_size(1280, 900)
     browser.get(page.as_uri())

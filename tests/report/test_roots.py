@@ -17,9 +17,6 @@ from replay.compare.outcome import OutcomeKind
 from replay.compare.result import LogFacts, RunResult, SetFacts
 from replay.compare.subject.hit import hits
 from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
-from replay.pipeline.options import Options
-from replay.pipeline.run import run
-from replay.pipeline.scenario import Scenario
 from replay.report.render.document import Document, Table
 from replay.report.run.annotations import run_annotations
 from replay.report.run.hits import hit_values, hits_csv
@@ -45,19 +42,12 @@ Replayed = tuple[RunResult, duckdb.DuckDBPyConnection]
         pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow]),
     ],
 )
-def replayed(request: pytest.FixtureRequest, common: Path, tmp_path_factory: pytest.TempPathFactory) -> Replayed:
+def replayed(request: pytest.FixtureRequest, common: Path) -> Replayed:
     """A run, and its lines as a table of DuckDB's: nothing of ours but the line format."""
     shop = ROOT / "sample_audit" / "shop" if request.param == "sample" else RECORDINGS / "shop"
     if not shop.is_dir():
         pytest.skip("the recordings are not beside the checkout")
-    if request.param == "sample":
-        result, lines = shared_run(common, shop)
-    else:
-        lines = tmp_path_factory.mktemp("outcomes") / "outcomes.jsonl"
-        (cluster,) = shop.glob("cluster.*")
-        log = str(RECORDINGS / "bench" / "audit.jsonl.zst")
-        scenario = Scenario((log,), current=shop / "current", candidate=shop / "candidate", cluster=cluster)
-        result = run(scenario, Options(outcomes=lines, workers=1), lambda _what, _done, _total: None)
+    result, lines = shared_run(common, shop if request.param == "sample" else RECORDINGS / "bench", shop)
     connection = duckdb.connect()
     connection.execute(
         "create table line as select * from read_json(?, format = 'newline_delimited', maximum_object_size = 100000000,"
