@@ -98,7 +98,7 @@ def report(
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.authorization.least_privilege import least_privilege  # noqa: PLC0415
     from replay.pipeline.focus import Focus  # noqa: PLC0415
-    from replay.pipeline.log import opened  # noqa: PLC0415
+    from replay.pipeline.log import store_of  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.weekly.output import print_weekly, weekly_markdown, write_weekly  # noqa: PLC0415
@@ -112,7 +112,7 @@ def report(
     if output is ReportFormat.RBAC:
         if not user:
             raise ReplayError("`--format rbac` needs the user that the Role is for", path="--user")
-        with progress_on(Console(stderr=True)) as progress, opened(scenario, progress) as filled:
+        with progress_on(Console(stderr=True)) as progress, store_of(scenario, progress) as filled:
             sys.stdout.write(least_privilege(filled, user))
         return
     focus = Focus(namespaces=tuple(namespace or ()), workspaces=tuple(workspace or ()))

@@ -60,11 +60,18 @@ def ingested(store: Store, scenario: Scenario, progress: Progress, fleet: Fleet 
 
 
 @contextmanager
-def opened(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[Store]:
-    """The store of a scenario that holds requests, with the views `decision` and `chosen_decision` of `queries/README.md`."""
+def store_of(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[Store]:
+    """The store of a scenario that holds requests."""
     with filled(scenario, progress, fleet) as (store, _):
         if not store.requests:
             raise AuditLogError("the store holds no request", path=str(scenario.store or ""))
+        yield store
+
+
+@contextmanager
+def opened(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[Store]:
+    """The same with the views `decision` and `chosen_decision` of `queries/README.md`; to define them takes as long as ten questions."""
+    with store_of(scenario, progress, fleet) as store:
         store.prepare(decision_views())
         yield store
 

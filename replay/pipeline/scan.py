@@ -28,7 +28,7 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
-from replay.pipeline.log import opened
+from replay.pipeline.log import store_of
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.redaction import redacted_decision
@@ -72,7 +72,7 @@ def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
         )
     writers: Writers = {}
     if scenario.logs or scenario.store is not None:
-        with opened(scenario, progress) as store:
+        with store_of(scenario, progress) as store:
             writers = _writers(store)
     name = name_of(Path(scenario.cluster))
     return scan_snapshot(manifests, options, writers, name, progress)

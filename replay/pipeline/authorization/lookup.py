@@ -16,7 +16,7 @@ from replay.kube.authorizer import AuthorizationAttributes
 from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
 from replay.pipeline.authorization.run import authorization_inputs, chains_of
 from replay.pipeline.forensic.past import past_job
-from replay.pipeline.log import opened
+from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
@@ -44,7 +44,7 @@ def look_up_authorization(
             "the log does not name the authorizer: give --current with authorization.yaml", path="--authorizer"
         )
     lookup = AuthorizationLookup(scenario.name)
-    with opened(scenario, progress) as store:
+    with store_of(scenario, progress) as store:
         questions = read_questions(store)
         decided_by: Callable[[Request], str] = _nobody
         if inputs is not None:

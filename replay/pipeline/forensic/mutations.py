@@ -36,7 +36,7 @@ from replay.kube.json_patch import diff
 from replay.matching.coarse import Predicate, both
 from replay.matching.exclusion import EXCLUDED_FROM_ALL
 from replay.pipeline.forensic.past import past_job
-from replay.pipeline.log import opened
+from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.project.focus import chosen
@@ -82,7 +82,7 @@ def mutations(scenario: Scenario, options: Options, progress: Progress) -> Mutat
     manifests = manifests_of(scenario)
     current = manifests.current or ManifestSet()
     mutating = ManifestSet(mutating_policies=current.mutating_policies, mutating_bindings=current.mutating_bindings)
-    with opened(scenario, progress, options.fleet) as store:
+    with store_of(scenario, progress, options.fleet) as store:
         job = past_job(store, replace(manifests, current=mutating, candidate=None))
         work = MutationsJob(replace(job, within=chosen(store, options.focus)), redact=options.redact)
         attributions = Attributions()

@@ -14,7 +14,7 @@ from replay.audit.ingest import Progress
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
 from replay.kube.redact.structure import redacted_text
-from replay.pipeline.log import opened
+from replay.pipeline.log import store_of
 from replay.pipeline.scenario import Scenario
 from replay.storage.scratch import scratch
 
@@ -48,7 +48,7 @@ def run_query(
 ) -> pl.DataFrame:
     """The rows of a query; raises ReplayError where it is no SELECT or fails."""
     text = query_text(query)
-    with opened(scenario, progress) as store, scratch() as temporary:
+    with store_of(scenario, progress) as store, scratch() as temporary:
         reader = StoreReader(store.tables, str(temporary), threads=os.cpu_count() or 1, redact=redact)
         try:
             rows = reader.read(text, parameters)

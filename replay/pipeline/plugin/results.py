@@ -11,7 +11,7 @@ from replay.audit.ingest import Progress
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.pipeline.forensic.past import Chosen, past_job
-from replay.pipeline.log import opened
+from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config
@@ -46,7 +46,7 @@ def plugin_results(
 
 def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[LoggedRequest]:
     """The requests of a log that admission saw."""
-    with opened(scenario, progress) as store:
+    with store_of(scenario, progress) as store:
         job = past_job(store, manifests_of(scenario))
         reconstructor = replace(job.reconstructor, mutation=True)
         for number in range(store.parts):
