@@ -16,6 +16,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.report.coverage_report import policy_text, totals
+from tests.support.shared_run import shared_run
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings" / "shop"
@@ -81,15 +82,8 @@ def filtered(policy: dict[str, Any], log: Iterable[Event]) -> Iterator[Event]:
         yield kept
 
 
-def decisions(log: Path, recording: Path, directory: Path) -> dict[tuple[str, int], list[Any]]:
-    lines = directory / f"{log.name}.outcomes"
-    found = Scenario(
-        (str(log),),
-        current=recording / "current",
-        candidate=recording / "candidate",
-        cluster=recording / "cluster.jsonl.zst",
-    )
-    run(found, Options(outcomes=lines, workers=1), quiet)
+def decisions(lines: Path) -> dict[tuple[str, int], list[Any]]:
+    """What was decided about each request, of the lines of a run."""
     return {
         (value["auditID"], value.get("item", 0)): [
             [value[side][key] for key in DECIDED] for side in ("current", "candidate")
@@ -99,14 +93,19 @@ def decisions(log: Path, recording: Path, directory: Path) -> dict[tuple[str, in
 
 
 @pytest.mark.slow
-def test_the_proposed_policy_records_what_the_sets_read(recording: Path, tmp_path: Path) -> None:
+def test_the_proposed_policy_records_what_the_sets_read(recording: Path, common: Path, tmp_path: Path) -> None:
     """Every request keeps its verdict when the log holds no more than the policy asks for."""
     result = coverage(Scenario((str(recording),)).resolved(), Options(workers=1), quiet)
     policy = yaml.safe_load(policy_text(result))
     whole, cut = tmp_path / "whole.jsonl", tmp_path / "cut.jsonl"
     whole.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in events(recording)))
     cut.write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in filtered(policy, events(recording))))
-    want, got = (decisions(log, recording, tmp_path) for log in (whole, cut))
+    _, want_lines = shared_run(common, recording)
+    got_lines = tmp_path / "outcomes"
+    (cluster,) = recording.glob("cluster.*")
+    source = Scenario((str(cut),), current=recording / "current", candidate=recording / "candidate", cluster=cluster)
+    run(source, Options(outcomes=got_lines, workers=1), quiet)
+    want, got = decisions(want_lines), decisions(got_lines)
     differing = {key: (got.get(key), value) for key, value in want.items() if got.get(key) != value}
     assert differing == {}
     # A collection of which nothing is read is one request there, and as many as it has objects here: perhaps none.
