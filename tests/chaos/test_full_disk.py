@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.conftest import Command, Done
+
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts file systems")]
 SIZES = {"store": 1 << 17, "temporary": 1 << 18, "outcomes": 1 << 16, "report": 1 << 15}
 
@@ -29,8 +31,14 @@ def _small_disk(path: Path, size: int) -> Iterator[None]:
         subprocess.run(["umount", str(path)], check=True)
 
 
+@pytest.fixture(scope="module")
+def wanted(log: Path, sets: list[object], tmp_path_factory: pytest.TempPathFactory) -> Done:
+    """What the command says where there is room."""
+    return Command(tmp_path_factory.mktemp("t")).run("run", log, *sets, "--json")
+
+
 @pytest.mark.parametrize("place", SIZES)
-def test_a_full_disk(place: str, log: Path, sets: list[object], tmp_path: Path, command: Any) -> None:
+def test_a_full_disk(place: str, log: Path, sets: list[object], wanted: Done, tmp_path: Path, command: Any) -> None:
     disk = command.temporary if place == "temporary" else tmp_path / place
     store = tmp_path / "store" if place != "store" else disk / "store"
     outcomes = tmp_path / "outcomes" / "file"
@@ -38,7 +46,6 @@ def test_a_full_disk(place: str, log: Path, sets: list[object], tmp_path: Path, 
     if place == "store":
         arguments += ["--store", store]
     outcomes.parent.mkdir()
-    wanted = command.run(*arguments[:1], log, *sets, "--json")
     with _small_disk(disk, SIZES[place]):
         done = command.run(*arguments, "--json")
         assert done.is_told, done
