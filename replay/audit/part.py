@@ -62,9 +62,10 @@ class Tables(Struct, frozen=True):
     files: tuple[str, ...]
     rejects: tuple[str, ...]
 
-    def views(self) -> str:
-        """The SQL that defines the views."""
-        return "\n".join([self.variables(), queries.text("ingest_views")])
+    def views(self, *, is_held: bool = False) -> str:
+        """The SQL that defines the views; `is_held` where there are few rows, which are then held in memory."""
+        held = [queries.text("ingest_few")] if is_held else []
+        return "\n".join([self.variables(), queries.text("ingest_views"), *held])
 
     def variables(self, below: str = "") -> str:
         """The SQL that says where the Parquet files are; `below` is an expression for the directory of relative ones."""

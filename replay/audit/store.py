@@ -350,10 +350,10 @@ class Store:
         """The rows of a query of `queries/`; raises `StoreError` if there is none of this name or it fails."""
         return self.sql(queries.text(name), **parameters)
 
-    def sql(self, text: str, **parameters: Any) -> pl.DataFrame:
-        """The rows of an SQL query over the views of the store; raises `StoreError` if it fails."""
+    def sql(self, text: str, *values: str, **parameters: Any) -> pl.DataFrame:
+        """The rows of an SQL query over the views of the store, with `values` for its `?`, if any; raises `StoreError` if it fails."""
         try:
-            relation = self._connect().sql(text, params=parameters)
+            relation = self._connect().sql(text, params=list(values) or parameters)
             return frame_from_relation(relation) if relation is not None else pl.DataFrame()
         except duckdb.Error as error:
             raise StoreError(" ".join(str(error).split())) from error
@@ -395,6 +395,6 @@ class Store:
         else:
             return self._connection
         self._memory = memory
-        for text in [*([self.tables.views()] if self._catalog.segments else []), *self._prepared]:
+        for text in ([self.tables.views(is_held=self.parts == 1)] if self._catalog.segments else []) + self._prepared:
             self._connection.execute(text)
         return self._connection
