@@ -70,6 +70,7 @@ def test_nothing_is_loaded_until_it_is_asked_for() -> None:
     assert done.stdout == "['replay']\n"
 
 
+@pytest.mark.slow
 def test_tables_and_summary_agree(result: replay.Result) -> None:
     findings, outcomes, requests = result.findings(), result.outcomes(), result.requests()
     assert (findings.schema, outcomes.schema) == (FINDINGS, OUTCOMES)
@@ -110,6 +111,7 @@ def test_a_notebook_shows_the_report_in_a_frame(result: replay.Result) -> None:
     assert repr(result).startswith("<replay.Result: ")
 
 
+@pytest.mark.slow
 def test_a_store_and_the_options_of_run(short_sample: Path, tmp_path: Path, result: replay.Result) -> None:
     store = replay.Store(tmp_path / "store")
     (log,) = short_sample.glob("audit.*")

@@ -63,6 +63,7 @@ def store(made: Path, tmp_path: Path) -> Path:
     return tmp_path / "store"
 
 
+@pytest.mark.slow
 def test_what_a_store_says_stays(store: Path) -> None:
     wanted = said(store)
     assert compact_store(DirectoryStorage(store)) == TOGETHER - 1

@@ -172,6 +172,7 @@ DEFECTS = [
 ]
 
 
+@pytest.mark.slow
 def test_of_lines_that_are_too_long_only_these_are_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in ("file.salvage", "locate"):
         monkeypatch.setattr(f"replay.audit.{module}.LONGEST_READ", 1 << 25)
@@ -343,6 +344,7 @@ def _all(files: Iterable[Path]) -> tuple[list[RequestRecord], list[tuple[str, st
         return found, sorted((str(reject.reason), reject.audit_id) for reject in store.rejects())
 
 
+@pytest.mark.slow
 def test_neither_the_order_of_lines_nor_where_files_are_cut_matters(tmp_path: Path) -> None:
     lines = [
         event(5, stage="RequestReceived"),

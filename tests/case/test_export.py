@@ -49,6 +49,7 @@ def write(directory: Path, name: str, text: str) -> None:
     path.write_text(text, "utf-8")
 
 
+@pytest.mark.slow
 def test_what_is_written_is_decided_as_it_was(findings: tuple[Exporter, list[ReplayRequest]], tmp_path: Path) -> None:
     exporter, requests = findings
     held: Counter[CaseForm] = Counter()
@@ -89,6 +90,7 @@ def lines(*arguments: str) -> tuple[int, str]:
     return result.exit_code, result.output if result.exception is None else str(result.exception)
 
 
+@pytest.mark.slow
 def test_on_the_command_line(findings: tuple[Exporter, list[ReplayRequest]], tmp_path: Path) -> None:
     _, requests = findings
     denied = next(each for each in requests if each.record.verb == "create" and not each.record.subresource)

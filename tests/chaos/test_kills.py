@@ -118,6 +118,7 @@ def test_kills(name: str, log: Path, sets: list[object], tmp_path: Path, command
     sys.stdout.write(f"{name}: {length:.1f} s, {number + 1} kills\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL], ids=["SIGTERM", "SIGKILL"])
 def test_the_next_ingest_sweeps(number: int, log: Path, tmp_path: Path, command: Any) -> None:
     arguments = ["ingest", log, "--store", tmp_path / "store"]

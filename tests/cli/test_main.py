@@ -26,6 +26,7 @@ def test_it_is_the_command() -> None:
 
 
 # The path of a fork server's socket has a limit: below a long path workers are spawned instead, and import what is run.
+@pytest.mark.slow
 @pytest.mark.parametrize("directory", ["short", "x" * 80], ids=["forkserver", "spawn"])
 def test_workers_do_not_run_it_again(directory: str, short_sample: Path, tmp_path: Path) -> None:
     temporary = tmp_path / directory

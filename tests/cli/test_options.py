@@ -79,6 +79,7 @@ def first_deployment(scenario: Path) -> str:
     return f"{row['namespace']}/{row['object_name']}"
 
 
+@pytest.mark.slow
 def test_coverage_of_some_requests(short_sample: Path) -> None:
     def of(*arguments: str) -> dict[str, Any]:
         result = CliRunner().invoke(app, ["coverage", str(short_sample), "--json", *arguments])

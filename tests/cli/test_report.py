@@ -12,6 +12,7 @@ from replay.errors import ReplayError
 SAMPLE = str(Path(__file__).parents[2] / "sample_audit" / "shop")
 
 
+@pytest.mark.slow
 def test_json_goes_to_stdout_and_the_files_to_the_directory(tmp_path: Path) -> None:
     out = tmp_path / "weekly"
     result = CliRunner().invoke(

@@ -59,6 +59,7 @@ def test_closed_input_is_an_empty_log() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (2, "", "replay: <stdin>: no audit event: the log is empty\n")
 
 
+@pytest.mark.slow
 def test_output_that_takes_ascii_alone(short_sample: Path) -> None:
     environment = {**os.environ, "PYTHONIOENCODING": "ascii", "PYTHONUTF8": "0"}
     done = subprocess.run(

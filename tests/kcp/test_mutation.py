@@ -47,6 +47,7 @@ def test_what_plugins_of_kcp_set(group: str, sent: Any, stored: Any, expected: s
     assert set(set_by_plugins(group, sent, stored)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("log", "current", "cluster"),
     [

@@ -53,6 +53,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
         return [json.loads(line) for line in stream.read().decode().splitlines()]
 
 
+@pytest.mark.slow
 def test_all_that_the_log_shows_is_reproduced_and_nothing_more() -> None:
     result = verify(SCENARIO, Options(workers=1), silent)
     assert result.fidelity.disagreement_count == 0
@@ -63,6 +64,7 @@ def test_all_that_the_log_shows_is_reproduced_and_nothing_more() -> None:
     assert result.decided / result.total > 0.97
 
 
+@pytest.mark.slow
 def test_a_write_through_a_virtual_workspace_has_one_outcome(tmp_path: Path) -> None:
     run(SCENARIO, Options(outcomes=tmp_path / "lines", workers=1), silent)
     told = {json.loads(line)["auditID"] for line in (tmp_path / "lines").read_text().splitlines()}
@@ -177,6 +179,7 @@ def about_of(request: Any) -> tuple[str, str, str, str]:
     return annotations["kcp.io/cluster"], request["operation"], request["resource"]["resource"], request["name"]
 
 
+@pytest.mark.slow
 def test_webhooks_are_sent_what_they_were_sent() -> None:
     recorded = Counter(
         (HOOKS[each["path"].partition("?")[0]], text_of(each["review"]["request"]))

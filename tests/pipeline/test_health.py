@@ -141,6 +141,7 @@ def test_odd_logs(
     assert decided >= least * 2 * len(truth) * 0.99
 
 
+@pytest.mark.slow
 def test_a_snapshot_of_another_cluster(log: list[Event], tmp_path: Path) -> None:
     """Its objects have the same names and other uids."""
     objects = read_snapshot(SAMPLE / "cluster.jsonl.zst")

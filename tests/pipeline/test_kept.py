@@ -130,6 +130,7 @@ SLOW = {
 """What is like another row; together they take half a minute."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
     [

@@ -147,6 +147,7 @@ SHORT = "requests of which no walk wants a decision"
 """The row for every run of the tests; each takes some seconds, and the others are run where there is time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "row", [pytest.param(row, id=row.name, marks=[] if row.name == SHORT else pytest.mark.slow) for row in ROWS]
 )

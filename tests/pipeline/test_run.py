@@ -42,6 +42,7 @@ def scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Scenario:
     return Scenario((str(log),), current=SAMPLE / "current", candidate=SAMPLE / "candidate", cluster=cluster)
 
 
+@pytest.mark.slow
 def test_the_same_bytes_for_any_number_of_workers(scenario: Scenario, tmp_path: Path) -> None:
     def written(name: str, workers: int, store: str = "") -> tuple[bytes, bytes, str]:
         outcomes, rejects = tmp_path / f"{name}.jsonl", tmp_path / f"{name}.tsv"
@@ -90,6 +91,7 @@ ENDS: list[tuple[str, Callable[[int, int], None], tuple[str, ...], int, str]] = 
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="workers are found in /proc")
 @pytest.mark.parametrize(("end", "store", "code", "message"), [row[1:] for row in ENDS], ids=[row[0] for row in ENDS])
 def test_a_run_that_ends_early_shows_nothing(

@@ -98,6 +98,7 @@ def test_requests_are_set_aside(levels: int, tmp_path: Path) -> None:
         assert [each for each in reasons if "not recorded" in each] == [], name
 
 
+@pytest.mark.slow
 def test_commands_about_one_request_get_by(tmp_path: Path) -> None:
     log, sets = written(tmp_path, 5000)
     store = tmp_path / "store"

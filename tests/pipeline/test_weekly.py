@@ -94,6 +94,7 @@ def test_denials_and_failures_are_those_of_the_log_in_both_periods() -> None:
             assert all(sum(e.timeline.values()) == e.requests for e in figures.actions)
 
 
+@pytest.mark.slow
 def test_a_policy_on_trial_would_deny_what_it_audits(kept: Path) -> None:
     """The current set alone: each would-be denial is a failure that the log holds."""
     source = Scenario(store=kept, current=SAMPLE / "current", cluster=SAMPLE / "cluster.jsonl.zst")
@@ -206,6 +207,7 @@ def test_what_the_log_cannot_tell_is_said(tmp_path: Path) -> None:
     assert found.previous is None
 
 
+@pytest.mark.slow
 def test_another_set_in_force_is_noticed(kept: Path) -> None:
     source = Scenario(store=kept, current=SAMPLE / "candidate", cluster=SAMPLE / "cluster.jsonl.zst")
     found = report(source, WeeklyQuestion())

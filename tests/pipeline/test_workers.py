@@ -192,6 +192,7 @@ def test_only_where_the_sets_differ_is_asked_who_owns_what(
     assert names.count("owned") == times
 
 
+@pytest.mark.slow
 def test_a_run_elsewhere_gives_the_same_bytes(
     short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

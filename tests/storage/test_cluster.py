@@ -49,6 +49,7 @@ def fleet(request: pytest.FixtureRequest, tmp_path: Path, short_sample: Path) ->
     return two_clusters(request.getfixturevalue("bucket"), short_sample / "audit.jsonl", tmp_path / "half.jsonl")
 
 
+@pytest.mark.slow
 def test_two_clusters_in_one_store_are_two_stores(fleet: tuple[str, Path, Path], tmp_path: Path) -> None:
     store, whole, half = fleet
     assert cluster_names(store) == ("prod-eu", "stage")
@@ -75,6 +76,7 @@ def test_a_query_is_asked_of_each_cluster(fleet: tuple[str, Path, Path]) -> None
     assert both == alone
 
 
+@pytest.mark.slow
 def test_what_was_done_is_told_cluster_by_cluster(fleet: tuple[str, Path, Path], tmp_path: Path) -> None:
     store, *_ = fleet
     lookup = ["lookup", "--store", store, "--json", "--action", "deny", "--cluster-name"]

@@ -62,6 +62,7 @@ def test_objects_are_named_as_files_are(root: str, named: str, expected: list[st
     assert [b"".join(file.pieces()) for file in found] == [name.encode() for name in expected]
 
 
+@pytest.mark.slow
 def test_a_log_in_a_bucket_is_read_as_a_file_is_and_known_again(bucket: str, tmp_path: Path) -> None:
     place = f"s3://{urlsplit(bucket).netloc}/logs/audit.jsonl.zst"
     obstore.put(from_url(place.rpartition("/")[0]), "audit.jsonl.zst", LOG)

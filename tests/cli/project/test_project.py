@@ -181,6 +181,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
+@pytest.mark.slow
 def test_init_then_run_without_an_argument(here: Path, short_sample: Path) -> None:
     for name in ("current", "candidate"):
         shutil.copytree(SAMPLE / name, here / "manifests" / name)

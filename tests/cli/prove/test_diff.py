@@ -110,6 +110,7 @@ def test_never_errors(sets: tuple[str, str], expression: str, code: int) -> None
     assert ("a request makes it err" in result.stdout) == (code == 1)
 
 
+@pytest.mark.slow
 def test_kinds(sets: tuple[str, str]) -> None:
     """What one policy loosens, another one still refuses."""
     for path in sets:

@@ -47,6 +47,7 @@ def _run(tmp_path: Path, current: str, candidate: str, *options: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not is_available(), reason="z3 is not installed")
 @pytest.mark.parametrize(
     ("candidate", "result", "words"),

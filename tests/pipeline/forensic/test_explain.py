@@ -71,6 +71,7 @@ def test_golden(name: str, source: Scenario, request: pytest.FixtureRequest) -> 
     assert text == path.read_text(encoding="utf-8")
 
 
+@pytest.mark.slow
 def test_explanations_agree_with_decisions(source: Scenario) -> None:
     """Over requests that the log says something about: who denies, and who mutates what."""
     manifests = manifests_of(source)
@@ -120,6 +121,7 @@ def test_json_holds_every_step(source: Scenario) -> None:
     assert denying[0]["lines"][-1].strip() == "!c.securityContext.privileged → false"
 
 
+@pytest.mark.slow
 def test_secrets_do_not_appear(source: Scenario) -> None:
     """Requests for Secrets are explained without any value of theirs."""
     manifests = manifests_of(source)

@@ -170,6 +170,7 @@ def test_secrets_are_hidden(tmp_path: Path) -> None:
         assert "aGlkZGVu" not in shown.output
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "recording", [SAMPLE, pytest.param(SHARED, marks=[pytest.mark.shared, pytest.mark.slow])], ids=["sample", "shared"]
 )

@@ -38,6 +38,7 @@ def run(directory: Path, code: str, *arguments: object) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
+@pytest.mark.slow
 def test_the_same_bytes(short_sample: Path, tmp_path: Path) -> None:
     def written(workers: int) -> tuple[int, str, str, bytes]:
         outcomes = tmp_path / f"outcomes-{workers}"
@@ -49,6 +50,7 @@ def test_the_same_bytes(short_sample: Path, tmp_path: Path) -> None:
     assert written(1) == ahead
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("content", "error"),
     [

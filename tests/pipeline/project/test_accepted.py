@@ -147,6 +147,7 @@ def invoke(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
+@pytest.mark.slow
 def test_accept_then_run(short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     log = [str(short_sample), "--workers", "1"]

@@ -70,6 +70,7 @@ CHOSEN: list[tuple[str, Focus, Callable[[JSON], bool]]] = [
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("focus", "is_chosen"), [row[1:] for row in CHOSEN], ids=[row[0] for row in CHOSEN])
 def test_the_lines_are_those_of_a_whole_run(
     focus: Focus, is_chosen: Callable[[JSON], bool], scenario: Scenario, whole: list[JSON], tmp_path: Path
@@ -151,6 +152,7 @@ def test_what_is_refused(focus: Focus, message: str, scenario: Scenario) -> None
     assert str(error.value).startswith(message)
 
 
+@pytest.mark.slow
 def test_the_set_in_force_is_held_against_a_part_of_the_log(scenario: Scenario) -> None:
     whole = verify(scenario, Options(workers=1), silent)
     parts = [

@@ -64,6 +64,7 @@ def watched(scenario: Scenario, *changes: Callable[[], object], options: Options
     return shown
 
 
+@pytest.mark.slow
 def test_what_a_saved_policy_changes(scenario: Scenario) -> None:
     assert scenario.candidate is not None
     path = scenario.candidate / "vap" / POLICY
@@ -84,6 +85,7 @@ def test_what_a_saved_policy_changes(scenario: Scenario) -> None:
     assert sorted(back.split("; ")) == sorted(turned.split("; "))
 
 
+@pytest.mark.slow
 def test_a_log_that_grows_and_a_file_of_accepted_findings_are_watched(scenario: Scenario, tmp_path: Path) -> None:
     log, accepted = Path(scenario.logs[0]), tmp_path / "accepted.yaml"
     lines = log.read_text().splitlines(keepends=True)
