@@ -69,6 +69,7 @@ def test_output_that_takes_ascii_alone(short_sample: Path) -> None:
     assert rb"current \u2192 candidate" in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="names are bytes there")
 @pytest.mark.parametrize(
     "arguments",

@@ -200,6 +200,7 @@ DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", [row[1] for row in DAMAGES], ids=[row[0] for row in DAMAGES])
 def test_what_is_damaged_is_replayed(
     damage: Callable[[bytes], bytes], store: Path, plain: str, short_sample: Path, tmp_path: Path

@@ -28,6 +28,7 @@ def denials(decision: dict[str, Any]) -> list[list[Any]]:
     return [[denial.get(key) for key in _KEYS] for denial in decision.get("denials") or ()]
 
 
+@pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not SHOP.exists(), reason="the recordings do not lie beside the checkout")
 def test_recorded_reviews_are_decided_as_the_server_did(tmp_path: Path) -> None:

@@ -87,6 +87,7 @@ def scanned(snapshot: Path, *arguments: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_a_scan_says_what_a_run_says_of_updates(snapshot: Path, tmp_path: Path) -> None:
     log, outcomes = tmp_path / "audit.jsonl.gz", tmp_path / "outcomes.jsonl"
     log.write_bytes(gzip.compress(b"\n".join(updates(snapshot))))

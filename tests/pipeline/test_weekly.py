@@ -215,6 +215,7 @@ def test_another_set_in_force_is_noticed(kept: Path) -> None:
     assert found.fidelity.disagreement_count > 0
 
 
+@pytest.mark.slow
 def test_a_kept_report_is_compared_with_and_a_rerun_gives_the_same(tmp_path: Path) -> None:
     store, out = tmp_path / "store", tmp_path / "out"
     log = Scenario((str(SAMPLE / "audit.jsonl.zst"),), store=store)

@@ -141,6 +141,7 @@ def replayed(recording: Path, thinned: Iterator[bytes], candidate: Path, directo
     return made
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("recording", "thin"), ROWS, indirect=["recording"])
 def test_no_verdict_of_validation_is_wrong(
     recording: Path, log: Lines, thin: Callable[[Lines], Iterator[bytes]], tmp_path: Path

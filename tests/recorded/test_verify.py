@@ -146,6 +146,7 @@ def test_other_manifests_are_found_out(
         assert history.files == (str(paths[0]),)
 
 
+@pytest.mark.slow
 def test_older_servers_write_the_first_failure_alone(tmp_path: Path) -> None:
     """That is no contradiction."""
     log = tmp_path / "audit.jsonl"

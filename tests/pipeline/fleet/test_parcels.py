@@ -94,6 +94,7 @@ def test_a_file_that_is_altered(ends: Ends) -> None:
         ends.there.get(name)
 
 
+@pytest.mark.slow
 def test_parts(short_sample: Path, tmp_path: Path) -> None:
     with ExitStack() as stack:
         store = stack.enter_context(Store.open(tmp_path / "store"))

@@ -104,6 +104,7 @@ def scenario(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Sc
     return replace(found, logs=(), store=directory)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "by",
     ["policy", pytest.param("namespace", marks=[pytest.mark.slow]), pytest.param("workload", marks=[pytest.mark.slow])],

@@ -163,6 +163,7 @@ def test_the_set_in_force_is_held_against_a_part_of_the_log(scenario: Scenario) 
     assert parts[0].notes[0].startswith("only namespace team-a: ")
 
 
+@pytest.mark.slow
 def test_changes_of_a_part_of_the_log_are_attributed(scenario: Scenario) -> None:
     whole = mutations(scenario, Options(workers=1), silent).attributions
     part = mutations(scenario, Options(workers=1, focus=Focus(namespaces=("team-a",))), silent).attributions
