@@ -62,10 +62,9 @@ class Tables(Struct, frozen=True):
     files: tuple[str, ...]
     rejects: tuple[str, ...]
 
-    def views(self, *, is_held: bool = False) -> str:
-        """The SQL that defines the views; `is_held` where there are few rows, which are then held in memory."""
-        held = [queries.text("ingest_few")] if is_held else []
-        return "\n".join([self.variables(), queries.text("ingest_views"), *held])
+    def views(self) -> str:
+        """The SQL that defines the views."""
+        return "\n".join([self.variables(), queries.text("ingest_views")])
 
     def variables(self, below: str = "") -> str:
         """The SQL that says where the Parquet files are; `below` is an expression for the directory of relative ones."""
@@ -149,9 +148,9 @@ class StorePart(Struct, frozen=True):
 
     def _rows(self, predicate: RowPredicate | None) -> Iterator[KeyedRecords]:
         if self.tables.rows:
-            yield from self.keyed(self._chosen(predicate))
+            yield from self.keyed_records(self._chosen(predicate))
 
-    def keyed(self, rows: pl.DataFrame) -> Iterator[KeyedRecords]:
+    def keyed_records(self, rows: pl.DataFrame) -> Iterator[KeyedRecords]:
         """The records of rows (`row_id`, `selected`), in their order, with the hashes of their objects."""
         if not rows.is_empty():
             frame = self._frame(_among(rows), [pl.col(name) for name in _STORED])
@@ -203,7 +202,7 @@ class PartSelection(NamedTuple):
     def objects(self) -> Iterator[list[RequestRecord]]:
         """The requests that are selected with the histories of their objects, as `StorePart.objects` reads them."""
         rows = self.rows.filter(~pl.col("is_other"))
-        return (records for _, records in _by_object(self.part.keyed(rows)))
+        return (records for _, records in _by_object(self.part.keyed_records(rows)))
 
     def others(self) -> Iterator[RequestRecord]:
         """The other requests, as `StorePart.bare_records` reads them."""

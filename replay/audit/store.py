@@ -84,7 +84,8 @@ class Store:
         self._is_kept = is_kept
         self._stack = ExitStack()
         self._connection: duckdb.DuckDBPyConnection | None = None
-        self._memory, self._is_spent = "", False  # what it may use, and whether it is to go: it has read a large log
+        self._memory = ""  # what the connection may use; empty where its views are not those of the catalog
+        self._is_spent = False  # whether it has read a large log, and goes with the next question
         self._prepared: list[str] = []
         self._answers: dict[bytes, list[list[Any]]] = {}
         try:
@@ -329,9 +330,8 @@ class Store:
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
         parts = range(first, self.parts)
-        batches = (self._records("writes", "object_name", resources=names, part=part) for part in parts)
-        named = (row for batch in batches for rows in batch for row in zip(*rows, strict=True))
-        return write_lookups(named, Path(path))
+        some = (rows for part in parts for rows in self._records("writes", "object_name", resources=names, part=part))
+        return write_lookups((row for rows in some for row in zip(*rows, strict=True)), Path(path))
 
     def collections(
         self, group: str | None = None, *, refused: bool = False, written: bool = False
@@ -395,6 +395,6 @@ class Store:
         else:
             return self._connection
         self._memory = memory
-        for text in ([self.tables.views(is_held=self.parts == 1)] if self._catalog.segments else []) + self._prepared:
+        for text in ([self.tables.views()] if self._catalog.segments else []) + self._prepared:
             self._connection.execute(text)
         return self._connection

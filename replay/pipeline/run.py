@@ -12,9 +12,9 @@ import orjson
 from msgspec.structs import replace
 
 from replay.admission.ordered.registry import keeps_books, policy_names
+from replay.audit.class_count import unread_counts
 from replay.audit.ingest import Progress
 from replay.audit.reject import write_rejects
-from replay.audit.selection import unread_counts
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.accepted import Acceptance, AcceptanceLedger

@@ -119,25 +119,8 @@ def plain(short_sample: Path) -> str:
     return replayed(short_sample, short_sample, None)
 
 
-SLOW = {
-    "a message",
-    "a new resource",
-    "the action of a binding",
-    "a policy removed",
-    "a webhook for everything removed",
-    "a name in force",
-}
-"""What is like another row; together they take half a minute."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "change",
-    [
-        pytest.param(change, id=change.name, marks=[pytest.mark.slow] if change.name in SLOW else [])
-        for change in CHANGES
-    ],
-)
+@pytest.mark.parametrize("change", CHANGES, ids=[change.name for change in CHANGES])
 def test_a_kept_store_gives_what_a_run_without_one_gives(
     change: Change, store: Path, short_sample: Path, tmp_path: Path
 ) -> None:

@@ -143,14 +143,8 @@ ROWS = [
 ]
 
 
-SHORT = "requests of which no walk wants a decision"
-"""The row for every run of the tests; each takes some seconds, and the others are run where there is time."""
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "row", [pytest.param(row, id=row.name, marks=[] if row.name == SHORT else pytest.mark.slow) for row in ROWS]
-)
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
 def test_only_what_may_come_out_otherwise_is_walked(
     row: Row, store: Path, sets: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -340,7 +340,7 @@ def run_page(directory: Path, common: Path, recording: str) -> tuple[Path, RunRe
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=[pytest.mark.shared, pytest.mark.slow])])
+@pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=[pytest.mark.shared])])
 def test_the_report_of_a_run_is_complete_and_shows_one_policy(
     browser: WebDriver, tmp_path: Path, common: Path, recording: str
 ) -> None:

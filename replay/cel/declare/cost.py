@@ -156,10 +156,8 @@ class CostTracker:
             own = places.get(node_id)
             if not own:
                 return None
-            size = own[-1]
-            values.append(stack[size][1])
-            while len(stack) > size:  # as `_truncate`: most of what an evaluation takes is spent here
-                places[stack.pop()[0]].pop()
+            values.append(stack[own[-1]][1])
+            self._truncate(own[-1])
         values.reverse()
         return tuple(values)
 

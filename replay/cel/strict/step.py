@@ -180,7 +180,7 @@ class AttributeStep:
         attribute, tracker = self.attribute, frame.tracker
         value = attribute.resolve(frame)
         if tracker is not None:
-            charge_attribute(tracker, attribute)
+            self.charge(tracker, value)
             tracker.push(attribute.id, value)
         return value
 

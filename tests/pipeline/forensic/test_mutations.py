@@ -172,7 +172,7 @@ def test_secrets_are_hidden(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "recording", [SAMPLE, pytest.param(SHARED, marks=[pytest.mark.shared, pytest.mark.slow])], ids=["sample", "shared"]
+    "recording", [SAMPLE, pytest.param(SHARED, marks=[pytest.mark.shared])], ids=["sample", "shared"]
 )
 def test_no_change_of_the_recording_is_unexplained(recording: Path) -> None:
     """Its webhooks change nothing and its current set has no mutating policy: built-in plugins and the server are left."""

@@ -107,7 +107,7 @@ def scenario(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> Sc
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "by",
-    ["policy", pytest.param("namespace", marks=[pytest.mark.slow]), pytest.param("workload", marks=[pytest.mark.slow])],
+    ["policy", "namespace", "workload"],
 )
 def test_a_run_whose_findings_are_accepted_denies_nothing_new(by: str, scenario: Scenario, tmp_path: Path) -> None:
     path = tmp_path / "accepted.yaml"

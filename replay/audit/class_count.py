@@ -1,4 +1,4 @@
-"""What of a store a predicate leaves out, counted."""
+"""How many requests of each class a predicate leaves out, over a whole store."""
 
 from __future__ import annotations
 
