@@ -4,13 +4,11 @@
 -- Parameters: none
 -- Example:    execute default_priority
 with created as (
-  -- Apart from the other: only where all rows are wanted of one kind does DuckDB read no bodies of others.
-  select resource, received, stage_time, response_object ->> '$.spec.priorityClassName' as class_name
+  select resource, received, stage_time, nullif(default_class, '') as class_name
   from request
   where
-    api_group = '' and resource = 'pods' and verb = 'create' and response_kind = 'Pod'
-    and subresource = '' and code between 200 and 299 and request_uri not like '%dryRun%'
-    and if(request_object is null, 'not told', request_object ->> '$.spec.priorityClassName') is null
+    api_group = '' and resource = 'pods' and default_class is not null and response_kind = 'Pod'
+    and request_uri not like '%dryRun%'
 ), written as (
   select resource, received, stage_time, object_name as class_name
   from request

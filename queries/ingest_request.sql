@@ -4,8 +4,8 @@
 --             stands in the response; what has no name at all is alone with its auditID.
 --             `seq` orders all requests of all API servers: by the time of the stage, then by a hash of the auditID, so that
 --             neither the order of the files nor where they were cut matters.
---             Kinds that decisions look up have the last parts for themselves, so that their few rows are found without
---             reading the bodies of all others.
+--             Kinds that decisions look up, and deletions of collections, have the last parts for themselves, so that their few
+--             rows are found without reading the bodies of all others.
 -- Parameters: $looked_up   `resource.group` of kinds that decisions look up
 --             $lookups_from, $lookup_parts  the first part for them, and how many there are
 --             $rest_parts  how many parts there are for all other kinds, which begin with 0
@@ -23,7 +23,10 @@
     ) as workspace,
     json_extract_string(
       responseObject,
-      ['$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion', '$.metadata.ownerReferences']
+      [
+        '$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion', '$.metadata.ownerReferences',
+        '$.spec.priorityClassName', '$.spec.ingressClassName', '$.spec.storageClassName'
+      ]
     ) as response
   from event
 ), judged as (
@@ -79,7 +82,8 @@
 select
   case
     when reject is not null then -1
-    when list_contains($looked_up, concat_ws('.', resource, nullif(api_group, ''))) then $lookups_from + identity % $lookup_parts
+    when verb = 'deletecollection' or list_contains($looked_up, concat_ws('.', resource, nullif(api_group, '')))
+      then $lookups_from + identity % $lookup_parts
     else identity % $rest_parts
   end::bigint as part,
   identity,
@@ -124,6 +128,26 @@ select
     if(coalesce(responseStatus.code, 0) between 200 and 299, try_cast(response[5] as json), requestObject -> '$.metadata.ownerReferences'),
     null
   ) as owners,
+  -- One condition in the other: bodies are looked into only for creations of these kinds.
+  if(
+    verb = 'create' and coalesce(objectRef.subresource, '') = '' and coalesce(responseStatus.code, 0) between 200 and 299
+      and concat_ws('.', resource, nullif(api_group, '')) in ('pods', 'persistentvolumeclaims', 'ingresses.networking.k8s.io')
+      and requestObject is not null and responseObject is not null,
+    if(
+      if(
+        resource = 'pods',
+        requestObject ->> '$.spec.priorityClassName',
+        list_aggregate(json_extract_string(requestObject, [
+          '$.spec.ingressClassName', '$.spec.storageClassName',
+          '$.metadata.annotations."kubernetes.io/ingress.class"',
+          '$.metadata.annotations."volume.beta.kubernetes.io/storage-class"'
+        ]), 'min')
+      ) is null,
+      coalesce(if(resource = 'pods', response[6], coalesce(response[7], response[8])), ''),
+      null
+    ),
+    null
+  ) as default_class,
   make_timestamp(if(reject is null, coalesce(received_us, stage_us), null)) as received,
   make_timestamp(if(reject is null, moment, null)) as stage_time,
   annotations,

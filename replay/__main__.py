@@ -36,6 +36,8 @@ def main() -> None:
     """Run the command line; importing it takes a moment, in which Ctrl-C is answered here."""
     heard = signal.signal(signal.SIGINT, _end)
     gc.set_threshold(*RARELY)
+    # Polars reads parts, and each process reads its own: with a thread for each core in each process they wait for each other.
+    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     codes: list[int] = []
     atexit.register(_leave, codes)  # what is registered first is called last
     from replay.cli.app import main as run  # noqa: PLC0415

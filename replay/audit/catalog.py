@@ -12,7 +12,7 @@ from replay.errors import StoreError
 from replay.storage.directory import store_error
 from replay.storage.storage import Storage
 
-SCHEMA = 6
+SCHEMA = 7
 """The version of the columns and of the layout; a store of another one is refused."""
 CATALOG = "store.json"
 SEGMENTS = "segments"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import deque
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.admission.ordered.registry import check_plugins
+from replay.admission.ordered.registry import check_plugins, reads_of
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
@@ -54,6 +55,15 @@ class SetFiles(NamedTuple):
     current: SetObjects | None
     candidate: SetObjects | None
     added: tuple[SetObjects, ...] = ()
+
+    def compile(self, version: KubernetesVersion) -> None:
+        """Compile what policies say as a chain evaluates it, once for this process and all that are forked from it.
+
+        Their validation has compiled it as the server does for what is new: with the libraries of the minor before.
+        """
+        for each in (self.current, self.candidate, *self.added):
+            if each is not None:
+                deque(reads_of(each.manifest_set(version), version), maxlen=0)
 
 
 def set_files(scenario: Scenario) -> SetFiles | None:

@@ -43,6 +43,7 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.process.reading import Reading
+from replay.pipeline.process.start import can_fork
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.beginning import Beginning
@@ -96,6 +97,8 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     if scenario.logs:
         prepare_workers(options)
     files = set_files(scenario)
+    if files is not None and scenario.logs and can_fork():
+        files.compile(scenario.version)
     with enlisted(options):  # an engine reads the snapshot
         return _answer(_question(scenario, options, files), scenario, options, progress, reading)
 

@@ -122,7 +122,8 @@ class Wave(Struct, frozen=True):
 
     def portions(self, parts: Sequence[StorePart]) -> list[Portion]:
         """What there is to walk in each part; parts with nothing are left out."""
-        part_of = {key: object_place(key.split(BETWEEN), len(parts)).part for key in self.keys}
+        places = {key: object_place(key.split(BETWEEN), len(parts)) for key in self.keys}
+        part_of = {key: place.part for key, place in places.items()}
         owned = dict(self.ownership.by_group(part_of)) if self.ownership is not None else {}
         keys_of_part: dict[int, list[str]] = {}
         for key, number in part_of.items():
@@ -131,7 +132,7 @@ class Wave(Struct, frozen=True):
         portions = []
         for part in parts:
             if keys := keys_of_part.get(part.number):
-                identities = sorted(object_place(key.split(BETWEEN), 1).identity for key in keys)
+                identities = sorted(places[key].identity for key in keys)
                 findings = self.begins.alone(seq for key in keys for seq in self.begins.objects.get(key, ()))
                 portions.append(Portion(part, identities, {**collections, **findings}, owned.get(part.number, {})))
         return portions
