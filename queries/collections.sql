@@ -6,7 +6,8 @@
 with written as (
   select distinct api_group, resource, unnest(["namespace", '']) as "namespace", workspace
   from request
-  where verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy')
+  where
+    $written and (verb in ('create', 'update', 'patch', 'delete') or subresource in ('attach', 'exec', 'portforward', 'proxy'))
 )
 select
   identity, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,

@@ -25,7 +25,7 @@
       responseObject,
       [
         '$.kind', '$.metadata.name', '$.metadata.uid', '$.metadata.resourceVersion', '$.metadata.ownerReferences',
-        '$.spec.priorityClassName', '$.spec.ingressClassName', '$.spec.storageClassName'
+        '$.spec.priorityClassName', '$.spec.ingressClassName', '$.spec.storageClassName', '$.details.uid'
       ]
     ) as response
   from event
@@ -148,6 +148,11 @@ select
     ),
     null
   ) as default_class,
+  if(
+    verb = 'delete' and coalesce(objectRef.subresource, '') = '' and coalesce(responseStatus.code, 0) between 200 and 299,
+    coalesce(nullif(response[3], ''), response[9], nullif(objectRef.uid, ''), requestObject ->> '$.preconditions.uid'),
+    null
+  ) as deleted_uid,
   make_timestamp(if(reject is null, coalesce(received_us, stage_us), null)) as received,
   make_timestamp(if(reject is null, moment, null)) as stage_time,
   annotations,

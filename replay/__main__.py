@@ -9,7 +9,7 @@ import signal
 import sys
 from contextlib import suppress
 
-RARELY = (50_000, 50, 1000)
+RARELY = (500_000, 20, 1000)
 """How many new objects call for a garbage collection: there are no large cycles, and looking for them took 5 % of a run."""
 _INTERRUPTED = 130
 

@@ -130,7 +130,7 @@ class StorePart(Struct, frozen=True):
             return
         are_theirs = pl.col("identity").is_in(pl.Series(identities, dtype=pl.UInt64).implode())
         frame = self._frame(are_theirs & _WRITES & pl.col("reject").is_null(), [pl.col(name) for name in _STORED])
-        dropped = pl.read_parquet(list(self.tables.dropped), columns=["row_id"], hive_partitioning=False, glob=False)
+        dropped = _dropped(self.tables.dropped)
         counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
         written = counted.with_columns(pl.lit(value=True).alias("selected"))
         since = pl.col("seq").min().over("identity")
@@ -173,17 +173,11 @@ class StorePart(Struct, frozen=True):
         """Some columns of the rows of the part that meet a condition, in any order, with the names of their files."""
         stored = pl.scan_parquet(list(self.tables.rows), hive_partitioning=False, glob=False)
         rows = stored.filter(condition).select(columns).collect()
-        files = pl.concat(
-            [
-                pl.read_parquet(path, columns=["file_id", "name", "first_row"], hive_partitioning=False, glob=False)
-                for path in self.tables.files
-            ]
-        )
         line = pl.coalesce("list_row", "row_id") - pl.col("first_row") + 1
         times = [pl.col(name).dt.epoch("us") for name in ("received", "stage_time")]
         texts = [pl.col(pl.Binary).cast(pl.String)]  # JSON columns are bytes to Parquet
-        named = files.rename({"name": "file"})
-        return rows.join(named, on="file_id", how="left").with_columns(line.alias("line"), *times, *texts)
+        named = rows.join(_files(self.tables.files), on="file_id", how="left")
+        return named.with_columns(line.alias("line"), *times, *texts)
 
 
 class KeyedRecords(NamedTuple):
@@ -210,6 +204,20 @@ class PartSelection(NamedTuple):
 
 
 _NO_ROWS = pl.DataFrame(schema={"row_id": pl.Int64, "selected": pl.Boolean, "is_other": pl.Boolean})
+
+
+@lru_cache(maxsize=1)
+def _files(paths: tuple[str, ...]) -> pl.DataFrame:
+    """The files that were read, of a store whose parts are read one after the other: no file of a store ever changes."""
+    columns = ["file_id", "name", "first_row"]
+    files = [pl.read_parquet(path, columns=columns, hive_partitioning=False, glob=False) for path in paths]
+    return pl.concat(files).rename({"name": "file"})
+
+
+@lru_cache(maxsize=1)
+def _dropped(paths: tuple[str, ...]) -> pl.DataFrame:
+    """The numbers of the rows that no longer count (`row_id`)."""
+    return pl.read_parquet(list(paths), columns=["row_id"], hive_partitioning=False, glob=False)
 
 
 def _among(chosen: pl.DataFrame) -> pl.Expr:

@@ -1,4 +1,4 @@
-"""Which classes objects were given that asked for none, as a column of the store says it."""
+"""What columns of the store say of bodies, so that nobody has to read these: default classes, and what was deleted."""
 
 from __future__ import annotations
 
@@ -55,25 +55,56 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
-def test_the_class_that_an_object_got(tmp_path: Path, case: Case) -> None:
+def column_of(directory: Path, name: str, fields: dict[str, Any]) -> list[tuple[Any, ...]]:
+    """A column of a store of one event."""
     event = {
         "kind": "Event",
         "apiVersion": "audit.k8s.io/v1",
         "level": "RequestResponse",
         "auditID": "one",
         "stage": "ResponseComplete",
-        "verb": "create",
         "requestURI": "/",
-        "objectRef": case.about,
-        "responseStatus": {"code": 201},
         "requestReceivedTimestamp": "2026-01-01T00:00:00Z",
         "stageTimestamp": "2026-01-01T00:00:01Z",
-        **({} if case.asked is None else {"requestObject": case.asked}),
-        **({} if case.given is None else {"responseObject": case.given}),
+        **fields,
+    }
+    (directory / "log").write_text(json.dumps(event))
+    with Store.open(directory / "store") as store:
+        store.ingest([directory / "log"])
+        return store.sql(f"select {name} from request").rows()
+
+
+@pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
+def test_the_class_that_an_object_got(tmp_path: Path, case: Case) -> None:
+    bodies = {"requestObject": case.asked, "responseObject": case.given}
+    fields = {
+        "verb": "create",
+        "objectRef": case.about,
+        "responseStatus": {"code": 201},
+        **{name: body for name, body in bodies.items() if body is not None},
         **case.fields,
     }
-    (tmp_path / "log").write_text(json.dumps(event))
-    with Store.open(tmp_path / "store") as store:
-        store.ingest([tmp_path / "log"])
-        assert store.sql("select default_class from request").rows() == [(case.expected,)]
+    assert column_of(tmp_path, "default_class", fields) == [(case.expected,)]
+
+
+POD = {"responseObject": {"kind": "Pod", "metadata": {"uid": "of the body"}}}
+STATUS = {"responseObject": {"kind": "Status", "metadata": {}, "details": {"uid": "of the details"}}}
+NAMED = {"objectRef": {**PODS, "uid": "of the event"}}
+OPTIONS = {"requestObject": {"preconditions": {"uid": "of the options"}}}
+
+DELETIONS: list[tuple[str, dict[str, Any], str | None]] = [
+    ("what is left for now", {**POD, **NAMED, **OPTIONS}, "of the body"),
+    ("what is gone", {**STATUS, **NAMED, **OPTIONS}, "of the details"),
+    ("an answer that is not recorded", {**NAMED, **OPTIONS}, "of the event"),
+    ("what the client named", OPTIONS, "of the options"),
+    ("nobody tells", {}, None),
+    ("one that failed", {**STATUS, "responseStatus": {"code": 409}}, None),
+    ("a subresource", {**STATUS, "objectRef": {**PODS, "subresource": "proxy"}}, None),
+    ("an update", {**POD, "verb": "update"}, None),
+]
+
+
+@pytest.mark.parametrize(("fields", "expected"), [row[1:] for row in DELETIONS], ids=[row[0] for row in DELETIONS])
+def test_the_uid_of_what_was_deleted(tmp_path: Path, fields: dict[str, Any], expected: str | None) -> None:
+    deletion = {"verb": "delete", "objectRef": PODS, "responseStatus": {"code": 200}, **fields}
+    assert column_of(tmp_path, "deleted_uid", deletion) == [(expected,)]
