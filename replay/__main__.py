@@ -13,6 +13,10 @@ RARELY = (500_000, 20, 1000)
 """How many new objects call for a garbage collection: there are no large cycles, and looking for them took 5 % of a run."""
 _INTERRUPTED = 130
 
+# Polars reads parts, and each process reads its own: with a thread for each core in each process they wait for each other. It looks
+# when it is imported.
+os.environ.setdefault("POLARS_MAX_THREADS", "1")
+
 
 def _end(_number: int, _frame: object) -> None:
     """End at once: nothing has begun, and a traceback of half an import tells nobody anything."""
@@ -36,8 +40,6 @@ def main() -> None:
     """Run the command line; importing it takes a moment, in which Ctrl-C is answered here."""
     heard = signal.signal(signal.SIGINT, _end)
     gc.set_threshold(*RARELY)
-    # Polars reads parts, and each process reads its own: with a thread for each core in each process they wait for each other.
-    os.environ.setdefault("POLARS_MAX_THREADS", "1")
     codes: list[int] = []
     atexit.register(_leave, codes)  # what is registered first is called last
     from replay.cli.app import main as run  # noqa: PLC0415
