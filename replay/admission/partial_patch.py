@@ -28,7 +28,7 @@ def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
     for path, missing in leaves:
         if path.rpartition("/")[2].isdigit():
             return missing
-    certain = _without_missing(value.value)
+    certain = apply(value.value, [{"op": "remove", "path": path} for path, _ in leaves])  # all else are the same objects
     operations = diff(certain, change(certain))
     touched = _touched(leaves, operations)
     return touched or PartialObject(apply(value.value, operations), value.missing)
@@ -59,17 +59,6 @@ def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:
         for index, item in enumerate(value):
             if isinstance(item, _LOOKED_INTO):
                 yield from _leaves(f"{path}/{index}", item)
-
-
-def _without_missing(value: JSON) -> JSON:
-    if isinstance(value, dict):
-        certain = {key: inner for key, inner in value.items() if not isinstance(inner, Missing)}
-        return {
-            key: _without_missing(inner) if isinstance(inner, (dict, list)) else inner for key, inner in certain.items()
-        }
-    if isinstance(value, list):
-        return [_without_missing(item) for item in value]
-    return value
 
 
 def _overlap(one: str, other: str) -> bool:
