@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import os
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import duckdb
@@ -38,6 +39,54 @@ def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.D
 def literal(text: object) -> str:
     """A string literal of SQL, where a parameter is not possible."""
     return "'" + str(text).replace("'", "''") + "'"
+
+
+class Engine:
+    """The DuckDB of a store in this process, which starts with the first question: that takes as long as to ask two or three."""
+
+    def __init__(self, temporary: str, views: Callable[[], str]) -> None:
+        """It spills to `temporary`; `views` gives the SQL of the views that the store has at a time."""
+        self._temporary = temporary
+        self._views = views
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._memory = ""  # what the connection may use; empty where its views are not those of the store
+        self._is_spent = False  # whether it goes with the next question
+        self._prepared: list[str] = []
+
+    def connection(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
+        """The connection, with the views defined and what was prepared."""
+        if self._is_spent:
+            self.stop()
+        if self._connection is None:
+            self._connection = connect(self._temporary, os.cpu_count() or 1, memory)
+        elif memory != self._memory:
+            self._connection.execute(f"set memory_limit = {literal(memory)}")
+        else:
+            return self._connection
+        self._memory = memory
+        for text in (self._views(), *self._prepared):
+            self._connection.execute(text)
+        return self._connection
+
+    def prepare(self, text: str) -> None:
+        """Run SQL that makes views or sets variables, now and wherever it starts anew."""
+        self.connection().execute(text)
+        self._prepared.append(text)
+
+    def refresh(self) -> None:
+        """Define the views anew with the next question."""
+        self._memory = ""
+
+    def spend(self) -> None:
+        """Start anew with the next question: the memory in which a large log was read is not given back otherwise."""
+        self._is_spent = True
+
+    def stop(self) -> None:
+        """Give all memory back."""
+        self._is_spent = False
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
 
 
 @contextmanager

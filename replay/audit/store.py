@@ -39,7 +39,7 @@ from replay.audit.directory.layout import segment_entry, tables, write_store
 from replay.audit.directory.lookups import Lookups, write_lookups
 from replay.audit.directory.prune import sweep, sweep_segments
 from replay.audit.directory.remembered import remembered
-from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, QUERY_MEMORY, connect, ingest_errors, literal
+from replay.audit.engine import FEW_PARTS, INGEST_MEMORY, Engine, ingest_errors
 from replay.audit.event import RequestRecord
 from replay.audit.format.table import LogFormat
 from replay.audit.ingest import BatchReader, LogReader, Progress, SegmentNumbers
@@ -83,16 +83,13 @@ class Store:
         self.storage = storage
         self._is_kept = is_kept
         self._stack = ExitStack()
-        self._connection: duckdb.DuckDBPyConnection | None = None
-        self._memory = ""  # what the connection may use; empty where its views are not those of the catalog
-        self._is_spent = False  # whether it has read a large log, and goes with the next question
-        self._prepared: list[str] = []
         self._answers: dict[bytes, list[list[Any]]] = {}
         try:
             if is_kept:
                 self._stack.enter_context(storage.locked(READERS, IN_USE, shared=True))
                 sweep(storage)
             self._spill = self._stack.enter_context(scratch()) if is_kept else storage.local("spill")
+            self._engine = Engine(str(self._spill), self._views)
             self._catalog = read_catalog(storage) if is_kept else Catalog()
             if is_kept:
                 require_whole(storage, self._catalog)
@@ -142,33 +139,30 @@ class Store:
 
     def close(self) -> None:
         """Give up locks and connections; removes the store of a plain run."""
-        self._disconnect()
+        self._engine.stop()
         self._stack.close()
 
     def begin(self) -> None:
         """Start the engine before there is anything to ask: it takes a moment, in which others read."""
-        frame_from_relation(self._connect().sql("select 1"))
+        frame_from_relation(self._engine.connection().sql("select 1"))
 
     def take_over(self, catalog: Catalog) -> None:
         """Hold what a process has written into the directory that has told its catalog."""
         self._catalog = catalog
-        self._memory = ""  # views are defined with the next question
+        self._engine.refresh()
 
     def rest(self) -> None:
         """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
         if self.parts > FEW_PARTS:
-            self._disconnect()
+            self._engine.stop()
 
     def prepare(self, text: str) -> None:
         """Run SQL that makes views or sets variables, now and wherever a query starts anew."""
-        self._connect().execute(text)
-        self._prepared.append(text)
+        self._engine.prepare(text)
 
-    def _disconnect(self) -> None:
-        self._is_spent = False
-        if self._connection is not None:
-            self._connection.close()
-            self._connection = None
+    def _views(self) -> str:
+        """The SQL of the views; none of an empty store, which has no files."""
+        return self.tables.views() if self._catalog.segments else ""
 
     def ingest(
         self,
@@ -234,9 +228,11 @@ class Store:
             return IngestReport(known_files=len(logs))
         catalog = self._catalog
         numbers = SegmentNumbers(catalog.parts or self._parts_for(files), catalog.batch, catalog.file)
-        self._disconnect()
-        engine = self._connect(INGEST_MEMORY)
-        reader = LogReader(engine, target, numbers, reading.progress, reading.formats, reading.elsewhere, self._is_kept)
+        self._engine.stop()
+        connection = self._engine.connection(INGEST_MEMORY)
+        reader = LogReader(
+            connection, target, numbers, reading.progress, reading.formats, reading.elsewhere, self._is_kept
+        )
         segment = write_segment(reader, files, is_first=not catalog.segments)
         report = report_of(segment, files, len(logs) - len(files))
         if not segment.events and not catalog.segments:
@@ -274,7 +270,8 @@ class Store:
         catalog = Catalog(numbers.parts, numbers.batch, numbers.file, segments, log_positions)
         write_store(self.storage, catalog, durable=self._is_kept)
         self._catalog = catalog
-        self._is_spent = sum(file.file.expected_bytes for file in reader.files) > PART_BYTES
+        if sum(file.file.expected_bytes for file in reader.files) > PART_BYTES:
+            self._engine.spend()
 
     @property
     def requests(self) -> int:
@@ -344,7 +341,7 @@ class Store:
         return [record for some in rows for record in some.records]
 
     def _records(self, name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
-        yield from keyed_records(self._connect().sql(queries.text(name), params=parameters), key)
+        yield from keyed_records(self._engine.connection().sql(queries.text(name), params=parameters), key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
         """The rows of a query of `queries/`; raises `StoreError` if there is none of this name or it fails."""
@@ -353,7 +350,7 @@ class Store:
     def sql(self, text: str, *values: str, **parameters: Any) -> pl.DataFrame:
         """The rows of an SQL query over the views of the store, with `values` for its `?`, if any; raises `StoreError` if it fails."""
         try:
-            relation = self._connect().sql(text, params=list(values) or parameters)
+            relation = self._engine.connection().sql(text, params=list(values) or parameters)
             return frame_from_relation(relation) if relation is not None else pl.DataFrame()
         except duckdb.Error as error:
             raise StoreError(" ".join(str(error).split())) from error
@@ -383,18 +380,3 @@ class Store:
         """Every line of every ingest that is not used."""
         for row in self.sql("select file, line, reason, audit_id, text from reject").iter_rows():
             yield Reject(row[0], row[1], RejectReason(row[2]), row[3], row[4])
-
-    def _connect(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
-        """The connection of this process, with the views defined; to begin anew takes as long as to ask two or three questions."""
-        if self._is_spent:
-            self._disconnect()
-        if self._connection is None:
-            self._connection = connect(self.temporary, os.cpu_count() or 1, memory)
-        elif memory != self._memory:
-            self._connection.execute(f"set memory_limit = {literal(memory)}")
-        else:
-            return self._connection
-        self._memory = memory
-        for text in ([self.tables.views()] if self._catalog.segments else []) + self._prepared:
-            self._connection.execute(text)
-        return self._connection
