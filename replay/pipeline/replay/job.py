@@ -65,7 +65,7 @@ from replay.reconstruct.trust import Trust
 from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
 
-_CHUNK = 500
+_CHUNK = 100
 """How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
 
 

@@ -207,6 +207,7 @@ def world_of(
         world = _followed(_Stage(answers, crew, progress, World(), archive), again)
     _retried(store, world)
     _refused_still(store, world)
+    store.rest()  # whoever merges has more use for its memory
     if job.with_lines:
         world.lines = [
             job.replayer.unread_line(each.record) for each in collections.all if world.is_told_of_nothing(each)
