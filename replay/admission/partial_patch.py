@@ -28,7 +28,7 @@ def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
     for path, missing in leaves:
         if path.rpartition("/")[2].isdigit():
             return missing
-    certain = apply(value.value, [{"op": "remove", "path": path} for path, _ in leaves])  # all else are the same objects
+    certain = apply(value.value, [{"op": "remove", "path": path} for path, _ in leaves])
     operations = diff(certain, change(certain))
     touched = _touched(leaves, operations)
     return touched or PartialObject(apply(value.value, operations), value.missing)
