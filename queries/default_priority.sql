@@ -4,6 +4,7 @@
 -- Parameters: none
 -- Example:    execute default_priority
 with created as (
+  -- Apart from the other, which reads bodies.
   select resource, received, stage_time, nullif(default_class, '') as class_name
   from request
   where

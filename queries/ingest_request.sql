@@ -128,26 +128,23 @@ select
     if(coalesce(responseStatus.code, 0) between 200 and 299, try_cast(response[5] as json), requestObject -> '$.metadata.ownerReferences'),
     null
   ) as owners,
-  -- One condition in the other: bodies are looked into only for creations of these kinds.
-  if(
-    verb = 'create' and coalesce(objectRef.subresource, '') = '' and coalesce(responseStatus.code, 0) between 200 and 299
+  case
+    when (
+      verb = 'create' and coalesce(objectRef.subresource, '') = '' and coalesce(responseStatus.code, 0) between 200 and 299
       and concat_ws('.', resource, nullif(api_group, '')) in ('pods', 'persistentvolumeclaims', 'ingresses.networking.k8s.io')
-      and requestObject is not null and responseObject is not null,
-    if(
-      if(
-        resource = 'pods',
-        requestObject ->> '$.spec.priorityClassName',
-        list_aggregate(json_extract_string(requestObject, [
-          '$.spec.ingressClassName', '$.spec.storageClassName',
-          '$.metadata.annotations."kubernetes.io/ingress.class"',
-          '$.metadata.annotations."volume.beta.kubernetes.io/storage-class"'
-        ]), 'min')
-      ) is null,
-      coalesce(if(resource = 'pods', response[6], coalesce(response[7], response[8])), ''),
-      null
-    ),
-    null
-  ) as default_class,
+      and requestObject is not null and responseObject is not null
+    ) is not true then null
+    when resource = 'pods' then
+      if(requestObject ->> '$.spec.priorityClassName' is null, coalesce(response[6], ''), null)
+    when
+      coalesce(
+        requestObject ->> '$.spec.ingressClassName',
+        requestObject ->> '$.spec.storageClassName',
+        json_extract_string(requestObject, '$.metadata.annotations."kubernetes.io/ingress.class"'),
+        json_extract_string(requestObject, '$.metadata.annotations."volume.beta.kubernetes.io/storage-class"')
+      ) is null
+      then coalesce(response[7], response[8], '')
+  end as default_class,
   if(
     verb = 'delete' and coalesce(objectRef.subresource, '') = '' and coalesce(responseStatus.code, 0) between 200 and 299,
     coalesce(nullif(response[3], ''), response[9], nullif(objectRef.uid, ''), requestObject ->> '$.preconditions.uid'),

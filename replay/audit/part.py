@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache, partial
 from itertools import groupby
+from pathlib import Path
 from sys import intern
 from typing import Any, NamedTuple, Protocol
 
@@ -130,7 +131,7 @@ class StorePart(Struct, frozen=True):
             return
         are_theirs = pl.col("identity").is_in(pl.Series(identities, dtype=pl.UInt64).implode())
         frame = self._frame(are_theirs & _WRITES & pl.col("reject").is_null(), [pl.col(name) for name in _STORED])
-        dropped = _dropped(self.tables.dropped)
+        dropped = _dropped(_stamped(self.tables.dropped))
         counted = frame if dropped.is_empty() else frame.join(dropped, on="row_id", how="anti")
         written = counted.with_columns(pl.lit(value=True).alias("selected"))
         since = pl.col("seq").min().over("identity")
@@ -176,7 +177,7 @@ class StorePart(Struct, frozen=True):
         line = pl.coalesce("list_row", "row_id") - pl.col("first_row") + 1
         times = [pl.col(name).dt.epoch("us") for name in ("received", "stage_time")]
         texts = [pl.col(pl.Binary).cast(pl.String)]  # JSON columns are bytes to Parquet
-        named = rows.join(_files(self.tables.files), on="file_id", how="left")
+        named = rows.join(_files(_stamped(self.tables.files)), on="file_id", how="left")
         return named.with_columns(line.alias("line"), *times, *texts)
 
 
@@ -206,18 +207,27 @@ class PartSelection(NamedTuple):
 _NO_ROWS = pl.DataFrame(schema={"row_id": pl.Int64, "selected": pl.Boolean, "is_other": pl.Boolean})
 
 
+_Stamped = tuple[tuple[str, int], ...]
+"""Files and when they were written, in nanoseconds: a store may be removed and another one made in its place."""
+
+
+def _stamped(paths: Iterable[str]) -> _Stamped:
+    return tuple((path, Path(path).stat().st_mtime_ns) for path in paths)
+
+
 @lru_cache(maxsize=1)
-def _files(paths: tuple[str, ...]) -> pl.DataFrame:
-    """The files that were read, of a store whose parts are read one after the other: no file of a store ever changes."""
+def _files(stamped: _Stamped) -> pl.DataFrame:
+    """The files that were read, of a store whose parts are read one after the other."""
     columns = ["file_id", "name", "first_row"]
-    files = [pl.read_parquet(path, columns=columns, hive_partitioning=False, glob=False) for path in paths]
+    files = [pl.read_parquet(path, columns=columns, hive_partitioning=False, glob=False) for path, _ in stamped]
     return pl.concat(files).rename({"name": "file"})
 
 
 @lru_cache(maxsize=1)
-def _dropped(paths: tuple[str, ...]) -> pl.DataFrame:
+def _dropped(stamped: _Stamped) -> pl.DataFrame:
     """The numbers of the rows that no longer count (`row_id`)."""
-    return pl.read_parquet(list(paths), columns=["row_id"], hive_partitioning=False, glob=False)
+    paths = [path for path, _ in stamped]
+    return pl.read_parquet(paths, columns=["row_id"], hive_partitioning=False, glob=False)
 
 
 def _among(chosen: pl.DataFrame) -> pl.Expr:

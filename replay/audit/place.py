@@ -74,7 +74,8 @@ def is_named(key: str) -> bool:
 def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
     """Where a store of so many parts has an object: by group, resource, namespace, name and, if it has one, the workspace of kcp.
 
-    INVARIANT: what `ingest_request.sql` says; the namespace of a namespace is empty.
+    INVARIANT: what `ingest_request.sql` says, but for deletions of collections, which nobody looks for by their objects and which
+    stand where kinds are that are looked up; the namespace of a namespace is empty.
     """
     group, resource = key[:2]
     digest = md5("\0".join(key).encode(), usedforsecurity=False).digest()

@@ -50,7 +50,7 @@ class Manifests(Struct, frozen=True):
 
 
 class SetFiles(NamedTuple):
-    """The sets of a scenario as their files are, with all that they say compiled; `added` are those on top of the current one."""
+    """The sets of a scenario as their files are, all of it validated; `added` are those on top of the current one."""
 
     current: SetObjects | None
     candidate: SetObjects | None

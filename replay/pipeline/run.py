@@ -43,7 +43,6 @@ from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.process.reading import Reading
-from replay.pipeline.process.start import can_fork
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.beginning import Beginning
@@ -57,7 +56,7 @@ from replay.pipeline.replay.preparation import job_without_history, with_history
 from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
-from replay.pipeline.replay.workers import Crew, Whole, enlisted, prepare_workers
+from replay.pipeline.replay.workers import Crew, Whole, are_forked, enlisted, prepare_workers
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file
@@ -97,7 +96,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     if scenario.logs:
         prepare_workers(options)
     files = set_files(scenario)
-    if files is not None and scenario.logs and can_fork():
+    if files is not None and reading is not None and are_forked(options):  # a store that is kept may hold all results
         files.compile(scenario.version)
     with enlisted(options):  # an engine reads the snapshot
         return _answer(_question(scenario, options, files), scenario, options, progress, reading)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
 
 from replay.audit.store import Store
+from tests.support.log_lines import event
 
 PODS = {"resource": "pods", "namespace": "shop", "name": "web", "apiVersion": "v1"}
 CLAIMS = {**PODS, "resource": "persistentvolumeclaims"}
@@ -57,18 +57,7 @@ CASES = [
 
 def column_of(directory: Path, name: str, fields: dict[str, Any]) -> list[tuple[Any, ...]]:
     """A column of a store of one event."""
-    event = {
-        "kind": "Event",
-        "apiVersion": "audit.k8s.io/v1",
-        "level": "RequestResponse",
-        "auditID": "one",
-        "stage": "ResponseComplete",
-        "requestURI": "/",
-        "requestReceivedTimestamp": "2026-01-01T00:00:00Z",
-        "stageTimestamp": "2026-01-01T00:00:01Z",
-        **fields,
-    }
-    (directory / "log").write_text(json.dumps(event))
+    (directory / "log").write_bytes(event(1, **fields))
     with Store.open(directory / "store") as store:
         store.ingest([directory / "log"])
         return store.sql(f"select {name} from request").rows()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -266,3 +267,14 @@ def test_a_generated_name_is_in_the_response(tmp_path: Path) -> None:
             [record.audit_id for record in each] for part in range(store.parts) for each in store.part(part).objects()
         ]
     assert sorted(found) == [["id-1", "id-2"], ["id-3"], ["id-4"]]
+
+
+def test_a_store_made_where_another_one_was(tmp_path: Path) -> None:
+    found = []
+    for name in ("first", "second"):
+        (tmp_path / name).write_bytes(event(1))
+        with Store.open(tmp_path / "store") as store:
+            store.ingest([tmp_path / name])
+            found += [Path(record.file).name for record in records(store)]
+        shutil.rmtree(tmp_path / "store")
+    assert found == ["first", "second"]

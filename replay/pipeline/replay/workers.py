@@ -138,7 +138,7 @@ def enlisted(options: Workers) -> Iterator[None]:
 
     Where they cannot be forked, or may be many, they begin later, as many as there are parts for them.
     """
-    if not _are_forked(options):
+    if not are_forked(options):
         yield
         return
     size = _size(options)
@@ -155,7 +155,7 @@ def enlisted(options: Workers) -> Iterator[None]:
 
 def prepare_workers(options: Workers) -> None:
     """Let a process without threads import what workers need while this one reads the log, unless they are forked."""
-    if options.fleet is None and _size(options) > 1 and not _reserve and not _are_forked(options):
+    if options.fleet is None and _size(options) > 1 and not _reserve and not are_forked(options):
         preload("replay.pipeline.replay.job")
 
 
@@ -163,7 +163,7 @@ def _size(options: Workers) -> int:
     return options.workers or os.cpu_count() or 1
 
 
-def _are_forked(options: Workers) -> bool:
+def are_forked(options: Workers) -> bool:
     """Whether the workers may be forked from this process, and are so few that forking them costs less than it saves."""
     return options.fleet is None and 1 < _size(options) <= MOST_FORKED and can_fork()
 
