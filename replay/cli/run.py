@@ -84,7 +84,8 @@ def run(
     ] = Format.TERMINAL,
     out: OutputFile = None,
     as_json: JsonOutput = False,
-    brief: Annotated[bool, typer.Option("--brief", help="Ten lines at most.")] = False,
+    full: Annotated[bool, typer.Option("--full", help="Print the full report instead of the first screen.")] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Print at most ten lines.")] = False,
     watch: Annotated[
         bool, typer.Option("--watch", help="Run again on save, and print what it changes; Ctrl-C ends it.")
     ] = False,
@@ -159,15 +160,15 @@ def run(
     with fleet_of(engine, scheduler, workers) as fleet:
         options = replace(options, fleet=fleet)
         if watch:
-            _watch(scenario, options, brief=brief)
-        _once(scenario, options, report, (form, out, brief), fail_on)
+            _watch(scenario, options, full=full, brief=brief)
+        _once(scenario, options, report, (form, out, full, brief), fail_on)
 
 
 def _once(
     scenario: Scenario,
     options: Options,
     report: Path | None,
-    printed: tuple[Format, Path | None, bool],
+    printed: tuple[Format, Path | None, bool, bool],
     fail_on: list[FailOn] | None,
 ) -> None:
     from replay.pipeline.process.reading import read_ahead  # noqa: PLC0415 - `--help` must not pay for it
@@ -186,7 +187,7 @@ def _once(
             result = run_scenario(scenario, options, progress, reading)
             if report is not None:
                 output.write_report(result, report)
-    form, out, brief = printed
+    form, out, full, brief = printed
     code = exit_code(result, fail_on or USUAL)
     if str(options.outcomes) != STDOUT:
         if brief:
@@ -194,9 +195,9 @@ def _once(
         elif form is not Format.TERMINAL:
             put(output.run_pieces(result, form), out)
         elif out is not None:
-            put([output.terminal_text(lambda console: output.print_result(result, console))], out)
+            put([output.terminal_text(lambda console: output.print_result(result, console, full=full))], out)
         else:
-            output.print_result(result, Console(highlight=False))
+            output.print_result(result, Console(highlight=False), full=full)
     raise typer.Exit(code)
 
 
@@ -206,7 +207,7 @@ def _print_brief(result: RunResult) -> None:
     sys.stdout.writelines(f"{line}\n" for line in brief_lines(result))
 
 
-def _watch(scenario: Scenario, options: Options, *, brief: bool) -> None:
+def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> None:
     """Run for ever; each result is shown as it comes."""
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
@@ -221,7 +222,7 @@ def _watch(scenario: Scenario, options: Options, *, brief: bool) -> None:
         elif brief:
             _print_brief(outcome)
         else:
-            output.print_result(outcome, Console(highlight=False))
+            output.print_result(outcome, Console(highlight=False), full=full)
         sys.stdout.flush()
 
     with progress_on(Console(stderr=True)) as progress:

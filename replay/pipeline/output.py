@@ -22,6 +22,7 @@ from replay.report.run.comment import run_comment
 from replay.report.run.hits import hits_csv
 from replay.report.run.json import summary_pieces
 from replay.report.run.report import PAGE_ROWS, run_document
+from replay.report.run.summary import run_summary
 
 MOST_COMMENT = 60_000
 """A comment of a pull request holds 65,536 characters."""
@@ -31,9 +32,9 @@ _WIDTH = 100
 """Columns of a terminal's form where it goes to a file."""
 
 
-def print_result(result: RunResult, console: Console) -> None:
-    """The report in the terminal."""
-    print_document(run_document(result), console)
+def print_result(result: RunResult, console: Console, *, full: bool = False) -> None:
+    """Print the first screen of a run, or its full report."""
+    print_document(run_document(result) if full else run_summary(result), console)
 
 
 def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
@@ -45,7 +46,7 @@ def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
     if form is Format.CSV:
         return [hits_csv(result)]
     if form is Format.HTML:
-        return [html(run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None))]
+        return [html(run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None, with_summary=True))]
     return [ANNOTATED[form.value](run_annotations(result))]
 
 
@@ -68,7 +69,7 @@ def terminal_text(show: Callable[[Console], None]) -> str:
 
 def write_report(result: RunResult, directory: Path) -> None:
     """`report.html`, `report.md` and `findings.csv` in a directory, which is made; raises ReplayError if it cannot be written."""
-    page = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None)
-    text = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=FEW_HITS)
+    page = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None, with_summary=True)
+    text = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=FEW_HITS, with_summary=True)
     files = {"report.html": html(page), "report.md": markdown(text), "findings.csv": hits_csv(result)}
     write_files(directory, files, "the report")

@@ -35,8 +35,8 @@ def test_each_outcome_of_a_policy_has_messages_of_its_own() -> None:
         (MUTATIONS[2:], ["Newly mutated 0", "No longer mutated 1"], "No longer mutated"),
         (
             MUTATIONS,
-            ["Newly mutated 1", "Mutated otherwise 1", "No longer mutated 1"],
-            "Mutated otherwise than before",
+            ["Newly mutated 1", "Mutated differently 1", "No longer mutated 1"],
+            "Mutations",
         ),
     ],
     ids=["nothing", "newly", "no longer", "each"],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -108,9 +109,10 @@ def test_the_headline_is_what_the_lines_say(replayed: Replayed) -> None:
     by_outcome = counted(connection, f"select outcome, {_BOTH} from line where outcome <> 'unchanged' group by 1")
     found = document(result)
     denied, follows = by_outcome[NEWLY_DENIED]
-    assert found.verdict.startswith(f"{denied:,} newly denied, ")
-    fact = next(fact for fact in found.facts if fact.label == "Newly denied")
-    assert (fact.value, fact.note.rpartition("; ")[2]) == (f"{denied:,}", f"{follows:,} more only follow")
+    assert re.match(rf"{denied:,} of [\d,]+ requests would be denied directly\. ", found.verdict)
+    assert f"Another {follows:,} would fail as a consequence." in found.verdict
+    fact = next(fact for fact in found.facts if fact.label == "Denied")
+    assert (fact.value, fact.note.rpartition("; ")[2]) == (f"{denied:,}", f"{follows:,} more as a consequence")
     told = json.loads(summary_json(result))
     assert told["roots"] == {outcome: roots for outcome, (roots, _) in by_outcome.items()}
     assert told["outcomes"] == {
@@ -125,7 +127,9 @@ def test_the_headline_is_what_the_lines_say(replayed: Replayed) -> None:
 def test_tables_are_what_the_lines_say(name: str, replayed: Replayed) -> None:
     result, connection = replayed
     table = tables(result)[name]
-    told = zip(column(table, table.columns[0].title), numbers(table, "requests"), numbers(table, "follow"), strict=True)
+    told = zip(
+        column(table, table.columns[0].title), numbers(table, "direct"), numbers(table, "consequences"), strict=True
+    )
     assert {label: (requests, follow) for label, requests, follow in told} == counted(connection, BY_HAND[name])
 
 
@@ -135,7 +139,7 @@ def test_lockouts_are_root_findings_of_components(replayed: Replayed) -> None:
         "select count(*) from denied where root and \"user\" like 'system:%' and \"user\" <> 'system:anonymous'"
     ).fetchone()
     table = tables(result).get("lockouts")
-    assert locked_out == (sum(numbers(table, "requests")) if table else 0,)
+    assert locked_out == (sum(numbers(table, "direct")) if table else 0,)
     assert table is None or set(column(table, "who")) <= set(LOCKED_OUT)
 
 
@@ -193,24 +197,24 @@ def test_tables_sum_up(found: list[tuple[CellKey, bool]]) -> None:
     shown = tables(result)
     for name in PARTITIONS if denied else ():
         table = shown[name]
-        assert (sum(numbers(table, "requests")), sum(numbers(table, "follow"))) == totals
+        assert (sum(numbers(table, "direct")), sum(numbers(table, "consequences"))) == totals
         assert foot(table) == totals
     if denied:
         several = sum(len(key.policies) - 1 for key, follows in denied if not follows)
-        assert sum(numbers(shown["policies"], "requests")) == totals[0] + several
+        assert sum(numbers(shown["policies"], "direct")) == totals[0] + several
         assert foot(shown["policies"]) == totals
     lockouts = sum(key.user != "ann" for key, follows in denied if not follows)
-    assert sum(numbers(shown["lockouts"], "requests") if "lockouts" in shown else []) == lockouts
+    assert sum(numbers(shown["lockouts"], "direct") if "lockouts" in shown else []) == lockouts
     short = run_document(result, rows=1, hits=1)
     for table in (block for section in short.sections for block in section.blocks if isinstance(block, Table)):
         if table.id in PARTITIONS and table.left_out:
             rest = int(table.rest.split()[0].replace(",", ""))
-            assert numbers(table, "requests")[0] + rest == totals[0]
+            assert numbers(table, "direct")[0] + rest == totals[0]
 
 
 def foot(table: Table) -> tuple[int, int]:
     titles = [each.title for each in table.columns]
-    told = (table.foot[titles.index(title)].replace(",", "") for title in ("requests", "follow"))
+    told = (table.foot[titles.index(title)].replace(",", "") for title in ("direct", "consequences"))
     requests, follows = map(int, told)
     return requests, follows
 
@@ -238,7 +242,7 @@ def test_who_is_hit_has_each_finding_once_for_each_policy(found: list[tuple[Cell
 def test_what_is_told_at_a_line_counts_roots_and_what_follows_them() -> None:
     key = CellKey(OutcomeKind.NEWLY_DENIED, ("p",), "ann", "a", "pods", "Pod", "Pod/x", follows=False)
     (told,) = run_annotations(made([(key, False), (key, True), (key, True)])).findings
-    assert told.message == "1 request would newly be denied: a Pod/x; 2 more follow from other denials"
+    assert told.message == "1 request would newly be denied: a Pod/x; 2 more fail as a consequence"
 
 
 def test_no_cell_of_the_csv_is_a_formula() -> None:

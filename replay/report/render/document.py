@@ -129,7 +129,7 @@ class Section(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """A whole report; `verdict` is its one sentence."""
+    """A whole report. `verdict` is its answer; `summary` holds the tables that stand before the table of contents."""
 
     title: str
     subtitle: str
@@ -137,6 +137,7 @@ class Document(Struct, frozen=True):
     tone: Tone
     facts: tuple[Fact, ...]
     sections: tuple[Section, ...] = field(default=())
+    summary: tuple[Section, ...] = field(default=())
 
 
 def policy_anchors(names: Sequence[str]) -> tuple[str, ...]:

@@ -21,7 +21,7 @@ def markdown(document: Document, *, brief: bool = False) -> str:
     for fact in document.facts:
         note = f" ({_text(fact.note)})" if fact.note else ""
         lines.append(f"- {_text(fact.label)}: {_MARKS[fact.tone]}**{_text(fact.value)}**{note}")
-    for section in document.sections:
+    for section in (*document.summary, *document.sections):
         if brief and section.quiet:
             continue
         lines += ["", *_section(section, brief=brief)]

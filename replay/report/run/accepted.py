@@ -1,4 +1,4 @@
-"""What a report says of accepted findings: how many there are, which no longer occur, which have expired."""
+"""Accepted findings in a report: how many there are, which no longer occur, which have expired."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replay.report.render.document import Align, Column, Fact, Section, Table, T
 
 
 def accepted_facts(accepted: AcceptedFacts) -> Iterator[Fact]:
-    """How many requests are denied as is meant; nothing where nothing was accepted."""
+    """Yield the number of accepted denials; nothing where no denial was accepted."""
     if accepted.entries:
         notes = [plural(len(each), "entry", "entries") + f" {word}" for each, word in _groups(accepted) if each]
         tone = Tone.WARN if accepted.expired else Tone.PLAIN
@@ -18,11 +18,11 @@ def accepted_facts(accepted: AcceptedFacts) -> Iterator[Fact]:
 
 
 def _groups(accepted: AcceptedFacts) -> tuple[tuple[tuple[AcceptedEntry, ...], str], ...]:
-    return (accepted.expired, "expired, and alarm again"), (accepted.gone, "no longer occur")
+    return (accepted.expired, "expired and counted again"), (accepted.gone, "no longer needed")
 
 
 def accepted_section(accepted: AcceptedFacts, rows: int) -> Section | None:
-    """Every entry: those that have expired first, then those that no longer occur."""
+    """Return all entries: expired ones first, then those that are no longer needed."""
     if not accepted.entries:
         return None
     listed = sorted(accepted.entries, key=lambda each: (_rank(each), each.entry.line))
@@ -36,7 +36,7 @@ def accepted_section(accepted: AcceptedFacts, rows: int) -> Section | None:
         Column("reason"),
     )
     shown = tuple(_row(each) for each in listed[:rows])
-    lead = f"Denials that {inert(accepted.path)} says are meant: counted here alone."
+    lead = f"{inert(accepted.path)} lists these denials as intended. No other number in this report counts them."
     table = Table("accepted", "", columns, shown, len(listed))
     return Section("accepted", "Accepted", lead, (table,), quiet=not accepted.expired)
 
@@ -47,8 +47,8 @@ def _rank(each: AcceptedEntry) -> int:
 
 def _row(each: AcceptedEntry) -> tuple[str, ...]:
     entry = each.entry
-    word = ("expired: alarms again", "no longer occurs", "accepted")[_rank(each)]
-    until = entry.expires.isoformat() if entry.expires is not None else "ever"
+    word = ("expired: counted again", "no longer needed", "accepted")[_rank(each)]
+    until = entry.expires.isoformat() if entry.expires is not None else "no end"
     places = map(inert, (entry.policy, entry.namespace, entry.workload))
     return (word, *places, number(each.requests), until, inert(entry.reason))
 

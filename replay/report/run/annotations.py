@@ -1,4 +1,4 @@
-"""The findings of a run at the policies that make them: what a pull request is told, line by line."""
+"""Findings of a run at the lines of the policies that cause them, for pull requests."""
 
 from __future__ import annotations
 
@@ -9,37 +9,35 @@ from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey
 from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
 from replay.report.render.document import inert, number, plural
-from replay.report.run.views import WORDS, by_policy, cells_with, grouped, lockout, roots
+from replay.report.run.views import WORDS, by_policy, cells_with, direct, grouped, lockout
 
 MOST_WORKLOADS = 5
-_EXPLAIN = "`replay run` with the same arguments lists whom it hits, and `replay explain` with an audit id shows why."
+_EXPLAIN = "`replay run` with the same arguments lists the affected workloads. `replay explain AUDIT-ID` shows why."
 _RULES = (
     FindingRule(
         "lockout",
         "The cluster's own components would be denied",
-        "Real requests of the control plane, of a node or of a controller would be denied by this policy, which nothing else"
-        " denies: the cluster may not be able to undo the change. Leave these users or namespaces out with a match condition"
-        f" before rolling it out. {_EXPLAIN}",
+        "This policy would deny real requests of the control plane, a node or a controller. The cluster may be unable to undo"
+        f" the change. Exclude these users or namespaces with a match condition before the rollout. {_EXPLAIN}",
     ),
     FindingRule(
         "newly-denied",
         "Real requests would newly be denied",
-        "Requests of the audit log that the current manifests admit would be denied by this policy. Talk to the owners of these"
-        " workloads, narrow the policy, or accept what is meant with `replay accept`."
-        f" {_EXPLAIN}",
+        "This policy would deny requests that the baseline admits. Talk to the owners of these workloads, narrow the policy, or"
+        f" record intended denials with `replay accept`. {_EXPLAIN}",
     ),
     *(
         FindingRule(
             kind.value.replace("_", "-"),
             f"Real requests would be {WORDS[kind]}",
-            f"This policy changes requests of the audit log otherwise than the current manifests do. {_EXPLAIN}",
+            f"This policy mutates requests differently from the baseline. {_EXPLAIN}",
         )
         for kind in MUTATIONS
     ),
     FindingRule(
         "undecided",
-        "Requests could not be decided",
-        "The audit log does not hold what this policy reads. `replay coverage` says what to record.",
+        "Requests are undetermined",
+        "The audit log does not hold what this policy reads. `replay coverage` lists what to record.",
     ),
 )
 RULES = {rule.id: rule for rule in _RULES}
@@ -48,7 +46,7 @@ _ENDS = {
     "lockout": "of the cluster's own components would be denied",
     "newly-denied": "would newly be denied",
     **{kind.value.replace("_", "-"): f"would be {WORDS[kind]}" for kind in MUTATIONS},
-    "undecided": "could not be decided",
+    "undecided": "are undetermined",
 }
 _CellItems = list[tuple[CellKey, Cell]]
 
@@ -74,13 +72,15 @@ def _annotations(result: RunResult) -> Iterator[Annotation]:
 
 
 def _of_rule(result: RunResult, rule: str, cells: _CellItems, among: _CellItems) -> Iterator[Annotation]:
-    """A finding for each policy of some cells; what follows another denial is told apart."""
-    follows = {each.label: each.follows for each in grouped(among, by_policy) if each.follows}
-    for group in grouped(roots(cells), by_policy):
+    """Yield a finding for each policy of some cells. Consequences are counted apart."""
+    consequences = {each.label: each.consequences for each in grouped(among, by_policy) if each.consequences}
+    for group in grouped(direct(cells), by_policy):
         workloads = sorted(map(inert, group.workloads))
         listed = ", ".join(workloads[:MOST_WORKLOADS])
         more = f" and {number(len(workloads) - MOST_WORKLOADS)} more" if len(workloads) > MOST_WORKLOADS else ""
-        then = f"; {number(follows[group.label])} more follow from other denials" if group.label in follows else ""
+        then = (
+            f"; {number(consequences[group.label])} more fail as a consequence" if group.label in consequences else ""
+        )
         yield Annotation(
             rule,
             _LEVELS.get(rule, FindingLevel.WARNING),

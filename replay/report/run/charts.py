@@ -10,7 +10,7 @@ from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.report.render.charts import MAX_SERIES
 from replay.report.render.document import MICROSECONDS, Chart, inert, moment, number, plural
-from replay.report.run.views import WORDS, CellItems, by_namespace, by_policy, cells_with, grouped, roots
+from replay.report.run.views import WORDS, CellItems, by_namespace, by_policy, cells_with, direct, grouped
 
 MAX_BUCKETS = 60
 MAX_ROWS = 12
@@ -51,7 +51,7 @@ def charts(result: RunResult) -> tuple[Chart, ...]:
 def _subject(result: RunResult) -> tuple[OutcomeKind, CellItems]:
     """The root findings that the charts are about: denials, else the mutations of one kind."""
     for kind in (OutcomeKind.NEWLY_DENIED, *MUTATIONS):
-        if cells := roots(cells_with(result.summary, kind)):
+        if cells := direct(cells_with(result.summary, kind)):
             return kind, cells
     return OutcomeKind.NEWLY_DENIED, []
 

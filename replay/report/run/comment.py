@@ -17,22 +17,22 @@ from replay.report.render.document import (
     plural,
 )
 from replay.report.run.report import run_document
-from replay.report.run.views import WORDS, by_policy, cells_with, grouped, roots, workload_label
+from replay.report.run.trust import MATCH
+from replay.report.run.views import WORDS, by_policy, cells_with, direct, grouped, workload_label
 
 MOST_ROWS = 25
-_FACTS = ("Decided", "Fidelity", "Newly denied", "Newly mutated", "In that world", "Accepted")
-_WORDS = {**WORDS, OutcomeKind.UNDETERMINED: "undecided"}
+_FACTS = ("Determined", MATCH, "Denied", "Newly mutated", "Predicted outcome", "Accepted")
 _TONES = {OutcomeKind.NEWLY_DENIED: Tone.BAD, OutcomeKind.UNDETERMINED: Tone.PLAIN}
 _Items = list[tuple[CellKey, Cell]]
 
 
 def run_comment(result: RunResult) -> Document:
-    """The document of a comment: a section for each policy and outcome, those that deny most first."""
+    """Return the comment: a section for each policy and outcome, those that deny most first."""
     document = run_document(result)
     sections = [
         _section(result, kind, group.label, [item for item in cells if group.label in item[0].policies])
         for kind in (OutcomeKind.NEWLY_DENIED, *MUTATIONS, OutcomeKind.UNDETERMINED)
-        if (cells := roots(cells_with(result.summary, kind)))
+        if (cells := direct(cells_with(result.summary, kind)))
         for group in grouped(cells, by_policy)
     ]
     facts = tuple(fact for fact in document.facts if fact.label in _FACTS)
@@ -40,7 +40,7 @@ def run_comment(result: RunResult) -> Document:
 
 
 def _section(result: RunResult, kind: OutcomeKind, policy: str, cells: _Items) -> Section:
-    """Who is hit by a policy: workload, user, requests; with its place and its most frequent message."""
+    """Return the workloads and users that a policy affects, with its file and line and its most frequent message."""
     counts: dict[tuple[str, str], int] = {}
     for key, cell in cells:
         who = workload_label(key), key.user
@@ -51,7 +51,7 @@ def _section(result: RunResult, kind: OutcomeKind, policy: str, cells: _Items) -
     table = Table(f"{kind}-{policy}", "", columns, rows, len(ordered))
     requests = plural(sum(counts.values()), "request")
     workloads = plural(len({workload for workload, _ in counts}), "workload")
-    title = f"{inert(policy)}: {requests} of {workloads} {_WORDS[kind]}"
+    title = f"{inert(policy)}: {requests} of {workloads} {WORDS[kind]}"
     origin = result.origin(policy)
     place = f"{origin.file}:{origin.line}" if origin is not None else ""
     messages = result.summary.messages.get((kind, policy))

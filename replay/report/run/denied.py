@@ -1,4 +1,7 @@
-"""What a run report says about newly denied requests: root findings, by what differs; what follows is one column."""
+"""Denied requests in the report of `replay run`: direct findings by policy, workload, user, namespace and resource.
+
+Consequences are one column of each table.
+"""
 
 from __future__ import annotations
 
@@ -30,17 +33,18 @@ from replay.report.run.views import (
     by_workload,
     by_workspace,
     cells_with,
+    common_message,
     counted,
+    direct,
     grouped,
     lockout,
-    roots,
 )
 
 ALL = "all"
 
 
 def lockouts_section(result: RunResult, rows: int) -> Section | None:
-    """The requests of components of the cluster that would be refused although nothing else was."""
+    """Return the direct denials of the cluster's own components; None where there are none."""
     cells = [item for item in cells_with(result.summary, OutcomeKind.NEWLY_DENIED) if lockout(item[0])]
     if not cells:
         return None
@@ -50,7 +54,7 @@ def lockouts_section(result: RunResult, rows: int) -> Section | None:
         Column("who"),
         Column("user", Align.CODE),
         Column("resource", Align.CODE),
-        Column("requests", Align.NUMBER),
+        Column("direct", Align.NUMBER),
         Column("policies", Align.CODE, optional=True),
     )
     shown = tuple(
@@ -58,8 +62,8 @@ def lockouts_section(result: RunResult, rows: int) -> Section | None:
         for group in groups[:rows]
     )
     table = Table("lockouts", "", columns, shown, len(groups), foot=_foot(columns, cells), rest=_rest(groups[rows:]))
-    lead = "Requests of the control plane, of nodes and of controllers that would be denied although nothing else was."
-    return Section("lockouts-first", "Lockouts first", lead, (table,), Tone.BAD)
+    lead = "The control plane, a node or a controller would be denied directly. The cluster may be unable to undo the change."
+    return Section("lockouts-first", "Lockouts", lead, (table,), Tone.BAD)
 
 
 def _names(names: set[str]) -> str:
@@ -69,14 +73,14 @@ def _names(names: set[str]) -> str:
 def _foot(columns: tuple[Column, ...], cells: CellItems) -> tuple[str, ...]:
     """What all rows are together, where a request stands in one row."""
     count, follows = counted(cells)
-    totals = {"requests": number(count), "follow": number(follows)}
+    totals = {"direct": number(count), "consequences": number(follows)}
     return (ALL, *(totals.get(column.title, "") for column in columns[1:]))
 
 
 def _rest(groups: list[Group]) -> str:
     """The rows that are left out, where a request stands in one row."""
-    count, follows = sum(group.requests for group in groups), sum(group.follows for group in groups)
-    return f"{plural(count, 'request')}" + (f", {number(follows)} follow" if follows else "")
+    count, follows = sum(group.requests for group in groups), sum(group.consequences for group in groups)
+    return f"{plural(count, 'request')}" + (f", {number(follows)} consequences" if follows else "")
 
 
 def denied_section(result: RunResult, rows: int) -> Section | None:
@@ -88,11 +92,14 @@ def denied_section(result: RunResult, rows: int) -> Section | None:
     blocks: tuple[Block, ...] = (_policies(result, cells, rows),)
     if consumers:  # a provider asks first whom of them its change would deny
         blocks = (_table("workspaces", "consumer", consumers, cells, rows), *blocks)
-    return Section("newly-denied", "Newly denied", _lead(result, cells), blocks, Tone.BAD)
+    return Section("newly-denied", "Denied requests", _lead(result, cells), blocks, Tone.BAD)
 
 
 def views_section(result: RunResult, rows: int) -> Section | None:
-    """What is newly denied by all but policies: each request stands in one row of each table; None where nothing is."""
+    """Return denied requests by workload, user, namespace and resource; None where nothing is denied.
+
+    Each request stands in one row of each table.
+    """
     cells = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     if not cells:
         return None
@@ -102,21 +109,19 @@ def views_section(result: RunResult, rows: int) -> Section | None:
         _table("namespaces", "namespace", grouped(cells, by_namespace), cells, rows),
         _table("kinds", "resource", grouped(cells, by_kind), cells, rows),
     )
-    return Section("views", "Newly denied, by workload, user, namespace and resource", "", blocks, Tone.BAD)
+    return Section("views", "Denied requests by workload, user, namespace and resource", "", blocks, Tone.BAD)
 
 
 def _lead(result: RunResult, cells: CellItems) -> str:
     count, follows = counted(cells)
-    lead = (
-        f"{plural(count, 'request')} that the current set admits, and that would be denied although nothing else was."
-    )
-    several = sum(cell.count for key, cell in roots(cells) if len(key.policies) > 1)
+    lead = f"{plural(count, 'request')} would be denied directly."
+    several = sum(cell.count for key, cell in direct(cells) if len(key.policies) > 1)
     if several:
-        lead += f" {number(several)} of them are denied by several policies, and counted for each."
+        lead += f" {number(several)} of these match more than one policy and appear once per policy."
     if spared := result.summary.spared:
-        lead += f" {number(spared)} would be admitted after all: an earlier request has changed their object by then."
+        lead += f" {number(spared)} would still succeed, because an earlier mutation changes their object."
     if follows:
-        lead += f" {number(follows)} more only follow: what they are about is not there, or is otherwise by then."
+        lead += f" Another {number(follows)} would fail as a consequence (for example, an update of an object whose creation is denied)."
     return lead
 
 
@@ -124,9 +129,9 @@ def _policies(result: RunResult, cells: CellItems, rows: int) -> Table:
     groups = grouped(cells, by_policy)
     columns = (
         Column("policy", Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("alone", Align.NUMBER),
-        Column("follow", Align.NUMBER),
+        Column("direct", Align.NUMBER),
+        Column("sole", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
         Column("most frequent message"),
         Column("workloads", Align.NUMBER, optional=True),
         Column("users", Align.NUMBER, optional=True),
@@ -135,8 +140,8 @@ def _policies(result: RunResult, cells: CellItems, rows: int) -> Table:
     shown = tuple(
         (
             inert(group.label),
-            *map(number, (group.requests, group.alone, group.follows)),
-            inert(_common_message(result, group.label)),
+            *map(number, (group.requests, group.sole, group.consequences)),
+            inert(common_message(result, group.label)),
             number(len(group.workloads)),
             number(len(group.users)),
             where(result, group.label),
@@ -154,19 +159,14 @@ def where(result: RunResult, policy: str) -> str:
     return inert(f"{origin.file}:{origin.line}") if origin is not None else ""
 
 
-def _common_message(result: RunResult, policy: str) -> str:
-    messages = result.summary.messages.get((OutcomeKind.NEWLY_DENIED, policy))
-    return max(messages.items(), key=lambda item: (item[1], item[0]))[0] if messages else ""
-
-
 def _workloads(cells: CellItems, rows: int) -> Table:
-    """Owning workloads with whom to talk to, and the policies by name."""
+    """Return the owning workloads, with their owners and the policies that deny them."""
     groups = grouped(cells, by_workload)
     columns = (
         Column("owning workload", Align.CODE),
         Column("owner"),
-        Column("requests", Align.NUMBER),
-        Column("follow", Align.NUMBER),
+        Column("direct", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
         Column("last seen, UTC", Align.SHORT),
         Column("policies", Align.CODE, optional=True),
         Column("users", Align.CODE, optional=True),
@@ -176,7 +176,7 @@ def _workloads(cells: CellItems, rows: int) -> Table:
             inert(group.label),
             _names(group.owners),
             number(group.requests),
-            number(group.follows),
+            number(group.consequences),
             minute(group.last) if group.requests else "",
             _names(group.policies),
             few(sorted(group.users)),
@@ -191,12 +191,12 @@ _COUNTS = ("policies", "workloads", "users", "namespaces")
 
 
 def _table(name: str, label: str, groups: list[Group], cells: CellItems, rows: int) -> Table:
-    """Groups counted by requests, and by what differs inside them."""
+    """Return a table of groups with their numbers of requests, policies, workloads, users and namespaces."""
     counts = tuple(count for count in _COUNTS if count != name)
     columns = (
         Column(label, Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("follow", Align.NUMBER),
+        Column("direct", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
         *(Column(count, Align.NUMBER, optional=count == "namespaces") for count in counts),
         Column("last seen, UTC", Align.SHORT, optional=True),
     )
@@ -204,7 +204,7 @@ def _table(name: str, label: str, groups: list[Group], cells: CellItems, rows: i
         (
             inert(group.label),
             number(group.requests),
-            number(group.follows),
+            number(group.consequences),
             *(number(len(getattr(group, count))) for count in counts),
             minute(group.last) if group.requests else "",
         )
@@ -215,8 +215,8 @@ def _table(name: str, label: str, groups: list[Group], cells: CellItems, rows: i
 
 
 def examples_section(result: RunResult, rows: int) -> Section | None:
-    """The first root finding of each policy; None where there is none."""
-    groups = grouped(roots(cells_with(result.summary, OutcomeKind.NEWLY_DENIED)), by_policy)
+    """Return the first direct finding of each policy; None where there is none."""
+    groups = grouped(direct(cells_with(result.summary, OutcomeKind.NEWLY_DENIED)), by_policy)
     if not groups:
         return None
     columns = (
@@ -233,6 +233,6 @@ def examples_section(result: RunResult, rows: int) -> Section | None:
         at = f"{key.namespace}/{example.name}" if key.namespace else example.name
         about = f"{example.operation} {key.resource} {at}"
         shown.append(tuple(map(inert, (group.label, about, key.user, message, example.audit_id))))
-    lead = "The first request of each policy; `replay explain` with an audit id shows every step."
+    lead = "The first request that each policy denies. `replay explain AUDIT-ID` shows every step of the decision."
     table = Table("examples-table", "", columns, tuple(shown), len(groups))
     return Section("examples", "Examples", lead, (table,), quiet=True)

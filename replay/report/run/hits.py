@@ -1,4 +1,4 @@
-"""Who is hit by which policy: on a page all of it, and the rows as CSV and as JSON."""
+"""Affected workloads by policy: a section of the report, and rows as CSV and JSON."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ BETWEEN = "; "
 
 
 def hits_section(result: RunResult, rows: int | None) -> Section | None:
-    """The section with at most so many rows, all of them if None; None where nothing is found."""
+    """Return the section with at most `rows` rows (all if None); None where there are no findings."""
     policy_hits = hits(result.summary.cells) if rows != 0 else []
     if not policy_hits:
         return None
@@ -28,19 +28,18 @@ def hits_section(result: RunResult, rows: int | None) -> Section | None:
         Column("owner", Align.SHORT),
         Column("namespace", Align.SHORT),
         Column("workload", Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("follow", Align.NUMBER),
+        Column("direct", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
         Column("users", Align.CODE, optional=True),
         Column("last seen, UTC", Align.SHORT, optional=True),
     )
     table = Table("hits-table", "", columns, tuple(map(_row, policy_hits[:rows])), len(policy_hits), page=PAGE)
     policies = {(each.key.outcome, each.key.policy) for each in policy_hits}
     lead = (
-        f"{plural(len(policy_hits), 'row')}: each policy with every workload that it concerns, the owner that its namespace's label names, and "
-        f"who sends the requests. {plural(len(policies), 'policy', 'policies')}; `follow` are requests that would not come so far, because "
-        "an earlier one ends otherwise."
+        f"{plural(len(policies), 'policy', 'policies')} and the workloads they affect ({plural(len(policy_hits), 'row')}). The owner is the "
+        "value of the namespace's owner label. Consequences are requests that an earlier, different result affects."
     )
-    return Section("hits", "Who is hit, by policy", lead, (table,), Tone.PLAIN)
+    return Section("hits", "Affected workloads by policy", lead, (table,), Tone.PLAIN)
 
 
 def _row(hit: Hit) -> tuple[str, ...]:

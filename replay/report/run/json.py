@@ -145,7 +145,7 @@ def _findings(result: RunResult, kind: OutcomeKind) -> dict[str, Any]:
             {
                 "name": group.label,
                 "requests": group.requests,
-                "follow": group.follows,
+                "follow": group.consequences,
                 "workloads": len(group.workloads),
                 **(_origin(result, group.label) if view == "policies" else {}),
             }
@@ -162,7 +162,7 @@ def _mutations(result: RunResult) -> list[dict[str, Any]]:
             "policy": policy,
             "shape": shape.split(", "),
             "requests": group.requests,
-            "follow": group.follows,
+            "follow": group.consequences,
             **_origin(result, policy),
         }
         for group in mutation_groups(result.summary)

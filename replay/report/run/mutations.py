@@ -1,4 +1,4 @@
-"""What a run report says about mutations: who changes what, and what validation makes of it."""
+"""Mutations in the report of `replay run`: which policy changes what, and how that affects validation."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_LINES = 60
 
 
 def mutation_sections(summary: Summary, rows: int, where: Callable[[str], str] = str) -> Iterator[Section]:
-    """The sections of a report with at most `rows` rows a table; `where` says in which file a policy stands."""
+    """Yield the sections with at most `rows` rows a table. `where` returns the file and line of a policy."""
     if section := _mutated(summary, rows, where):
         yield section
     if section := _chains(summary, rows):
@@ -38,7 +38,7 @@ def mutation_sections(summary: Summary, rows: int, where: Callable[[str], str] =
 
 
 def mutation_groups(summary: Summary) -> list[Group]:
-    """What each policy changes in a shape of its own, the most frequent first; labels are `outcome NUL policy NUL shape`."""
+    """Return groups by outcome, policy and changed paths, the largest first. Labels are `outcome NUL policy NUL paths`."""
     return grouped(cells_with(summary, *MUTATIONS), _changes)
 
 
@@ -51,8 +51,8 @@ def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Sectio
         Column("what"),
         Column("policy", Align.CODE),
         Column("change", Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("follow", Align.NUMBER),
+        Column("direct", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
         Column("workloads", Align.NUMBER, optional=True),
         Column("where", Align.ID, optional=True),
     )
@@ -60,7 +60,7 @@ def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Sectio
         (
             *_words(group.label),
             number(group.requests),
-            number(group.follows),
+            number(group.consequences),
             number(len(group.workloads)),
             where(group.label.split("\0")[1]),
         )
@@ -68,12 +68,12 @@ def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Sectio
     )
     listings = _examples(summary, groups, FEW_EXAMPLES if rows <= FEW_ROWS else MOST_EXAMPLES)
     count, follows = counted(cells)
-    lead = f"{plural(count, 'request')}, by policy and by the shape of its patch: the paths without values."
+    lead = f"{plural(count, 'request')} would be mutated differently. `change` lists the paths of the patch without values."
     if follows:
-        lead += f" {number(follows)} more only follow: what they are about is not there, or is otherwise by then."
+        lead += f" Another {number(follows)} change as a consequence."
     also = summary.also_mutated[OutcomeKind.NEWLY_DENIED]
     if also:
-        lead += f" {plural(also, 'newly denied request')} would be mutated too, before validation."
+        lead += f" {plural(also, 'denied request')} would also be mutated before validation."
     table = without_empty(Table("mutations", "", columns, shown, len(groups)))
     return Section("newly-mutated", _title(cells), lead, (table, *listings), Tone.WARN)
 
@@ -81,7 +81,7 @@ def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Sectio
 def _title(cells: CellItems) -> str:
     """What happens to all of them, if it is the same."""
     kinds = {key.outcome for key, _ in cells}
-    return WORDS[kinds.pop()].capitalize() if len(kinds) == 1 else "Mutated otherwise than before"
+    return WORDS[kinds.pop()].capitalize() if len(kinds) == 1 else "Mutations"
 
 
 def _words(label: str) -> tuple[str, str, str]:
@@ -99,7 +99,7 @@ def _examples(summary: Summary, groups: list[Group], most: int) -> tuple[Listing
     listings: dict[str, Listing] = {}
     for group in groups:
         if len(listings) == most or not group.examples:
-            break  # the others only follow
+            break  # the others are consequences
         example, key = group.examples[0]
         name = f"{key.namespace}/{example.name}" if key.namespace else example.name
         change = summary.changes.groups.get((key.outcome, key.policies, key.shapes))
@@ -121,7 +121,7 @@ def _shortened(text: str) -> str:
 
 
 def chain_cells(summary: Summary) -> list[tuple[MutationConsequence, tuple[Cell, Cell]]]:
-    """By consequence its root findings, and what only follows."""
+    """Return each mutation that decides a validation, with its direct findings and its consequences."""
     chains = sorted({chain._replace(follows=False) for chain in summary.chains})
     cells = summary.chains
     return [(chain, (cells.get(chain, Cell()), cells.get(chain._replace(follows=True), Cell()))) for chain in chains]
@@ -135,14 +135,14 @@ def _chains(summary: Summary, rows: int) -> Section | None:
         Column("what"),
         Column("mutated by", Align.CODE),
         Column("policy that denies", Align.CODE),
-        Column("requests", Align.NUMBER),
-        Column("follow", Align.NUMBER),
+        Column("direct", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
         Column("outcome"),
         Column("message", optional=True),
     )
     shown = tuple(
         (
-            "denied because it is mutated" if chain.effect == CAUSED else "would be denied if it were not mutated",
+            "denied because of the mutation" if chain.effect == CAUSED else "admitted because of the mutation",
             inert(", ".join(chain.mutators)),
             inert(chain.policy),
             number(root.count),
@@ -152,6 +152,6 @@ def _chains(summary: Summary, rows: int) -> Section | None:
         )
         for chain, (root, other) in chains[:rows]
     )
-    lead = "Validation sees the mutated object. These requests meet a denial, or escape one, because of the mutation."
+    lead = "Validation sees the mutated object. The mutation causes or prevents the denial of these requests."
     table = Table("chains", "", columns, shown, len(chains))
     return Section("chains", "Mutations that decide a validation", lead, (table,), Tone.WARN)

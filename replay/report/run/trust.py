@@ -1,32 +1,59 @@
-"""How far a report can be believed: what the current set reproduces of the log, and what the log does not hold."""
+"""Whether a report can be trusted: how well the baseline matches the log, and what the log does not hold."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
 from replay.compare.fidelity import Agreement, Fidelity
+from replay.compare.result import RunResult
 from replay.compare.summary import Gap
 from replay.report.disagreement import differing
 from replay.report.render.document import Align, Column, Fact, Section, Table, Tone, inert, number, share, without_empty
 
+MATCH = "Match with the log"
+LEAST_MATCH = 0.9
+"""Below this share of reproduced decisions a report warns before it says anything else."""
+
 
 def fidelity_fact(fidelity: Fidelity) -> Fact:
-    """The one line before any prediction: what the current set reproduces of what happened."""
+    """Return how many recorded decisions the baseline reproduces."""
     parts = [
         f"{_kept(agreement)} {noun}"
         for agreement, noun in (
             (fidelity.denials, "denials"),
             (fidelity.failures, "audited failures"),
-            (fidelity.annotations, "policy annotations"),
+            (fidelity.annotations, "annotations"),
         )
         if agreement.observed or agreement.extra
     ]
     if not parts:
-        return Fact("Fidelity", "not checkable", "the log holds no decision of the current set", Tone.WARN)
+        return Fact(MATCH, "not checkable", "the log records no decision of the baseline's policies", Tone.WARN)
     observed = fidelity.denials.observed + fidelity.failures.observed + fidelity.annotations.observed
     reproduced = fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
     tone = Tone.GOOD if not fidelity.disagreement_count else Tone.WARN
-    return Fact("Fidelity", share(min(reproduced, observed), observed), "reproduced: " + ", ".join(parts), tone)
+    return Fact(MATCH, share(min(reproduced, observed), observed), "reproduced: " + ", ".join(parts), tone)
+
+
+def mismatch(result: RunResult) -> str:
+    """Return a warning where the baseline does not match the log, or an empty text.
+
+    A prediction is then worth little: the baseline is probably not what was in force.
+    """
+    fidelity = result.fidelity
+    aspects = (fidelity.denials, fidelity.failures, fidelity.annotations)
+    reproduced = sum(each.reproduced for each in aspects)
+    seen = sum(each.observed + each.extra - each.undetermined for each in aspects)
+    if seen <= 0 or reproduced >= LEAST_MATCH * seen:
+        return ""
+    extra = sum(each.extra for each in aspects)
+    if extra > seen / 2:
+        cause = "The log does not show these decisions: the sets may be swapped, or the baseline was not in force yet"
+    else:
+        cause = "Another set may have been in force, or the snapshot is missing"
+    return (
+        f"The baseline does not match the log: {number(reproduced)} of {number(seen)} decisions agree. {cause}. "
+        "Run `replay verify` before you use this result."
+    )
 
 
 def _kept(agreement: Agreement) -> str:
@@ -35,16 +62,16 @@ def _kept(agreement: Agreement) -> str:
 
 
 def gaps_section(gap_counts: Mapping[Gap, int], rows: int) -> Section | None:
-    """What the log does not hold, by the verdicts that it costs; None where everything was decided."""
+    """Return the reasons for undetermined verdicts, the most frequent first; None where every verdict is determined."""
     gaps = sorted(gap_counts.items(), key=lambda item: (-item[1], item[0]))
     if not gaps:
         return None
     columns = (
         Column("policy", Align.CODE),
         Column("requests", Align.NUMBER),
-        Column("not known", Align.CODE),
-        Column("why"),
-        Column("what would record it", optional=True),
+        Column("unknown", Align.CODE),
+        Column("reason"),
+        Column("to record it", optional=True),
     )
     table = Table(
         "gaps",
@@ -56,19 +83,19 @@ def gaps_section(gap_counts: Mapping[Gap, int], rows: int) -> Section | None:
         ),
         len(gaps),
     )
-    lead = "The log does not hold what these verdicts depend on. They are no prediction in either direction."
-    return Section("undetermined", "Not decided", lead, (without_empty(table),), Tone.WARN)
+    lead = "The log does not hold what these verdicts depend on. Each of these requests could be admitted or denied."
+    return Section("undetermined", "Undetermined", lead, (without_empty(table),), Tone.WARN)
 
 
 def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
-    """Where replay and log differ; None where they nowhere do."""
+    """Return the requests in which the baseline and the log differ; None where there are none."""
     if not fidelity.disagreement_count:
         return None
     columns = (
         Column("audit id", Align.ID),
         Column("what"),
         Column("the log says"),
-        Column("the current set says"),
+        Column("the baseline says"),
         Column("likely cause", optional=True),
     )
     shown = tuple(
@@ -76,5 +103,5 @@ def disagreements_section(fidelity: Fidelity, rows: int) -> Section | None:
         for d in sorted(fidelity.disagreements)[:rows]
     )
     table = Table("disagreements", "", columns, shown, fidelity.disagreement_count)
-    lead = "Where the replay of the current set and the log differ. `replay verify` looks for the cause."
-    return Section("fidelity", "Disagreements with what happened", lead, (without_empty(table),), Tone.WARN)
+    lead = "The baseline decides these requests differently from the log. `replay verify` looks for the cause."
+    return Section("fidelity", "Mismatches with the log", lead, (without_empty(table),), Tone.WARN)

@@ -11,19 +11,20 @@ from itertools import chain
 from msgspec import Struct, field
 
 from replay.compare.outcome import OutcomeKind
+from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey, Example, Summary
 
 WORDS = {
     OutcomeKind.NEWLY_DENIED: "newly denied",
     OutcomeKind.NEWLY_ADMITTED: "newly admitted",
     OutcomeKind.NEWLY_MUTATED: "newly mutated",
-    OutcomeKind.MUTATION_CHANGED: "mutated otherwise",
+    OutcomeKind.MUTATION_CHANGED: "mutated differently",
     OutcomeKind.NO_LONGER_MUTATED: "no longer mutated",
     OutcomeKind.NEWLY_WARNED: "newly warned",
     OutcomeKind.NEWLY_AUDITED: "newly audited",
     OutcomeKind.UNDETERMINED: "undetermined",
 }
-"""How a report calls the outcomes."""
+"""The words of a report for each outcome."""
 
 OutcomeCells = Iterable[tuple[CellKey, Cell]]
 CellItems = list[tuple[CellKey, Cell]]
@@ -31,79 +32,80 @@ MOST_EXAMPLES = 3
 
 
 class Group(Struct, dict=True):
-    """The root findings that share a label, by cell; `follows` are how many others only follow.
+    """Direct findings that share a label, as cells.
 
-    `alone` are those for which one policy is enough. What else they have in common is worked out for the few that are shown.
+    `consequences` counts findings that need an earlier request to end differently. `sole` counts direct findings of one policy alone.
+    The other properties are computed only for the groups that a report shows.
     """
 
     label: str
     requests: int = 0
-    follows: int = 0
-    alone: int = 0
+    consequences: int = 0
+    sole: int = 0
     members: list[CellItems] = field(default_factory=list)
-    """The cells in lists, each of which all groups have that its cells are in: thousands of policies may deny the same."""
+    """Lists of cells. Groups share a list where the same policies deny its requests, since a set can have thousands of policies."""
 
     def add(self, key: CellKey, cell: Cell) -> None:
-        """Count a cell in; of what follows only the number."""
+        """Add a cell. Of consequences only the number counts."""
         if key.follows:
-            self.follows += cell.count
+            self.consequences += cell.count
             return
         self.requests += cell.count
-        self.alone += cell.count if len(key.policies) == 1 else 0
+        self.sole += cell.count if len(key.policies) == 1 else 0
         if not self.members:
             self.members.append([])
         self.members[0].append((key, cell))
 
     def join(self, other: Group) -> None:
-        """Count in what another group counts, whose cells are others."""
+        """Add the cells of another group. No cell may be in both."""
         self.requests += other.requests
-        self.follows += other.follows
-        self.alone += other.alone
+        self.consequences += other.consequences
+        self.sole += other.sole
         self.members += other.members
 
     @property
     def cells(self) -> Iterator[tuple[CellKey, Cell]]:
-        """The cells of root findings."""
+        """The cells of direct findings."""
         return chain.from_iterable(self.members)
 
     @property
     def first(self) -> int:
-        """When the first of them was, in microseconds; 0 where there is none."""
+        """Time of the first request, in microseconds since the epoch; 0 for an empty group."""
         return min((cell.first for _, cell in self.cells), default=0)
 
     @property
     def last(self) -> int:
-        """When the last of them was."""
+        """Time of the last request, in microseconds since the epoch; 0 for an empty group."""
         return max((cell.last for _, cell in self.cells), default=0)
 
     @cached_property
     def policies(self) -> set[str]:
-        """All that make the outcome of any."""
+        """The policies that cause the outcome of any request in the group."""
         return {policy for key, _ in self.cells for policy in key.policies}
 
     @cached_property
     def users(self) -> set[str]:
-        """Whose requests they are."""
+        """The users who sent the requests."""
         return {key.user for key, _ in self.cells}
 
     @cached_property
     def owners(self) -> set[str]:
-        """Who owns their namespaces."""
+        """The owners of the namespaces."""
         return {key.owner for key, _ in self.cells}
 
     @cached_property
     def namespaces(self) -> set[str]:
-        """Where they are."""
+        """The namespaces of the requests."""
         return {key.namespace for key, _ in self.cells}
 
     @cached_property
     def workloads(self) -> set[str]:
-        """The labels of their workloads."""
+        """The labels of the workloads."""
         return {workload_label(key) for key, _ in self.cells}
 
     @cached_property
     def examples(self) -> list[tuple[Example, CellKey]]:
-        """The first of them in the log."""
+        """The first requests in the log, with their cells."""
         pairs = ((example, key) for key, cell in self.cells for example in cell.examples)
         return heapq.nsmallest(MOST_EXAMPLES, pairs, key=lambda pair: pair[0][:2])
 
@@ -114,7 +116,7 @@ def workload_label(key: CellKey) -> str:
 
 
 def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> list[Group]:
-    """Groups by each label of a cell, those with most root findings first, ties by label; a cell with two labels counts in both."""
+    """Return groups by label, those with most direct findings first. A cell with two labels counts in both groups."""
     alike: dict[tuple[str, ...], Group] = {}
     for key, cell in cells:
         those = tuple(labels(key))
@@ -127,16 +129,16 @@ def grouped(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> 
             if label not in groups:
                 groups[label] = Group(label)
             groups[label].join(group)
-    return sorted(groups.values(), key=lambda group: (-group.requests, -group.follows, group.label))
+    return sorted(groups.values(), key=lambda group: (-group.requests, -group.consequences, group.label))
 
 
-def roots(cells: OutcomeCells) -> CellItems:
-    """The cells of findings that need no other request to end otherwise."""
+def direct(cells: OutcomeCells) -> CellItems:
+    """Return the cells of direct findings: these need no earlier request to end differently."""
     return [(key, cell) for key, cell in cells if not key.follows]
 
 
 def counts(summary: Summary) -> defaultdict[OutcomeKind, tuple[int, int]]:
-    """By outcome how many requests are root findings, and how many only follow."""
+    """Return for each outcome the numbers of direct findings and of consequences."""
     by_outcome: defaultdict[OutcomeKind, tuple[int, int]] = defaultdict(lambda: (0, 0))
     for key, cell in summary.cells.items():
         own, following = by_outcome[key.outcome]
@@ -145,70 +147,76 @@ def counts(summary: Summary) -> defaultdict[OutcomeKind, tuple[int, int]]:
 
 
 def counted(cells: OutcomeCells) -> tuple[int, int]:
-    """How many requests are root findings, and how many only follow."""
+    """Return the numbers of direct findings and of consequences."""
     counts = [(cell.count, key.follows) for key, cell in cells]
     follows = sum(count for count, is_following in counts if is_following)
     return sum(count for count, _ in counts) - follows, follows
 
 
 def labels_of(cells: OutcomeCells, labels: Callable[[CellKey], Iterable[str]]) -> set[str]:
-    """The labels alone."""
+    """Return the labels of all cells."""
     return {label for key, _ in cells for label in labels(key)}
 
 
 def cells_with(summary: Summary, *outcomes: OutcomeKind) -> CellItems:
-    """The cells of some outcomes in a stable order: that of their first requests."""
+    """Return the cells of some outcomes, ordered by their first requests."""
     cells = [(key, cell) for key, cell in summary.cells.items() if key.outcome in outcomes]
     return sorted(cells, key=lambda item: (item[1].examples[0].seq, item[1].examples[0].item, item[0]))
 
 
+def common_message(result: RunResult, policy: str) -> str:
+    """Return the most frequent message of a policy's denials, or an empty text."""
+    messages = result.summary.messages.get((OutcomeKind.NEWLY_DENIED, policy))
+    return max(messages.items(), key=lambda item: (item[1], item[0]))[0] if messages else ""
+
+
 def by_policy(key: CellKey) -> Iterable[str]:
-    """Each policy that makes the outcome."""
+    """Return each policy that causes the outcome."""
     return key.policies
 
 
 def by_workspace(key: CellKey) -> Iterable[str]:
-    """The workspace of kcp that a request is to: of whoever consumes what a policy is about."""
+    """Return the kcp workspace that a request is sent to, if any."""
     return (key.workspace,) if key.workspace else ()
 
 
 def by_user(key: CellKey) -> Iterable[str]:
-    """Who admission saw."""
+    """Return the user that admission saw."""
     return (key.user,)
 
 
 def by_namespace(key: CellKey) -> Iterable[str]:
-    """The namespace, `(cluster)` for cluster-scoped requests."""
+    """Return the namespace, or `(cluster)` for cluster-scoped requests."""
     return (key.namespace or "(cluster)",)
 
 
 def by_kind(key: CellKey) -> Iterable[str]:
-    """The resource with its subresource."""
+    """Return the resource with its subresource."""
     return (key.resource,)
 
 
 def by_workload(key: CellKey) -> Iterable[str]:
-    """The owning workload."""
+    """Return the owning workload."""
     return (workload_label(key),)
 
 
 _ANONYMOUS = "system:anonymous"
-"""Who came without credentials, which is nobody's component."""
+"""Clients without credentials. They are no component of the cluster."""
 LOCKED_OUT = ("control plane", "node", "kube-system service account", "service account")
-"""Whose requests lock somebody out, the gravest first."""
+"""Parts of a cluster whose denied requests are lockouts, the most serious first."""
 
 
 def lockout(key: CellKey) -> str:
-    """Which part of a cluster a root finding belongs to, empty for everybody else's, and for what only follows.
+    """Return the part of the cluster that a direct finding locks out, or an empty text.
 
-    A cluster whose own components are denied may not be able to undo the change that denies them, so these come first. What a
-    controller would not ask for, because what it acts upon was denied, is no lockout: nobody is refused anything.
+    A cluster that denies its own components may be unable to undo the change, so reports show lockouts first. A consequence is no
+    lockout: a controller whose object was denied does not send its request at all.
     """
     return "" if key.follows else locked_out(key.user)
 
 
 def locked_out(user: str) -> str:
-    """One of `LOCKED_OUT` for a component of the control plane, a node or a controller, empty for people."""
+    """Return the entry of `LOCKED_OUT` for a component of the control plane, a node or a controller; empty for other users."""
     if user.startswith("system:node:"):
         return "node"
     if user.startswith("system:serviceaccount:kube-system:"):

@@ -1,4 +1,4 @@
-"""What a run report says about webhooks: called or not, and what they answered where they were asked."""
+"""Webhooks in the report of `replay run`: which would be called, and their answers where they were asked."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from replay.compare.webhook_call import CALLED_BY_BOTH, FAILED, NEWLY_CALLED, NO
 from replay.report.render.document import Align, Block, Column, Fact, Section, Table, Tone, inert, number, plural
 
 _ORDER = (NEWLY_CALLED, NO_LONGER_CALLED, CALLED_BY_BOTH)
-_WOULD_BE_CALLED = "verdict unknown, would be called"
+_WOULD_BE_CALLED = "unknown: not called"
 
 
 def unknown_calls(summary: Summary) -> int:
-    """How many calls a candidate makes newly of webhooks that were not asked."""
+    """Return the number of new calls to webhooks that were not asked."""
     return sum(n for call, n in summary.webhooks.items() if (call.change, call.answer) == (NEWLY_CALLED, NOT_ASKED))
 
 
 def failed_calls_fact(summary: Summary) -> Fact | None:
-    """How many calls failed, if any was made and did."""
+    """Return the number of failed calls; None where no call failed."""
     failed = sum(count for call, count in summary.webhooks.items() if call.answer == FAILED)
     if not failed:
         return None
-    return Fact("Failed calls", number(failed), "of webhooks; each follows its failurePolicy", Tone.WARN)
+    return Fact("Failed calls", number(failed), "webhook calls; failurePolicy decided each", Tone.WARN)
 
 
 def webhook_section(result: RunResult, rows: int) -> Section | None:
-    """Calls by webhook; a sentence about the webhooks that nothing was asked of because nothing about them changes."""
+    """Return the calls by webhook, and the webhooks that both sets call in the same way."""
     summary = result.summary
     if not summary.webhooks and not result.shared_webhooks:
         return None
@@ -41,13 +41,11 @@ def webhook_section(result: RunResult, rows: int) -> Section | None:
 def _lead(result: RunResult) -> str:
     sentences = []
     if any(call.answer == NOT_ASKED for call in result.summary.webhooks):
-        sentences.append(
-            "Nothing is sent to a webhook unless --webhook names it; what the others would answer is not known."
-        )
+        sentences.append("No webhook was called. Name one with --webhook to call it or to use its recorded answers.")
     if result.shared_webhooks:
         count = plural(len(result.shared_webhooks), "webhook")
         names = ", ".join(f"`{inert(name)}`" for name in result.shared_webhooks)
-        sentences.append(f"{count} that both sets call alike are taken to answer as at the time: {names}.")
+        sentences.append(f"Both sets call {count} in the same way. The recorded answers are used: {names}.")
     return " ".join(sentences)
 
 

@@ -1,0 +1,246 @@
+"""The first screen of `replay run`: the answer, whether to trust it, who is hit, and what to do next.
+
+It is a document of at most 40 lines of 100 columns. The full report has every table.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from replay.compare.outcome import MUTATIONS, OutcomeKind
+from replay.compare.result import RunResult
+from replay.compare.summary import decided
+from replay.report.authorization.changes import authorization_verdict
+from replay.report.render.document import (
+    Align,
+    Column,
+    Document,
+    Fact,
+    Listing,
+    Section,
+    Table,
+    Tone,
+    few,
+    inert,
+    moment,
+    number,
+    plural,
+    share,
+    span,
+)
+from replay.report.run.accepted import accepted_facts
+from replay.report.run.trust import fidelity_fact, mismatch
+from replay.report.run.views import (
+    CellItems,
+    Group,
+    by_policy,
+    by_workload,
+    cells_with,
+    common_message,
+    counted,
+    counts,
+    direct,
+    grouped,
+    lockout,
+)
+from replay.report.run.webhooks import unknown_calls
+
+MOST_POLICIES = 10
+MOST_WORKLOADS = 8
+MOST_NAMES = 2
+TITLE = "Impact of the candidate"
+_USUAL_FACTS = 5
+"""A screen with more facts than these shows fewer workloads, so that it keeps its height."""
+_MESSAGE = 36
+"""Characters of a message in a table of the first screen: a row takes one line of 100 columns."""
+_POLICY = 36
+_WORKLOAD = 44
+_LISTED = {
+    OutcomeKind.NEWLY_MUTATED: "would newly be mutated",
+    OutcomeKind.MUTATION_CHANGED: "would be mutated differently",
+    OutcomeKind.NO_LONGER_MUTATED: "would no longer be mutated",
+    OutcomeKind.NEWLY_ADMITTED: "would newly be admitted",
+}
+"""The outcomes that the answer names after denials."""
+
+
+def run_summary(result: RunResult) -> Document:
+    """The first screen as a document."""
+    denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
+    verdict, tone = run_verdict(result)
+    if warning := mismatch(result):
+        verdict, tone = f"{warning} {verdict}", Tone.BAD
+    facts = tuple(_facts(result, denied))
+    return Document(
+        title=TITLE,
+        subtitle=f"{result.current.name} → {result.candidate.name} · {few(result.log.names)}",
+        verdict=verdict,
+        tone=tone,
+        facts=facts,
+        sections=(*summary_tables(result, MOST_WORKLOADS + _USUAL_FACTS - len(facts)), _next_steps(result, denied)),
+    )
+
+
+def summary_tables(result: RunResult, most_workloads: int = MOST_WORKLOADS) -> tuple[Section, ...]:
+    """Return the policies that deny most and the workloads hit most."""
+    denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
+    sections = (_policies(result, denied), _workloads(denied, min(max(most_workloads, 1), MOST_WORKLOADS)))
+    return tuple(section for section in sections if section is not None)
+
+
+def run_verdict(result: RunResult) -> tuple[str, Tone]:
+    """The answer in words that a person can repeat in a meeting, and how grave it is.
+
+    What the authorizers would do comes first, then what admission would do.
+    """
+    verdict, tone = _admission_verdict(result)
+    authorized, grave = authorization_verdict(result.authorization) if result.authorization is not None else ("", tone)
+    if not authorized:
+        return verdict, tone
+    return f"{authorized} {verdict}", Tone.BAD if Tone.BAD in (tone, grave) else Tone.WARN
+
+
+def _admission_verdict(result: RunResult) -> tuple[str, Tone]:
+    by_outcome = counts(result.summary)
+    denied, consequences = by_outcome[OutcomeKind.NEWLY_DENIED]
+    determined, total = decided(result.summary, "candidate")
+    changes = [f"{number(by_outcome[kind][0])} {words}" for kind, words in _LISTED.items() if by_outcome[kind][0]]
+    sentences = [f"{number(denied) if denied else 'None'} of {plural(total, 'request')} would be denied directly."]
+    if not denied and not changes:
+        sentences = [f"None of {plural(determined, 'decided request')} would be denied or mutated."]
+    if changes:
+        sentences.append(f"{', '.join(changes)}.")
+    if consequences:
+        sentences.append(f"Another {number(consequences)} would fail as a consequence.")
+    if total > determined:
+        unknown = total - determined
+        sentences.append(f"{plural(unknown, 'request is', 'requests are')} undetermined.")
+    if calls := unknown_calls(result.summary):
+        sentences.append(f"{plural(calls, 'new webhook call')} could deny or mutate more: no webhook was asked.")
+    if denied:
+        tone = Tone.BAD
+    elif changes or total > determined or calls:
+        tone = Tone.WARN
+    else:
+        tone = Tone.GOOD
+    return " ".join(sentences), tone
+
+
+def determined_fact(result: RunResult) -> Fact:
+    """How many requests have a certain verdict under the candidate."""
+    determined, total = decided(result.summary, "candidate")
+    tone = Tone.GOOD if determined == total else Tone.WARN
+    return Fact("Determined", share(determined, total), f"{number(determined)} of {plural(total, 'request')}", tone)
+
+
+def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
+    log = result.log
+    yield Fact("Log", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}")
+    rejected = sum(log.rejects.values())
+    if rejected:
+        yield Fact("Unusable", plural(rejected, "line"), "list them with --rejects FILE", Tone.WARN)
+    yield fidelity_fact(result.fidelity)
+    yield determined_fact(result)
+    yield _lockout_fact(denied)
+    mutated = direct(cells_with(result.summary, *MUTATIONS))
+    if mutated:
+        groups = grouped(mutated, by_policy)
+        yield Fact("Mutated", plural(counted(mutated)[0], "request"), f"by {_named(groups)}", Tone.WARN)
+    yield from accepted_facts(result.accepted)
+    for note in result.notes:
+        yield Fact("Note", inert(note))
+
+
+def _lockout_fact(denied: CellItems) -> Fact:
+    users: Counter[str] = Counter()
+    for key, cell in denied:
+        if lockout(key):
+            users[key.user] += cell.count
+    if not users:
+        return Fact("Lockouts", "none", "no control plane component, node or controller is denied", Tone.GOOD)
+    named = ", ".join(f"{inert(user)} ({number(count)})" for user, count in users.most_common(MOST_NAMES))
+    more = f" and {number(len(users) - MOST_NAMES)} more" if len(users) > MOST_NAMES else ""
+    return Fact("Lockouts", plural(users.total(), "request"), named + more, Tone.BAD)
+
+
+def _named(groups: Sequence[Group]) -> str:
+    named = ", ".join(f"{inert(group.label)} ({number(group.requests)})" for group in groups[:MOST_NAMES])
+    return named + (f" and {number(len(groups) - MOST_NAMES)} more" if len(groups) > MOST_NAMES else "")
+
+
+def _cut(text: str, most: int) -> str:
+    text = inert(text)
+    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
+
+
+def _of(shown: int, total: int) -> str:
+    return f" ({number(shown)} of {number(total)})" if total > shown else ""
+
+
+def _policies(result: RunResult, denied: CellItems) -> Section | None:
+    groups = [group for group in grouped(denied, by_policy) if group.requests]
+    if not groups:
+        return None
+    columns = (
+        Column("policy", Align.SHORT),
+        Column("direct", Align.NUMBER),
+        Column("sole", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
+        Column("most frequent message", Align.SHORT),
+    )
+    rows = tuple(
+        (
+            _cut(group.label, _POLICY),
+            *map(number, (group.requests, group.sole, group.consequences)),
+            _cut(common_message(result, group.label), _MESSAGE),
+        )
+        for group in groups[:MOST_POLICIES]
+    )
+    title = f"Policies that deny requests{_of(len(rows), len(groups))}"
+    return Section("first-policies", title, "", (Table("first-policies-table", "", columns, rows),), Tone.BAD)
+
+
+def _workloads(denied: CellItems, most: int) -> Section | None:
+    groups = [group for group in grouped(denied, by_workload) if group.requests]
+    if not groups:
+        return None
+    columns = (
+        Column("workload", Align.SHORT),
+        Column("owner", Align.SHORT),
+        Column("direct", Align.NUMBER),
+        Column("consequences", Align.NUMBER),
+        Column("policies", Align.SHORT),
+    )
+    rows = tuple(
+        (
+            _cut(group.label, _WORKLOAD),
+            _cut(", ".join(sorted(group.owners)), 12),
+            number(group.requests),
+            number(group.consequences),
+            _cut(_first(sorted(group.policies)), _MESSAGE - 6),
+        )
+        for group in groups[:most]
+    )
+    title = f"Workloads hit most{_of(len(rows), len(groups))}"
+    return Section("first-workloads", title, "", (Table("first-workloads-table", "", columns, rows),), Tone.BAD)
+
+
+def _first(names: Sequence[str]) -> str:
+    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
+
+
+def _next_steps(result: RunResult, denied: CellItems) -> Section:
+    """What to do with the answer; `…` stands for the arguments of this run."""
+    steps = [("replay run … --full", "every table (--report DIR: as a page)")]
+    groups = grouped(direct(denied), by_policy)
+    if groups:
+        example, _ = groups[0].examples[0]
+        steps.append((f"replay explain {inert(example.audit_id)} …", "why this request is denied"))
+        steps.append((f"replay accept --policy {inert(groups[0].label)} …", "record denials that you intend"))
+    determined, total = decided(result.summary, "candidate")
+    if total > determined:
+        steps.append(("replay coverage …", "what the log would need to record"))
+    edge = max(len(command) for command, _ in steps)
+    text = "\n".join(f"{command:<{edge}}  {purpose}" for command, purpose in steps)
+    return Section("next", "Next steps", "", (Listing("", text),))

@@ -1,0 +1,90 @@
+"""The first screen of `replay run`: it fits 40 lines of 100 columns, and warns before it says anything that cannot be trusted."""
+
+import io
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from rich.console import Console
+
+from replay.compare.fidelity import Agreement, Fidelity
+from replay.compare.outcome import OutcomeKind
+from replay.compare.result import LogFacts, RunResult, SetFacts
+from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
+from replay.report.render.document import Tone
+from replay.report.render.terminal import print_document
+from replay.report.run.summary import run_summary
+from tests.report.test_roots import FINDINGS, made
+from tests.support.shared_run import shared_run
+
+ROOT = Path(__file__).parents[2]
+HEIGHT, WIDTH = 40, 100
+
+
+def screen(result: RunResult) -> list[str]:
+    text = io.StringIO()
+    print_document(run_summary(result), Console(file=text, width=WIDTH, highlight=False), is_whole=False)
+    return text.getvalue().splitlines()
+
+
+def test_the_sample_fits_a_screen(common: Path) -> None:
+    result, _ = shared_run(common, ROOT / "sample_audit" / "shop", ROOT / "sample_audit" / "shop")
+    lines = screen(result)
+    assert len(lines) <= HEIGHT
+    assert max(map(len, lines)) <= WIDTH
+    assert lines[1].startswith("153 of 3,565 requests would be denied directly. 79 would newly be mutated.")
+    titles = [line for line in lines if line and not line.startswith(" ") and "  " not in line]
+    assert titles[-3:] == ["Policies that deny requests (10 of 18)", "Workloads hit most (8 of 147)", "Next steps"]
+
+
+@pytest.mark.property
+@settings(max_examples=60, deadline=None)
+@given(FINDINGS)
+def test_every_result_fits_a_screen(found: list[tuple[CellKey, bool]]) -> None:
+    assert len(screen(made(found))) <= HEIGHT
+
+
+def result_of(fidelity: Fidelity, *, denied: int = 0) -> RunResult:
+    summary = Summary()
+    for seq in range(denied):
+        key = CellKey(OutcomeKind.NEWLY_DENIED, ("p",), "ann", "a", "pods", "Pod", "Pod/x", follows=False)
+        summary.add_finding(OutcomeFinding(key, Example(seq, 0, f"id-{seq}", 0, "CREATE", "n", ("no",))))
+        summary.outcomes[OutcomeKind.NEWLY_DENIED] += 1
+    return RunResult(LogFacts(("log",)), SetFacts("now"), SetFacts("next"), summary, fidelity)
+
+
+SWAPPED = Fidelity(denials=Agreement(observed=69, differs=69, extra=393))
+ANOTHER = Fidelity(denials=Agreement(observed=100, reproduced=20, differs=80))
+MATCHING = Fidelity(denials=Agreement(observed=100, reproduced=95, differs=5))
+UNKNOWN = Fidelity(denials=Agreement(observed=100, undetermined=100))
+VERDICTS = [
+    ("nothing changes", result_of(Fidelity()), "None of 0 decided requests would be denied or mutated.", Tone.GOOD),
+    ("denied", result_of(MATCHING, denied=2), "2 of 0 requests would be denied directly.", Tone.BAD),
+    (
+        "the log does not show what the baseline decides",
+        result_of(SWAPPED),
+        ("The baseline does not match the log: 0 of 462 decisions agree. The log does not show these decisions: the sets may be swapped, or "
+        "the baseline was not in force yet. Run `replay verify` before you use this result. None of 0 decided requests would be denied or "
+        "mutated."),
+        Tone.BAD,
+    ),
+    (
+        "another set was in force",
+        result_of(ANOTHER, denied=1),
+        ("The baseline does not match the log: 20 of 100 decisions agree. Another set may have been in force, or the snapshot is missing. "
+        "Run `replay verify` before you use this result. 1 of 0 requests would be denied directly."),
+        Tone.BAD,
+    ),
+    (
+        "undetermined decisions are no mismatch",
+        result_of(UNKNOWN),
+        "None of 0 decided requests would be denied or mutated.",
+        Tone.GOOD,
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("result", "verdict", "tone"), [row[1:] for row in VERDICTS], ids=[row[0] for row in VERDICTS])
+def test_verdict(result: RunResult, verdict: str, tone: Tone) -> None:
+    document = run_summary(result)
+    assert (document.verdict, document.tone) == (verdict, tone)
