@@ -1,4 +1,4 @@
-"""What `mkdocs build` needs besides the pages: files of the repository that they link to, and anchors as code hosts make them."""
+"""Hooks of `mkdocs build`: pages of the commands, files that pages link to, and anchors as code hosts make them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,10 @@ from posixpath import normpath, relpath
 from typing import Any
 
 from mkdocs.structure.files import File
+from typer.main import get_command
+
+from replay.cli.app import app
+from replay.cli.project.manual import ManualFormat, pages
 
 ROOT = Path(__file__).parents[1]
 BESIDE = "repository"
@@ -25,11 +29,15 @@ def _anchor(text: str, _separator: str) -> str:
 
 
 def on_files(files: Any, config: Any) -> None:
-    """Add what pages link to outside of their directory; that of a page would be rendered, so it is a text."""
-    pages = [file for file in files if file.is_documentation_page() and not file.inclusion.is_excluded()]
-    outside = {path for file in pages for path in _targets(file.src_uri, Path(file.abs_src_path).read_text("utf-8"))}
+    """Add a page for each command, and the files outside `docs/` that pages link to (Markdown as text, so that it is not rendered)."""
+    documents = [file for file in files if file.is_documentation_page() and not file.inclusion.is_excluded()]
+    outside = {
+        path for file in documents for path in _targets(file.src_uri, Path(file.abs_src_path).read_text("utf-8"))
+    }
     for path in sorted(outside):
         files.append(File.generated(config, _beside(path), abs_src_path=str(ROOT / path)))
+    for name, text in pages(get_command(app), ManualFormat.MARKDOWN).items():
+        files.append(File.generated(config, f"commands/{name}", content=text))
 
 
 def on_page_markdown(markdown: str, *, page: Any, **_arguments: Any) -> str:

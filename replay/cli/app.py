@@ -61,7 +61,7 @@ def root(
     config: Annotated[
         Path | None,
         typer.Option(
-            envvar="REPLAY_CONFIG", help="The replay.toml to use, instead of the nearest one; an empty file for none."
+            envvar="REPLAY_CONFIG", help="replay.toml to use instead of the nearest one. An empty file disables it."
         ),
     ] = None,
 ) -> None:

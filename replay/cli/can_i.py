@@ -19,7 +19,7 @@ EPILOG = (
     "Examples: replay can-i delete pods --as system:serviceaccount:prod:ci --namespace prod --current next/ --cluster cluster.jsonl\n\n"
     "replay can-i get /metrics --as bob --as-group monitoring --current next/ --cluster cluster.jsonl\n\n"
     "replay can-i --cases attributes.jsonl --out answers.jsonl --current next/ --cluster cluster.jsonl\n\n"
-    "Exit code: 0 yes, 1 no (or not known), 2 or more an error; with --cases 0."
+    "Exit code: 0 yes, 1 no or unknown, 2 or more an error. With --cases: 0."
 )
 
 
@@ -32,30 +32,31 @@ def can_i(
     group: Annotated[list[str] | None, typer.Option("--as-group", help="A group of the user (repeatable).")] = None,
     uid: Annotated[str, typer.Option("--as-uid", help="The uid of the user.")] = "",
     extra: Annotated[list[str] | None, typer.Option("--as-extra", help="KEY=VALUE (repeatable).")] = None,
-    namespace: Annotated[str, typer.Option("--namespace", "-n", help="The namespace; none asks for all of them.")] = "",
+    namespace: Annotated[str, typer.Option("--namespace", "-n", help="Namespace; without it, all namespaces.")] = "",
     subresource: Annotated[str, typer.Option(help="`log`, `exec`, `status`, ...")] = "",
     field_selector: Annotated[str, typer.Option(help="The field selector of the request.")] = "",
     label_selector: Annotated[str, typer.Option(help="The label selector of the request.")] = "",
-    current: Annotated[
-        Path | None, typer.Option(help="The set: authorization.yaml and rbac/, or one of them alone.")
-    ] = None,
+    current: Annotated[Path | None, typer.Option(help="Set with authorization.yaml, rbac/, or both.")] = None,
     cluster: ClusterSnapshot = None,
     webhook: Annotated[
         list[str] | None,
-        typer.Option(metavar="NAME=FILE|NAME=URL", help="Recorded SubjectAccessReviews, or whom to ask. Repeatable."),
+        typer.Option(
+            metavar="NAME=FILE|NAME=URL",
+            help="Answers of an authorization webhook: a file of recorded SubjectAccessReviews, or a URL to call. Repeatable.",
+        ),
     ] = None,
     cases: Annotated[
-        Path | None, typer.Option(help="Answer the attributes of this file, one JSON object a line.")
+        Path | None, typer.Option(help="Answer the attributes in this file, one JSON object per line.")
     ] = None,
     out: Annotated[Path | None, typer.Option(help="Where the answers go, in the same order.")] = None,
     authorization_mode: AuthorizationMode = None,
     as_json: JsonOutput = False,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """May this user do that, and which authorizer says so? `kubectl auth can-i`, offline and with its trace.
+    """Is a user allowed to do something, and which authorizer decides? Like `kubectl auth can-i`, but offline.
 
-    Asks the chain of a set with the RBAC objects of a snapshot, as the API server would: webhooks answer from a recording, and
-    where nobody knows their answer, neither do we.
+    Evaluates the authorizers of a set with the RBAC objects of a snapshot, in the order of the API server. Webhooks answer from a
+    recording. Without a recorded answer, the result is unknown.
     """
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle  # noqa: PLC0415

@@ -17,29 +17,29 @@ EPILOG = (
     "Examples: replay cel 'object.spec.replicas <= 5' --object deployment.json\n\n"
     'replay cel "[1, 2].map(x, x * 2)" --show-code\n\n'
     "replay cel --cases cases.jsonl --out results.jsonl\n\n"
-    "Exit code: 0 there is a value, 1 the evaluation fails or is undetermined, 2 the expression does not compile (or an error)."
+    "Exit code: 0 a value, 1 the evaluation fails or is undetermined, 2 the expression does not compile, or an error."
 )
 FAILED, REFUSED = 1, 2
 
 Expression = Annotated[str | None, typer.Argument(help="The expression.", show_default=False)]
-Document = Annotated[Path | None, typer.Option(help="A JSON or YAML file, `-` for standard input.", show_default=False)]
+Document = Annotated[Path | None, typer.Option(help="JSON or YAML file; - is standard input.", show_default=False)]
 MinorVersion = Annotated[
-    str, typer.Option(help=f"The minor version of Kubernetes whose CEL is used, 1.{OLDEST_MINOR} to {NEWEST}.")
+    str, typer.Option(help=f"Minor version of Kubernetes whose CEL is used, 1.{OLDEST_MINOR} to {NEWEST}.")
 ]
 Kind = Annotated[
-    str, typer.Option(help="Where the expression would stand: variable (any type), validation, applyConfiguration, ...")
+    str, typer.Option(help="Place of the expression: variable (any type), validation, applyConfiguration, ...")
 ]
-CodeOutput = Annotated[bool, typer.Option("--show-code", help="Print the Python code that the expression becomes.")]
+CodeOutput = Annotated[bool, typer.Option("--show-code", help="Print the generated Python code of the expression.")]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Cases = Annotated[
-    Path | None, typer.Option(help="Evaluate a file of cases, one JSON object a line.", show_default=False)
+    Path | None, typer.Option(help="Evaluate a file of cases, one JSON object per line.", show_default=False)
 ]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the results of --cases here.", show_default=False)]
 
 
 def cel(
     expression: Expression = None,
-    object_: Annotated[Path | None, typer.Option("--object", help="The new object, a JSON or YAML file.")] = None,
+    object_: Annotated[Path | None, typer.Option("--object", help="New object: a JSON or YAML file.")] = None,
     old_object: Document = None,
     request: Document = None,
     params: Document = None,
@@ -51,7 +51,7 @@ def cel(
     cases: Cases = None,
     out: OutputFile = None,
 ) -> None:
-    """Evaluate a CEL expression as the API server does: value, type and cost, or the error with its place."""
+    """Evaluate a CEL expression as the API server does. Print value, type and cost, or the error with its position."""
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415 - keeps the start of other commands short
 
     version = KubernetesVersion.parse(kubernetes_version)

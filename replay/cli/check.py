@@ -27,8 +27,8 @@ EPILOG = (
     "replay check --drift server-1/vap server-2/vap server-3/vap\n\n"
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
     "replay check manifests/next --prove\n\n"
-    "Exit code: 0 a server starts with every set, 2 it does not (or an error); with --drift 1 where servers differ, "
-    "with --never-errors 1 where a policy may err."
+    "Exit code: 0 a server starts with every set, 2 it does not, or an error. With --drift: 1 if servers differ. "
+    "With --never-errors: 1 if a policy can fail with an error."
 )
 REFUSED, DIFFERENT = 2, 1
 
@@ -57,47 +57,44 @@ Sets = Annotated[
     list[Path] | None,
     typer.Argument(
         envvar="REPLAY_CANDIDATE",
-        help="Sets: a directory with vap/, map/, vwc/, mwc/, a flat one, or an AdmissionConfiguration file. "
-        "None with --authorization.",
+        help="Sets of manifests: directories, or AdmissionConfiguration files. None with --authorization.",
     ),
 ]
 Authorization = Annotated[
-    Path | None, typer.Option(help="Check this AuthorizationConfiguration alone, as a server that starts with it.")
+    Path | None, typer.Option(help="Check only this AuthorizationConfiguration, as at the start of the API server.")
 ]
 RunningConfiguration = Annotated[
-    Path | None, typer.Option(help="What a server says that was started with this file and reloads --authorization.")
+    Path | None, typer.Option(help="Check the reload of --authorization by an API server that started with this file.")
 ]
 KubeconfigRoot = Annotated[
     Path | None,
-    typer.Option(help="Where the server's files are: below this directory by their paths, or in it by their names."),
+    typer.Option(help="Directory with the server's files: by path below it, or by name in it."),
 ]
 PluginChoice = Annotated[
     StaticPlugin | None,
-    typer.Option("--plugin", help="Each set is the directory of this plugin alone."),
+    typer.Option("--plugin", help="Each set is the manifest directory of this plugin."),
 ]
 SilencedWarnings = Annotated[
-    list[str] | None, typer.Option("--silence", help="Do not tell this warning, by name (repeatable).")
+    list[str] | None, typer.Option("--silence", help="Hide this warning, given by its name. Repeatable.")
 ]
 ClusterSnapshot = Annotated[
     Path | None,
-    typer.Option(help="A snapshot of cluster objects, for the warnings that depend on namespaces and CRDs."),
+    typer.Option(help="Snapshot of cluster objects, for warnings that need namespaces or CRDs."),
 ]
 Metrics = Annotated[
-    list[Path] | None, typer.Option(help="Compare with the metrics text of a server (repeatable, one per server).")
+    list[Path] | None, typer.Option(help="Compare with the metrics text of a server. Repeatable, one per server.")
 ]
 
 
 def check(
     sets: Sets = None,
     plugin: PluginChoice = None,
-    output: Annotated[CheckFormat, typer.Option("--format", help="How to print what is found.")] = CheckFormat.TERMINAL,
+    output: Annotated[CheckFormat, typer.Option("--format", help="Output format.")] = CheckFormat.TERMINAL,
     out: OutputFile = None,
     hash_only: Annotated[
-        bool, typer.Option("--hash", help="Print the hashes that the server exports, no more.")
+        bool, typer.Option("--hash", help="Print only the hashes that the API server exports.")
     ] = False,
-    drift: Annotated[
-        bool, typer.Option("--drift", help="The sets are those of several servers: compare them.")
-    ] = False,
+    drift: Annotated[bool, typer.Option("--drift", help="Compare the sets of several API servers.")] = False,
     drift_metrics: Metrics = None,
     silence: SilencedWarnings = None,
     cluster: ClusterSnapshot = None,
@@ -105,17 +102,20 @@ def check(
     reload_from: RunningConfiguration = None,
     kubeconfig_root: KubeconfigRoot = None,
     prove: Annotated[
-        bool, typer.Option("--prove", help="Say what policies can never do: err, deny, deny anything else, be needed.")
+        bool, typer.Option("--prove", help="Prove what each policy can never do: fail with an error, deny, or matter.")
     ] = False,
     never_errors: Annotated[
-        bool, typer.Option("--never-errors", help="Say of each policy whether any request makes it err, and no more.")
+        bool,
+        typer.Option(
+            "--never-errors", help="Only prove for each policy whether any request makes it fail with an error."
+        ),
     ] = False,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """What would a real API server refuse in these manifests, before it refuses to start?
+    """Would an API server accept these manifests, and what would you regret later?
 
-    Prints everything that is wrong with file, line and column in the server's own words, and warns of what it accepts
-    and one would regret. A warning is silenced by --silence, or in its document by `# replay: silence NAME`.
+    Prints each error with file, line and column in the words of the API server, and warns of valid manifests that are probably a
+    mistake. Hide a warning with --silence, or with `# replay: silence NAME` in its document.
     """
     from replay.authorization.set_check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
     from replay.manifests.plugin import PluginName  # noqa: PLC0415

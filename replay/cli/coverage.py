@@ -54,10 +54,10 @@ def coverage(
     since: PeriodStart = None,
     until: PeriodEnd = None,
     policy: Annotated[
-        Path | None, typer.Option(help="Write the audit policy to this file, - for nothing else.")
+        Path | None, typer.Option(help="Write the audit policy to this file; - prints only the policy.")
     ] = None,
     secrets: Annotated[
-        bool, typer.Option("--secrets", help="Let the policy record Secrets too, if some policy reads them.")
+        bool, typer.Option("--secrets", help="Also record Secrets in the audit policy, if a policy reads them.")
     ] = False,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -67,10 +67,10 @@ def coverage(
     scheduler: Scheduler = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """How much of this log can be decided, and which audit policy would record what is missing?
+    """How much of a log can be decided, and which audit policy would record the rest?
 
-    Counts by resource, verb and level what the given manifests (without any: whatever policy might be written) can be
-    decided for, lists what is missing by how many verdicts it costs, and writes a minimal audit policy.
+    Counts by resource, verb and level which requests the given manifests can decide. Without manifests, it assumes any possible policy.
+    Lists what is missing by the number of undetermined verdicts, and writes a minimal audit policy.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 EPILOG = (
     "Example: replay diff manifests/current manifests/next --format markdown\n\n"
     "replay diff manifests/current manifests/next --prove --format json\n\n"
-    "Exit code: 0 the sets mean the same, 1 they differ, 2 or more an error."
+    "Exit code: 0 the sets are equivalent, 1 they differ, 2 or more an error."
 )
 DIFFERENT = 1
 
@@ -36,25 +36,26 @@ class DiffFormat(StrEnum):
 
 
 def diff(
-    current: Annotated[Path, typer.Argument(help="The manifests in force.")],
-    candidate: Annotated[Path, typer.Argument(help="The manifests that are planned.")],
-    output: Annotated[DiffFormat, typer.Option("--format", help="How to print what differs.")] = DiffFormat.TERMINAL,
+    current: Annotated[Path, typer.Argument(help="Baseline: the manifests in force.")],
+    candidate: Annotated[Path, typer.Argument(help="Candidate: the planned manifests.")],
+    output: Annotated[DiffFormat, typer.Option("--format", help="Output format.")] = DiffFormat.TERMINAL,
     prove: Annotated[
-        bool, typer.Option("--prove", help="Say what each change of a policy can ever do, and show a request for it.")
+        bool,
+        typer.Option("--prove", help="Prove what each policy change can do for any request, with an example request."),
     ] = False,
     save_cases: Annotated[
-        Path | None, typer.Option(help="With --prove: write each request that is shown into this directory, as a case.")
+        Path | None, typer.Option(help="With --prove: write each example request into this directory as a test case.")
     ] = None,
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """What does a change of manifests mean, before any log is read?
+    """What does a change of manifests mean, without a log?
 
-    Tells which policies and bindings are added, removed, renamed or changed: expressions, actions, failure policies, and
-    whether a match was widened or narrowed. Of authorizers and RBAC likewise what a change widens and narrows.
+    Lists policies and bindings that are added, removed, renamed or changed: expressions, actions, failure policies, and whether a
+    match is wider or narrower. For authorizers and RBAC it lists what becomes wider and narrower.
 
-    With --prove each policy that changed is held against itself over all requests: no difference, only stricter, only
-    looser, both, or not known. Each difference is shown with a request that the two policies decide otherwise.
+    With --prove, each changed policy is compared over all possible requests: no difference, only stricter, only looser, both, or
+    unknown. Each difference comes with a request that the two policies decide differently.
     """
     from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.diff import diff_authorization  # noqa: PLC0415

@@ -31,7 +31,7 @@ EPILOG = (
 
 
 def export(
-    audit_id: Annotated[str, typer.Argument(help="The auditID of the request (`replay lookup` shows it).")],
+    audit_id: Annotated[str, typer.Argument(help="Audit ID of the request (see `replay lookup`).")],
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
@@ -40,23 +40,24 @@ def export(
     candidate: CandidateSet = None,
     add: AddedPolicies = None,
     cluster: ClusterSnapshot = None,
-    item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
-    form: Annotated[CaseForm, typer.Option("--form", help="How the request is written.")] = CaseForm.CASE,
+    item: Annotated[int, typer.Option(min=0, help="Number of the object in a deletecollection.")] = 0,
+    form: Annotated[CaseForm, typer.Option("--form", help="Form of the output.")] = CaseForm.CASE,
     side: Annotated[
-        DecidingSet | None, typer.Option("--side", help="Which set decides it: the candidate, unless there is none.")
+        DecidingSet | None,
+        typer.Option("--side", help="Set that decides the request. Default: the candidate if there is one."),
     ] = None,
     minimise: Annotated[
-        bool, typer.Option("--minimise", help="Leave out every field that does not matter to the decision.")
+        bool, typer.Option("--minimise", help="Remove every field that does not affect the decision.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this file, or to this directory (--form kat and kyverno).")
+        Path | None, typer.Option(help="Write to this file, or to this directory for --form kat and kyverno.")
     ] = None,
     redact: Redaction = True,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Write a request of a log as a case, an AdmissionReview, a test of kat or kyverno, or a kubectl command.
+    """Write a request of a log as a test case, an AdmissionReview, a kat or kyverno test, or a kubectl command.
 
-    It is decided from what is written before it is written: a form that cannot hold the decision is refused, with the reason.
+    The written form is decided once more before it is saved. A form that cannot hold the decision is refused, with the reason.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

@@ -24,7 +24,7 @@ FleetEngine = Annotated[
     typer.Option(
         "--engine",
         envvar="REPLAY_ENGINE",
-        help="Who works: processes of this machine, or Dask workers (docs/dask.md); dask where there is a --scheduler.",
+        help="Where to run: processes of this machine or Dask workers (docs/dask.md). Default: dask if --scheduler is set.",
         show_default=False,
     ),
 ]
@@ -33,7 +33,7 @@ Scheduler = Annotated[
     typer.Option(
         metavar="ADDRESS",
         envvar="REPLAY_SCHEDULER",
-        help="The scheduler of the Dask workers, tcp://HOST:8786; without one, --workers of them are started here.",
+        help="Dask scheduler, tcp://HOST:8786. Without it, `--engine dask` starts --workers on this machine.",
     ),
 ]
 

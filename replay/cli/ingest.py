@@ -26,22 +26,22 @@ EPILOG = (
     "Example: replay ingest /var/log/kubernetes/audit --store audit.store --follow --keep 30d\n\n"
     "Example: replay ingest --listen 127.0.0.1:8443 --store audit.store\n\n"
     "Then: replay store info audit.store\n\n"
-    "Exit code: 0 the logs are in the store, 2 or more an error; the store is then as it was. --follow and --listen end with 0 by "
-    "Ctrl-C or SIGTERM, after what they have taken is in the store."
+    "Exit code: 0 the logs are in the store, 2 or more an error that leaves the store unchanged. --follow and --listen stop with 0 on "
+    "Ctrl-C or SIGTERM, after they have written everything that they received."
 )
 
 
 def ingest(
     logs: Annotated[
         list[str] | None,
-        typer.Argument(help="Audit logs: files, directories, globs, URLs, - for standard input.", metavar="LOG..."),
+        typer.Argument(help="Audit logs: files, directories, globs, URLs or - for standard input.", metavar="LOG"),
     ] = None,
     *,
     log_format: LogFormat = None,
     store: Annotated[
         str,
         typer.Option(
-            metavar="DIR|URL", help="The store; it is made if it is not there. s3://, gs:// and az:// are buckets."
+            metavar="DIR|URL", help="Store to write: a directory or a bucket URL. It is created if it does not exist."
         ),
     ],
     cluster_name: Annotated[
@@ -50,38 +50,39 @@ def ingest(
             "--cluster-name",
             metavar="NAME",
             envvar="REPLAY_CLUSTER_NAME",
-            help="The cluster that the logs are of, where the store has several.",
+            help="Cluster of the logs, for a multi-cluster store.",
         ),
     ] = None,
     rejects: Annotated[
-        Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
+        Path | None, typer.Option(help="Write every unusable line of the log to this file, with the reason.")
     ] = None,
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
     as_json: JsonOutput = False,
     follow: Annotated[
-        bool, typer.Option("--follow", help="Go on with what is written to the logs, also when they rotate.")
+        bool, typer.Option("--follow", help="Keep reading new lines of the logs, across rotation.")
     ] = False,
     listen: Annotated[
         str,
         typer.Option(
-            metavar="HOST:PORT", help="Be the audit webhook backend of API servers (docs/follow.md), instead of LOG."
+            metavar="HOST:PORT",
+            help="Receive events as the audit webhook backend of API servers (docs/follow.md), instead of reading LOG.",
         ),
     ] = "",
-    tls_cert_file: Annotated[Path | None, typer.Option(help="With --listen: the certificate, in PEM.")] = None,
-    tls_private_key_file: Annotated[Path | None, typer.Option(help="With --listen: its private key, in PEM.")] = None,
+    tls_cert_file: Annotated[Path | None, typer.Option(help="With --listen: certificate (PEM).")] = None,
+    tls_private_key_file: Annotated[Path | None, typer.Option(help="With --listen: private key (PEM).")] = None,
     client_ca_file: Annotated[
-        Path | None, typer.Option(help="With --listen: who signs the certificates that clients must have, in PEM.")
+        Path | None, typer.Option(help="With --listen: CA of the client certificates (PEM).")
     ] = None,
-    flush_size: Annotated[str, typer.Option(help="Write to the store when so much is new.")] = "256MB",
-    flush_age: Annotated[str, typer.Option(help="Write to the store when what is new is so old: 30s, 5m, 1h.")] = "5m",
+    flush_size: Annotated[str, typer.Option(help="Write to the store after this many new bytes.")] = "256MB",
+    flush_age: Annotated[str, typer.Option(help="Write to the store after this time: 30s, 5m, 1h.")] = "5m",
     keep: RetentionLength = "",
     keep_size: RetentionSize = "",
 ) -> None:
-    """Keep audit logs, so that the next question need not read them again.
+    """Add audit logs to a store, so that later commands need not read them again.
 
-    Files that the store knows by their content are skipped, whatever their name. What is rejected is counted, with the reason.
-    With --follow or --listen this goes on until it is ended, and --keep and --keep-size forget what is old meanwhile.
+    Skips files whose content is already in the store. Counts unusable lines by reason. With --follow or --listen the command runs
+    until you stop it, and --keep and --keep-size remove old requests.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

@@ -19,19 +19,19 @@ Logs = Annotated[
     list[str] | None,
     typer.Argument(
         envvar="REPLAY_LOGS",
-        help="Audit logs: files, directories, globs, s3://, gs://, az:// and https:// URLs, - for standard input; or one "
-        "scenario directory.",
+        help="Audit logs: files, directories, globs, URLs (s3://, gs://, az://, https://) or - for standard input. Or one scenario "
+        "directory.",
     ),
 ]
 LogFormat = Annotated[
-    str | None, typer.Option("--from", metavar="FORMAT", help="What wrote the logs, where that is not recognised.")
+    str | None, typer.Option("--from", metavar="FORMAT", help="Format of the logs, if it is not recognized.")
 ]
 Store = Annotated[
     str | None,
     typer.Option(
         envvar="REPLAY_STORE",
         metavar="DIR|URL",
-        help="A store: asked alone, or filled with the log files given; s3://, gs:// and az:// are buckets.",
+        help="Store of audit logs: a directory or a bucket URL. With LOG, new lines are added to it first.",
     ),
 ]
 ClusterName = Annotated[
@@ -40,84 +40,86 @@ ClusterName = Annotated[
         "--cluster-name",
         metavar="NAME",
         envvar="REPLAY_CLUSTER_NAME",
-        help="Of a store of several clusters: this one; several by a pattern for lookup, report and sql.",
+        help="Cluster to read from a multi-cluster store. Patterns are allowed in lookup, report and sql.",
     ),
 ]
 CurrentSet = Annotated[
     Path | None,
     typer.Option(
-        envvar="REPLAY_CURRENT", help="The manifests in force: a directory or an AdmissionConfiguration file."
+        envvar="REPLAY_CURRENT",
+        help="Baseline: the manifests in force, as a directory or an AdmissionConfiguration file.",
     ),
 ]
-CandidateSet = Annotated[Path | None, typer.Option(envvar="REPLAY_CANDIDATE", help="The manifests that are planned.")]
+CandidateSet = Annotated[Path | None, typer.Option(envvar="REPLAY_CANDIDATE", help="Candidate: the planned manifests.")]
 AddedPolicies = Annotated[
     list[Path] | None,
-    typer.Option("--add", help="Policies that are planned on top of the current set: a file or a set. Repeatable."),
+    typer.Option("--add", help="Planned policies on top of the baseline: a file or a directory. Repeatable."),
 ]
 ClusterSnapshot = Annotated[
-    Path | None, typer.Option(envvar="REPLAY_CLUSTER", help="A snapshot of cluster objects (`replay snapshot`).")
+    Path | None, typer.Option(envvar="REPLAY_CLUSTER", help="Snapshot of cluster objects (see `replay snapshot`).")
 ]
 MinorVersion = Annotated[
     str | None,
     typer.Option(
         "--kubernetes-version",
         envvar="REPLAY_KUBERNETES_VERSION",
-        help=f"The API server's minor version, 1.{OLDEST_MINOR} to {NEWEST}; {NEWEST} if not said, of kcp 1.36.",
+        help=f"Minor version of the API server, 1.{OLDEST_MINOR} to {NEWEST}. Default: {NEWEST} (kcp: 1.36).",
     ),
 ]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-OutputFormat = Annotated[DocumentFormat, typer.Option("--format", help="How to print it.")]
+OutputFormat = Annotated[DocumentFormat, typer.Option("--format", help="Output format.")]
 TimeZone = Annotated[
-    str | None, typer.Option("--tz", envvar="REPLAY_TZ", help="The time zone of printed times, such as Europe/Berlin.")
+    str | None, typer.Option("--tz", envvar="REPLAY_TZ", help="Time zone of printed times, such as Europe/Berlin.")
 ]
 PeriodStart = Annotated[
-    str | None, typer.Option(help="7d, 12h, 30m before the last event, or a time such as 2026-11-21T03:00Z.")
+    str | None,
+    typer.Option(help="Start: a duration before the last event (7d, 12h, 30m) or a time (2026-11-21T03:00Z)."),
 ]
-PeriodEnd = Annotated[str | None, typer.Option("--until", "--to", help="The end, likewise; the last event without it.")]
-Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="* stands for anything.")]
+PeriodEnd = Annotated[
+    str | None, typer.Option("--until", "--to", help="End, in the same form. Default: the last event.")
+]
+Namespace = Annotated[str | None, typer.Option("--namespace", "-n", help="Only this namespace; * matches any text.")]
 Policies = Annotated[
     list[str] | None,
-    typer.Option("--policy", "-P", help="This policy alone: its name, a part of it, or with *. Repeatable."),
+    typer.Option("--policy", "-P", help="Only this policy: its name, a part of it, or a pattern with *. Repeatable."),
 ]
 AcceptanceFile = Annotated[
     Path | None,
-    typer.Option(envvar="REPLAY_ACCEPTED", help="The file of what is meant to be denied (`replay accept`)."),
+    typer.Option(envvar="REPLAY_ACCEPTED", help="File of intended denials (see `replay accept`)."),
 ]
-OutputFile = Annotated[Path | None, typer.Option(help="Print to this file instead, - for standard output.")]
+OutputFile = Annotated[Path | None, typer.Option(help="Write the output to this file; - is standard output.")]
 Namespaces = Annotated[
     list[str] | None,
-    typer.Option("--namespace", "-n", help="Only requests there; * stands for anything. Repeatable."),
+    typer.Option("--namespace", "-n", help="Only requests in this namespace; * matches any text. Repeatable."),
 ]
-Users = Annotated[list[str] | None, typer.Option(help="Only requests of this user; * stands for anything. Repeatable.")]
-RetentionLength = Annotated[
-    str, typer.Option(help="Keep this long before the last request of the store: 30d, 12h, 4w.")
-]
-RetentionSize = Annotated[
-    str, typer.Option(help="Keep the newest ingests that take this much on the disk: 500MB, 50GB.")
-]
-OwnerLabel = Annotated[
-    str, typer.Option(envvar="REPLAY_OWNER_LABEL", help="The label of a namespace that names its owner.")
-]
-Redaction = Annotated[bool, typer.Option(help="Hide Secret data and tokens.")]
+Users = Annotated[list[str] | None, typer.Option(help="Only requests of this user; * matches any text. Repeatable.")]
+RetentionLength = Annotated[str, typer.Option(help="Keep requests of this duration before the last one: 30d, 12h, 4w.")]
+RetentionSize = Annotated[str, typer.Option(help="Keep the newest ingests up to this size on disk: 500MB, 50GB.")]
+OwnerLabel = Annotated[str, typer.Option(envvar="REPLAY_OWNER_LABEL", help="Namespace label that names the owner.")]
+Redaction = Annotated[bool, typer.Option(help="Hide Secret data and tokens in the output.")]
 Workspaces = Annotated[
     list[str] | None,
     typer.Option(
         "--workspace",
         "-w",
-        help="Of kcp: only this workspace, that requests are to, by its path; * stands for anything. Repeatable.",
+        help="kcp: only requests to this workspace, given by its path; * matches any text. Repeatable.",
     ),
 ]
 AuthorizationMode = Annotated[
     str | None,
-    typer.Option(help="The chain of a set without authorization.yaml: `Node,RBAC`, or a kube-apiserver manifest."),
+    typer.Option(
+        help="Authorizers of a set without authorization.yaml: modes such as `Node,RBAC`, or a kube-apiserver manifest."
+    ),
 ]
 AuthorizerWebhooks = Annotated[
     list[str] | None,
     typer.Option(
-        "--webhook", metavar="NAME=FILE|NAME=URL", help="Recorded SubjectAccessReviews, or whom to ask. Repeatable."
+        "--webhook",
+        metavar="NAME=FILE|NAME=URL",
+        help="Answers of an authorization webhook: a file of recorded SubjectAccessReviews, or a URL to call. Repeatable.",
     ),
 ]
-Workers = Annotated[int, typer.Option(min=0, envvar="REPLAY_WORKERS", help="Processes; 0 means one for each core.")]
+Workers = Annotated[int, typer.Option(min=0, envvar="REPLAY_WORKERS", help="Number of processes; 0 is one per core.")]
 
 
 def scenario_of(

@@ -18,12 +18,12 @@ EPILOG = (
 
 
 def plugin(
-    name: Annotated[str, typer.Argument(help="The plugin, as --enable-admission-plugins names it.", metavar="NAME")],
+    name: Annotated[str, typer.Argument(help="Plugin, by its name in --enable-admission-plugins.", metavar="NAME")],
     logs: Annotated[
         list[str] | None,
         typer.Argument(
-            help="Audit logs (.zst and .gz too, - for standard input): each recorded request is asked first.",
-            metavar="[LOG]...",
+            help="Audit logs. Their requests are decided before those of --cases.",
+            metavar="LOG",
         ),
     ] = None,
     *,
@@ -31,13 +31,11 @@ def plugin(
     store: Store = None,
     cluster_name: ClusterName = None,
     config: Annotated[
-        Path, typer.Option(help="A YAML file: configuration, flags, namespaces and objects of the cluster.")
+        Path, typer.Option(help="YAML file with the configuration, flags, namespaces and objects of the cluster.")
     ],
-    cases: Annotated[
-        Path | None, typer.Option(help="AdmissionRequests, one {id, request} a line (.zst and .gz too).")
-    ] = None,
+    cases: Annotated[Path | None, typer.Option(help="AdmissionRequests, one {id, request} object per line.")] = None,
     cluster: ClusterSnapshot = None,
-    out: Annotated[Path | None, typer.Option(help="Write the results here, one JSON object a line.")] = None,
+    out: Annotated[Path | None, typer.Option(help="Write the results to this file, one JSON object per line.")] = None,
 ) -> None:
     """What does one built-in admission plugin say about these requests?
 

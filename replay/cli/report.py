@@ -61,24 +61,24 @@ def report(
     cluster: ClusterSnapshot = None,
     previous: Annotated[
         Path | None,
-        typer.Option(help="The report.json to compare with; by default the log itself, or what --out keeps."),
+        typer.Option(help="Earlier report.json to compare with. Default: the report in --out, else the log itself."),
     ] = None,
     out: Annotated[
         Path | None, typer.Option(help="Write report.html, report.md and report.json into this directory.")
     ] = None,
     owner_label: OwnerLabel = "team",
-    brief: Annotated[
-        bool, typer.Option("--brief", help="Markdown in short form, for a comment; printed if there is no --out.")
-    ] = False,
+    brief: Annotated[bool, typer.Option("--brief", help="Print short Markdown, for a comment.")] = False,
     readiness: Annotated[
         bool,
-        typer.Option("--readiness", help="Which Pod Security level each namespace is ready for, and which bounds."),
+        typer.Option(
+            "--readiness", help="Also report which Pod Security level and which limits each namespace is ready for."
+        ),
     ] = False,
     output: Annotated[
         ReportFormat,
-        typer.Option("--format", help="How to print it; `rbac`: a Role for what --user did, and no report."),
+        typer.Option("--format", help="Output format. `rbac` prints a Role for what --user did instead of a report."),
     ] = ReportFormat.TERMINAL,
-    user: Annotated[str | None, typer.Option(help="The user or service account of `--format rbac`.")] = None,
+    user: Annotated[str | None, typer.Option(help="User or service account for `--format rbac`.")] = None,
     webhook: AuthorizerWebhooks = None,
     as_json: JsonOutput = False,
     tz: TimeZone = None,
@@ -87,10 +87,10 @@ def report(
     scheduler: Scheduler = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """What did admission policy do this week, and which policies can be enforced?
+    """What did admission policies do this week, and which policies can be enforced?
 
-    Tells what was denied, warned, audited and mutated by policy and day, with the trend; for each policy that only warns,
-    audits or is planned what it would have denied, and whom to talk to; what is new, and what is gone.
+    Reports denials, warnings, audits and mutations by policy and day, with the trend. For each policy that only warns, audits or is
+    planned, it reports what the policy would deny and who owns the workloads. Lists what is new and what is gone.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for the rest
 

@@ -45,7 +45,7 @@ EPILOG = (
     "Examples: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
     "replay run --policy team-label --namespace 'prod-*' --brief --watch\n\n"
     "replay run --format sarif --out replay.sarif --fail-on lockout\n\n"
-    "Exit code: 0 nothing that --fail-on names, 1 something is, 2 or more an error."
+    "Exit code: 0 no finding of --fail-on, 1 at least one, 2 or more an error."
 )
 
 
@@ -67,47 +67,53 @@ def run(
     outcomes: Annotated[
         Path | None,
         typer.Option(
-            help="Write one JSON line per request that admission saw, or the authorizers; - prints them alone."
+            help="Write one JSON line per request that reached admission or the authorizers; - prints only these lines."
         ),
     ] = None,
     save_cases: Annotated[
-        Path | None, typer.Option(help="Write a case for each distinct finding into this directory (`replay test`).")
+        Path | None,
+        typer.Option(help="Write a test case for each distinct finding into this directory (see `replay test`)."),
     ] = None,
     rejects: Annotated[
-        Path | None, typer.Option(help="Write every line that could not be used, with the reason.")
+        Path | None, typer.Option(help="Write every unusable line of the log to this file, with the reason.")
     ] = None,
     report: Annotated[
         Path | None, typer.Option(help="Write report.html, report.md and findings.csv into this directory.")
     ] = None,
     output: Annotated[
-        Format, typer.Option("--format", help="How to print what is found; findings are told at the policy's line.")
+        Format,
+        typer.Option(
+            "--format", help="Output format. github, sarif, junit and gitlab report findings at the line of the policy."
+        ),
     ] = Format.TERMINAL,
     out: OutputFile = None,
     as_json: JsonOutput = False,
     full: Annotated[bool, typer.Option("--full", help="Print the full report instead of the first screen.")] = False,
     brief: Annotated[bool, typer.Option("--brief", help="Print at most ten lines.")] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Run again on save, and print what it changes; Ctrl-C ends it.")
+        bool,
+        typer.Option("--watch", help="Run again when a manifest changes and print the difference. Stop with Ctrl-C."),
     ] = False,
     accepted: AcceptanceFile = None,
     fail_on: Annotated[
         list[FailOn] | None,
-        typer.Option(help="What makes the exit code 1; denied and mutated without it. Repeatable.", show_default=False),
+        typer.Option(
+            help="Findings that make the exit code 1. Default: denied and mutated. Repeatable.", show_default=False
+        ),
     ] = None,
-    redact: Annotated[bool, typer.Option(help="Hide Secret data and tokens in what is printed and written.")] = True,
+    redact: Annotated[bool, typer.Option(help="Hide Secret data and tokens in all output.")] = True,
     owner_label: OwnerLabel = "team",
     webhook: Annotated[
         list[str] | None,
         typer.Option(
             metavar="NAME=URL|NAME=recorded|NAME=FILE",
-            help="Call this webhook at URL (dry run; nothing else is called), or use what it answered in the log; for that of "
-            "an authorizer, recorded SubjectAccessReviews; for ImagePolicyWebhook, its backend at URL or recorded "
-            "ImageReviews. Repeatable.",
+            help="Answers of a webhook: call URL (as a dry run; no other webhook is called), use the recorded answers of the log, or "
+            "read a FILE of SubjectAccessReviews or ImageReviews. Repeatable.",
         ),
     ] = None,
     prove: Annotated[
         bool,
-        typer.Option("--prove", help="Say beside the log what each change of a policy can ever do (`replay diff`)."),
+        typer.Option("--prove", help="Also prove what each policy change can do for any request (see `replay diff`)."),
     ] = False,
     authorization_mode: AuthorizationMode = None,
     workers: Workers = 0,
@@ -117,8 +123,8 @@ def run(
 ) -> None:
     """Which real requests would a change of admission policy newly deny or mutate?
 
-    Reads audit logs, rebuilds what admission saw, decides every request with the current and the candidate manifests, and
-    reports the differences. A directory that holds audit.*, current/, candidate/ and cluster.* needs no options.
+    Reads audit logs, decides every request with the baseline and with the candidate, and reports the differences. A directory with
+    audit.*, current/, candidate/ and cluster.* needs no options.
     """
     from replay.pipeline.focus import Focus  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.options import Options  # noqa: PLC0415

@@ -35,7 +35,7 @@ EPILOG = (
 def scan(
     cluster: Annotated[
         Path,
-        typer.Argument(help="A snapshot of cluster objects, with all that are to be asked about.", metavar="CLUSTER"),
+        typer.Argument(help="Snapshot of cluster objects, with the objects to check.", metavar="CLUSTER"),
     ],
     logs: Logs = None,
     log_format: LogFormat = None,
@@ -46,19 +46,19 @@ def scan(
     add: AddedPolicies = None,
     namespace: Namespaces = None,
     operation: Annotated[
-        As, typer.Option("--as", help="Ask for the next unchanged update, or for the creation of the object anew.")
+        As, typer.Option("--as", help="Check the next update without changes, or a new creation of the object.")
     ] = As.UPDATE,
-    user: Annotated[str | None, typer.Option(help="Who writes the objects that the log shows nobody to write.")] = None,
-    group: Annotated[list[str] | None, typer.Option(help="A group of that user. Repeatable.")] = None,
+    user: Annotated[str | None, typer.Option(help="User for objects whose writer is not in the log.")] = None,
+    group: Annotated[list[str] | None, typer.Option(help="Group of that user. Repeatable.")] = None,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: JsonOutput = False,
     redact: Redaction = True,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Which objects that are already there would the candidate deny?
+    """Which existing objects would the candidate deny?
 
-    Asks about every object of the snapshot: its next update that changes nothing, or its creation anew. A log tells who writes
-    each of them; the others are written by --user, or by an administrator.
+    Checks every object of the snapshot: its next update without changes, or a new creation. The log tells who writes each object. For
+    other objects the writer is --user, or an administrator.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

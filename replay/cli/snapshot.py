@@ -24,27 +24,27 @@ EPILOG = (
 def snapshot(
     current: CurrentSet = None,
     candidate: CandidateSet = None,
-    out: Annotated[Path, typer.Option(help="The file to write, for --cluster.")] = Path("cluster.jsonl"),
+    out: Annotated[Path, typer.Option(help="File to write, for --cluster.")] = Path("cluster.jsonl"),
     print_only: Annotated[bool, typer.Option("--print", help="Print the commands instead of running them.")] = False,
     objects: Annotated[
-        bool, typer.Option("--objects", help="Also the objects whose state before the log begins policies read.")
+        bool, typer.Option("--objects", help="Also take objects whose state before the start of the log is needed.")
     ] = False,
     by_workspace: Annotated[
         bool,
         typer.Option(
-            "--by-workspace", help="Of kcp: a folder in --out for the workspace of each --context; needs no set."
+            "--by-workspace",
+            help="kcp: write a directory below --out for the workspace of each --context. Needs no set.",
         ),
     ] = False,
     context: Annotated[
-        list[str] | None, typer.Option(help="The context of your kubeconfig. Repeatable with --by-workspace.")
+        list[str] | None, typer.Option(help="Context of your kubeconfig. Repeatable with --by-workspace.")
     ] = None,
     kubeconfig: Annotated[Path | None, typer.Option(help="Another kubeconfig.")] = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Write down what of a cluster the decisions look up, with your own kubectl.
+    """Take a snapshot of the cluster objects that the sets look up, with your own kubectl.
 
-    Only reads, and only the kinds that the given sets need: namespaces, parameters, RBAC, CRDs, admission policies.
-    Secrets never.
+    Only reads, and only the kinds that the sets need: namespaces, parameters, RBAC, CRDs, admission policies. Never reads Secrets.
     """
     from replay.pipeline.snapshot import command, kubectl_command, secret_params, take, wanted  # noqa: PLC0415
 

@@ -20,7 +20,7 @@ PRUNE_EPILOG = (
 )
 
 Directory = Annotated[
-    str, typer.Argument(help="The directory of the store, or the URL of its bucket and prefix.", metavar="DIR|URL")
+    str, typer.Argument(help="Store: a directory, or the URL of a bucket and prefix.", metavar="DIR|URL")
 ]
 
 store = typer.Typer(no_args_is_help=True, help="Look at a store of audit logs, or make it smaller.")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 EPILOG = (
     "Examples: replay test cases/ --policies manifests/next\n\n"
     "replay test . --coverage --format junit --out report.xml\n\n"
-    "Exit code: 0 every case is decided as expected, 1 one is not, 2 one cannot be run."
+    "Exit code: 0 every case passes, 1 a case fails, 2 a case cannot run."
 )
 
 
@@ -37,27 +37,25 @@ def run_cases(
     paths: Annotated[
         list[Path],
         typer.Argument(
-            help="Files of cases, and directories: cases of replay, kat, kyverno, gator and kubescape are found.",
-            metavar="PATH...",
+            help="Files and directories with test cases of replay, kat, kyverno, gator or kubescape.",
+            metavar="PATH",
         ),
     ],
     policies: Annotated[
-        list[Path] | None, typer.Option(help="The policies for cases that name none: a set, or a file. Repeatable.")
+        list[Path] | None, typer.Option(help="Policies for cases that name none: a file or a directory. Repeatable.")
     ] = None,
-    name: Annotated[str, typer.Option("--name", "-k", help="Run the cases whose name holds this text.")] = "",
+    name: Annotated[str, typer.Option("--name", "-k", help="Only cases whose name contains this text.")] = "",
     coverage: Annotated[
-        bool, typer.Option("--coverage", help="Tell which policies, validations and branches no case reaches.")
+        bool, typer.Option("--coverage", help="List policies, validations and branches that no case reaches.")
     ] = False,
-    watch: Annotated[bool, typer.Option("--watch", help="Run again whenever a file changes; Ctrl-C ends it.")] = False,
-    output: Annotated[
-        CaseResultFormat, typer.Option("--format", help="How to print results.")
-    ] = CaseResultFormat.TERMINAL,
+    watch: Annotated[bool, typer.Option("--watch", help="Run again when a file changes. Stop with Ctrl-C.")] = False,
+    output: Annotated[CaseResultFormat, typer.Option("--format", help="Output format.")] = CaseResultFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Print to this file instead.")] = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Do these policies decide these cases as expected?
+    """Do the policies decide the test cases as expected?
 
-    No log is needed: a case is a request, the cluster that it meets, and what is to come of it (docs/cases.md).
+    Needs no log. A case holds a request, the cluster around it and the expected decision (docs/cases.md).
     """
     from replay.pipeline.testing.run import CaseOptions, run_tests  # noqa: PLC0415
     from replay.pipeline.testing.watch import watch_cases  # noqa: PLC0415

@@ -33,7 +33,7 @@ from replay.pipeline.project.format import DocumentFormat
 
 EPILOG = (
     "Example: replay verify audit.jsonl.zst --current manifests/current --cluster cluster.jsonl\n\n"
-    "Exit code: 0 nothing in the log contradicts the set, 1 something does, 2 or more an error."
+    "Exit code: 0 the log agrees with the set, 1 it does not, 2 or more an error."
 )
 DISAGREES = 1
 
@@ -50,7 +50,7 @@ def verify(
     since: PeriodStart = None,
     until: PeriodEnd = None,
     second_opinion: Annotated[
-        bool, typer.Option("--second-opinion", help="Ask cel-python too, about one request in 25.")
+        bool, typer.Option("--second-opinion", help="Also evaluate one request in 25 with cel-python.")
     ] = False,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
@@ -62,10 +62,10 @@ def verify(
     scheduler: Scheduler = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Does the set that is said to have been in force explain what the log says happened?
+    """Does the baseline explain what the log shows?
 
-    Replays it and compares denials, audited failures, audit annotations and mutations; names the likely cause of each
-    difference, and finds when a policy came into force or that API servers had different manifests.
+    Compares denials, audited failures, audit annotations and mutations with the log. Names the likely cause of each difference: a policy
+    that came into force later, or API servers with different manifests.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

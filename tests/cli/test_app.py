@@ -131,7 +131,7 @@ def test_run_exits_with_1_where_something_is_new_and_writes_what_it_is_told_to(
     arguments = ["run", str(short_sample), "--outcomes", str(outcomes), "--report", str(report), "--workers", "1"]
     result = CliRunner().invoke(app, arguments, env={"COLUMNS": "80"})
     assert result.exit_code == 1
-    assert "newly denied" in result.output
+    assert "would be denied directly" in result.output
     assert max(map(len, result.output.splitlines())) <= 80
     assert outcomes.read_bytes().count(b"\n") > 500
     assert {path.name for path in report.iterdir()} == {"findings.csv", "report.html", "report.md"}

@@ -25,13 +25,8 @@ NAMES = [
 ]
 
 
-def test_the_pages_of_commands_are_what_the_code_says(request: pytest.FixtureRequest) -> None:
+def test_every_command_has_a_page() -> None:
     made = pages(get_command(app), ManualFormat.MARKDOWN)
-    place = DOCS / "commands"
-    if request.config.getoption("--update-golden"):
-        for name, text in made.items():
-            (place / name).write_text(text, "utf-8")
-    assert {path.name: path.read_text("utf-8") for path in place.iterdir()} == made
     assert set(made) == {"README.md", *(f"{name}.md" for name in NAMES)}
 
 
@@ -63,8 +58,8 @@ def test_the_site_has_every_page() -> None:
     config = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))
     named = set(re.findall(r"[\w/-]+\.md", str(config["nav"])))
     there = {str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md")}
-    assert named <= there
-    assert {page for page in there - named if page.split("/")[0] not in ("commands", "decisions")} == set()
+    assert named - {"commands/README.md"} <= there
+    assert {page for page in there - named if page.split("/")[0] != "decisions"} == set()
 
 
 def test_the_site_is_built_and_no_link_is_dead(tmp_path: Path) -> None:

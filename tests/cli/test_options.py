@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,3 +111,9 @@ def test_reports_in_every_format(name: str, short_sample: Path) -> None:
 def test_who_reads_a_log_lets_sets_say_of_which_server_they_are(name: str) -> None:
     """A version that an option has by default would be asked for, whatever the sets are of."""
     assert [each.default for each in COMMANDS[name].params if each.name == "kubernetes_version"] in ([], [None])
+
+
+@pytest.mark.parametrize("name", sorted(COMMANDS))
+def test_help_names_values_and_no_python_types(name: str) -> None:
+    shown = CliRunner().invoke(app, [*name.split(), "--help"], env={"COLUMNS": "100"}).output
+    assert re.findall(r"<[a-z ]*(?:str|path|int|float|list)[^>]*>", shown) == []

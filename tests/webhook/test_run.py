@@ -223,7 +223,7 @@ def test_garbage_is_counted_and_shown(log: Path, tmp_path: Path, served: Served)
     with served(lambda _: (500, b"boom")) as (url, _):
         shown = CliRunner().invoke(
             app,
-            ["run", str(log), "--candidate", str(candidate), "--webhook", f"{NAME}={url}", "--workers", "1"],
+            ["run", str(log), "--candidate", str(candidate), "--webhook", f"{NAME}={url}", "--workers", "1", "--full"],
             env={"COLUMNS": "200"},
         )
     assert shown.exit_code == 0
@@ -233,9 +233,9 @@ def test_garbage_is_counted_and_shown(log: Path, tmp_path: Path, served: Served)
 
 def test_unknown_verdicts_are_said_to_be_unknown(log: Path, tmp_path: Path) -> None:
     candidate = manifests(tmp_path / "set")
-    shown = CliRunner().invoke(app, ["run", str(log), "--candidate", str(candidate)], env={"COLUMNS": "200"})
-    assert "3 new calls of webhooks that were not asked could deny or change more" in shown.output
-    assert "verdict unknown, would be called" in shown.output
+    shown = CliRunner().invoke(app, ["run", str(log), "--candidate", str(candidate), "--full"], env={"COLUMNS": "200"})
+    assert "3 new webhook calls could deny or mutate more: no webhook was asked." in shown.output
+    assert "unknown: not called" in shown.output
 
 
 def test_late_and_never(log: Path, tmp_path: Path, served: Served) -> None:

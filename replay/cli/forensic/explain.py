@@ -33,7 +33,7 @@ EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_au
 
 
 def explain(
-    audit_id: Annotated[str, typer.Argument(help="The auditID of the request (`replay lookup` shows it).")],
+    audit_id: Annotated[str, typer.Argument(help="Audit ID of the request (see `replay lookup`).")],
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
@@ -41,8 +41,8 @@ def explain(
     current: CurrentSet = None,
     candidate: CandidateSet = None,
     cluster: ClusterSnapshot = None,
-    item: Annotated[int, typer.Option(min=0, help="Which object of a deletecollection.")] = 0,
-    html: Annotated[Path | None, typer.Option(help="Write the page to this file instead.")] = None,
+    item: Annotated[int, typer.Option(min=0, help="Number of the object in a deletecollection.")] = 0,
+    html: Annotated[Path | None, typer.Option(help="Write a web page to this file instead.")] = None,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: JsonOutput = False,
     tz: TimeZone = None,
@@ -53,9 +53,9 @@ def explain(
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Why was this request denied, changed, or not?
+    """Why was this request denied, mutated or admitted?
 
-    Shows what was known of it and from where, which policies match and why not the others, and each expression with the
+    Shows what is known about the request and from where, which policies match and why others do not, and each expression with the
     values of its parts, its message, patch and cost.
     """
     import json  # noqa: PLC0415 - `--help` must not pay for the rest

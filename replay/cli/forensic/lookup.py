@@ -57,47 +57,51 @@ def lookup(
     store: Store = None,
     cluster_name: ClusterName = None,
     policy: Annotated[
-        str | None, typer.Option(help="A policy, webhook or built-in plugin; * stands for anything.")
+        str | None, typer.Option(help="Only this policy, webhook or built-in plugin; * matches any text.")
     ] = None,
-    user: Annotated[str | None, typer.Option(help="Who admission saw; * stands for anything.")] = None,
+    user: Annotated[str | None, typer.Option(help="Only requests of this user; * matches any text.")] = None,
     namespace: Namespace = None,
     workspace: Annotated[
         str | None,
-        typer.Option("--workspace", "-w", help="Of kcp: the workspace of the request, a path; * stands for anything."),
+        typer.Option(
+            "--workspace", "-w", help="kcp: only requests to this workspace, given by its path; * matches any text."
+        ),
     ] = None,
     object_: Annotated[
-        str | None, typer.Option("--object", help="NAME or RESOURCE/NAME; * stands for anything.")
+        str | None, typer.Option("--object", help="Only this object: NAME or RESOURCE/NAME; * matches any text.")
     ] = None,
     since: PeriodStart = None,
     until: PeriodEnd = None,
     action: Annotated[
-        ActionChoice | None, typer.Option(help="What was done. `audit` leaves out what was denied too.")
+        ActionChoice | None, typer.Option(help="Only this action. `audit` excludes requests that were also denied.")
     ] = None,
-    audit_id: Annotated[str | None, typer.Option("--audit-id", help="One request.")] = None,
-    static: Annotated[bool, typer.Option("--static", help="Only hooks from manifest files (.static.k8s.io).")] = False,
+    audit_id: Annotated[str | None, typer.Option("--audit-id", help="Only this request.")] = None,
+    static: Annotated[
+        bool, typer.Option("--static", help="Only policies and webhooks from static manifests (.static.k8s.io).")
+    ] = False,
     decision: Annotated[
-        DecisionFilter | None, typer.Option(help="Look up what the authorizers decided, reads included.")
+        DecisionFilter | None, typer.Option(help="Look up decisions of the authorizers instead, including reads.")
     ] = None,
-    reason: Annotated[
-        str | None, typer.Option(help="The reason that an authorizer gave; * stands for anything.")
+    reason: Annotated[str | None, typer.Option(help="Reason of an authorizer; * matches any text.")] = None,
+    authorizer: Annotated[str | None, typer.Option(help="Authorizer that decided (needs --current).")] = None,
+    binding: Annotated[
+        str | None, typer.Option(help="RBAC binding that allowed the request; * matches any text.")
     ] = None,
-    authorizer: Annotated[str | None, typer.Option(help="The authorizer that decided (with --current).")] = None,
-    binding: Annotated[str | None, typer.Option(help="The RBAC binding that allowed; * stands for anything.")] = None,
     webhook: AuthorizerWebhooks = None,
     current: CurrentSet = None,
     candidate: CandidateSet = None,
     cluster: ClusterSnapshot = None,
-    limit: Annotated[int, typer.Option(min=1, help="How many single decisions are listed (--json: all).")] = 20,
+    limit: Annotated[int, typer.Option(min=1, help="Number of decisions to list. --json lists all.")] = 20,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: JsonOutput = False,
     tz: TimeZone = None,
     redact: Redaction = True,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """What did which policy, webhook or built-in plugin do, to whom, since when?
+    """Which policy, webhook or built-in plugin did what, to whom, and since when?
 
-    Reads it from response messages and audit annotations. With --current, what the log cannot show is replayed and marked so:
-    the denials behind the first one, warnings, and what mutating policies changed.
+    Reads response messages and audit annotations. With --current, it also replays what a log cannot show, and marks it: further denials,
+    warnings, and changes of mutating policies.
     """
     import json  # noqa: PLC0415 - `--help` must not pay for the rest
 

@@ -54,9 +54,8 @@ def mutations(
 ) -> None:
     """Who changed objects between the request and the storage?
 
-    Compares what clients sent with what was stored, and attributes each change to a webhook (its annotation holds the patch),
-    a mutating policy of the current set (replayed, for policies leave no trace), a built-in plugin, the server itself, or
-    to nobody that is known.
+    Compares what clients sent with what was stored. Attributes each change to a webhook (by its annotation), a mutating policy of the
+    baseline (by replay), a built-in plugin, the server itself, or an unknown cause.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

@@ -31,23 +31,23 @@ class SqlFormat(StrEnum):
 
 
 def sql(
-    query: Annotated[str | None, typer.Argument(help="The name of a query, an SQL file, or a SELECT.")] = None,
+    query: Annotated[str | None, typer.Argument(help="Name of a query, an SQL file, or a SELECT statement.")] = None,
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
     cluster_name: ClusterName = None,
-    param: Annotated[list[str] | None, typer.Option(help="k=v: the variable or parameter k (repeatable).")] = None,
-    output: Annotated[SqlFormat, typer.Option("--format", help="How to print the rows.")] = SqlFormat.TERMINAL,
-    out: Annotated[Path | None, typer.Option(help="Write to this file instead.")] = None,
-    list_queries: Annotated[bool, typer.Option("--list", help="Show the queries that there are.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="The same as --format json.")] = False,
+    param: Annotated[list[str] | None, typer.Option(help="Parameter of the query. Repeatable.")] = None,
+    output: Annotated[SqlFormat, typer.Option("--format", help="Output format.")] = SqlFormat.TERMINAL,
+    out: Annotated[Path | None, typer.Option(help="Write to this file.")] = None,
+    list_queries: Annotated[bool, typer.Option("--list", help="List the available queries.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Same as --format json.")] = False,
     tz: TimeZone = None,
     redact: Redaction = True,
 ) -> None:
-    """Ask a log or store in SQL.
+    """Query a log or a store with SQL.
 
-    The views `request` (one row a request) and `decision` (one row for each thing that admission did) are described in
-    queries/README.md. Only SELECT is run, and nothing but the store can be read.
+    The views are `request` (one row per request) and `decision` (one row per action of admission); see queries/README.md. Only SELECT
+    statements run, and they can read only the store.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for the rest
 

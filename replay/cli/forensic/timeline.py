@@ -28,14 +28,14 @@ EPILOG = "Example: replay timeline Deployment team-a/app-871 sample_audit/shop"
 
 
 def timeline(
-    kind: Annotated[str, typer.Argument(help="Kind or resource, with its group if need be: Deployment, jobs.batch.")],
-    name: Annotated[str, typer.Argument(help="NAMESPACE/NAME, or NAME for cluster scope.")],
+    kind: Annotated[str, typer.Argument(help="Kind or resource, with its group if needed: Deployment, jobs.batch.")],
+    name: Annotated[str, typer.Argument(help="NAMESPACE/NAME, or NAME for cluster-scoped objects.")],
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
     cluster_name: ClusterName = None,
     namespace: Annotated[
-        str, typer.Option("--namespace", "-n", help="The namespace of the object, where NAME does not say it.")
+        str, typer.Option("--namespace", "-n", help="Namespace of the object, if NAME does not include it.")
     ] = "",
     user: Users = None,
     since: PeriodStart = None,
@@ -45,9 +45,9 @@ def timeline(
     tz: TimeZone = None,
     redact: Redaction = True,
 ) -> None:
-    """What happened to an object, who did it, and what did admission say?
+    """What happened to an object, who did it, and what did admission decide?
 
-    Lists every request that could change it, with the fields that did change, the users, and the decisions.
+    Lists every request that could change the object, with the changed fields, the users and the decisions.
     """
     import json  # noqa: PLC0415 - `--help` must not pay for the rest
 

@@ -58,12 +58,10 @@ def accept(
     user: Users = None,
     since: PeriodStart = None,
     until: PeriodEnd = None,
-    by: Annotated[
-        By, typer.Option(help="One entry for each workload that is denied, or for all of a namespace or a policy.")
-    ] = By.WORKLOAD,
-    reason: Annotated[str, typer.Option(help="Why this is meant.")] = "",
-    expires: Annotated[str, typer.Option(help="Until when: 2026-12-31, 90d from today, or never.")] = "90d",
-    accepted: Annotated[Path, typer.Option(envvar="REPLAY_ACCEPTED", help="The file; entries are added to it.")] = Path(
+    by: Annotated[By, typer.Option(help="Write one entry per denied workload, namespace or policy.")] = By.WORKLOAD,
+    reason: Annotated[str, typer.Option(help="Why the denials are intended.")] = "",
+    expires: Annotated[str, typer.Option(help="End of the acceptance: 2026-12-31, 90d from today, or never.")] = "90d",
+    accepted: Annotated[Path, typer.Option(envvar="REPLAY_ACCEPTED", help="File to which entries are added.")] = Path(
         "accepted.yaml"
     ),
     print_only: Annotated[bool, typer.Option("--print", help="Print the entries instead of writing them.")] = False,
@@ -72,10 +70,10 @@ def accept(
     scheduler: Scheduler = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Accept what is newly denied: `replay run` then counts it, and alarms no more until it expires.
+    """Record intended denials. `replay run` then counts them apart until they expire.
 
-    Replays as `replay run` with the same options does, and writes an entry for what it finds and is not accepted yet. Entries
-    are made to be edited: `*` and `?` stand for anything.
+    Runs like `replay run` with the same options, and writes an entry for each finding that is not accepted yet. You can edit the entries:
+    `*` and `?` are wildcards.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
+from enum import Enum
+from pathlib import Path
+from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -15,6 +17,27 @@ _TOGETHER = (("logs", "store"), ("candidate", "add"))
 _OF_EACH = ("lookup", "report")
 """Commands that several clusters of a store can be asked about at once."""
 _OF_A_SCENARIO = ("current", "candidate", "add", "cluster")
+_METAVARS = {
+    **dict.fromkeys(("cluster", "accepted", "rejects", "outcomes", "html", "previous", "request", "params"), "FILE"),
+    **dict.fromkeys(("old_object", "namespace_object", "authorization", "reload_from", "drift_metrics"), "FILE"),
+    **dict.fromkeys(("tls_cert_file", "tls_private_key_file", "client_ca_file", "kubeconfig", "config"), "FILE"),
+    **dict.fromkeys(("save_cases", "report", "kubeconfig_root", "directory"), "DIR"),
+    **dict.fromkeys(("since", "until"), "TIME"),
+    **dict.fromkeys(("keep", "flush_age"), "DURATION"),
+    **dict.fromkeys(("keep_size", "flush_size"), "SIZE"),
+    **dict.fromkeys(("field_selector", "label_selector"), "SELECTOR"),
+    **dict.fromkeys(("kubernetes_version", "current_version", "candidate_version"), "VERSION"),
+    "logs": "LOG",
+    "sets": "SET",
+    "audit_id": "AUDIT-ID",
+    "tz": "ZONE",
+    "owner_label": "LABEL",
+    "authorization_mode": "MODES|FILE",
+    "param": "KEY=VALUE",
+    "expires": "DATE|DURATION",
+    "silence": "WARNING",
+}
+"""What help calls the value of a parameter; other parameters are called by their type or by their own name."""
 
 
 class Group(TyperGroup):
@@ -36,6 +59,10 @@ class Command(TyperCommand):
         self.short_help = self.short_help or (self.help or "").partition("\n\n")[0]  # which is not cut
         for parameter in self.params:
             long = next((each for each in parameter.opts if each.startswith("--")), "")
+            if parameter.metavar is None:
+                parameter.metavar = _metavar(parameter)
+            if parameter.param_type_name == "argument":  # its name says what it is; help would add the Python type
+                parameter.display_type_rich = _no_type  # type: ignore[attr-defined]
             if long and parameter.envvar is None:  # what several commands share has one of its own, which help shows
                 parameter.envvar = f"REPLAY_{self.name}_{long[2:]}".upper().replace("-", "_")
                 parameter.show_envvar = False  # type: ignore[attr-defined]
@@ -83,3 +110,25 @@ class Command(TyperCommand):
     def _rank(ctx: typer.Context, name: str) -> int:
         source = ctx.get_parameter_source(name)
         return _RANKS[source.name] if source is not None and ctx.params.get(name) is not None else 0
+
+
+def _no_type(ctx: Any) -> str:  # noqa: ARG001 - the signature is Typer's
+    """Return the type of an argument as help shows it: nothing."""
+    return ""
+
+
+def _metavar(parameter: Any) -> str | None:
+    """Return what help calls the value of a parameter; None for flags, which have no value, and for a single choice."""
+    annotation = parameter.type_descriptor.annotation
+    kinds = [kind for kind in (*get_args(annotation), annotation) if isinstance(kind, type)]
+    if getattr(parameter, "is_flag", False) or bool in kinds:
+        return None
+    if choices := next((kind for kind in kinds if issubclass(kind, Enum)), None):
+        return "|".join(str(each.value) for each in choices)
+    if parameter.name in _METAVARS:
+        return _METAVARS[parameter.name]
+    if any(issubclass(kind, int | float) for kind in kinds):
+        return "NUMBER"
+    if any(issubclass(kind, Path) for kind in kinds):
+        return "PATH"
+    return str(parameter.name).strip("_").upper().replace("_", "-")

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 EPILOG = (
     "Example: replay init\n\n"
     "Then: replay run\n\n"
-    "Exit code: 0 the file is written, 2 or more an error, a file that is already there included."
+    "Exit code: 0 the file is written, 2 or more an error, such as an existing file."
 )
 _HEAD = """\
 # Defaults of `replay` in this directory and below: the command line and REPLAY_... variables win.
@@ -31,11 +31,11 @@ _TABLES = """
 
 
 def init(
-    directory: Annotated[Path, typer.Argument(help="Where to look around, and to write replay.toml.")] = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Replace the file that is there.")] = False,
+    directory: Annotated[Path, typer.Argument(help="Directory to search, and to write replay.toml to.")] = Path(),
+    force: Annotated[bool, typer.Option("--force", help="Replace an existing file.")] = False,
     print_only: Annotated[bool, typer.Option("--print", help="Print the file instead of writing it.")] = False,
 ) -> None:
-    """Write a replay.toml by looking around: logs, a store, manifests, a snapshot. After it `replay run` needs no arguments."""
+    """Write a replay.toml for the logs, store, manifests and snapshot found here. Then `replay run` needs no arguments."""
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.project.around import look_around  # noqa: PLC0415
     from replay.pipeline.whole_file import write_files  # noqa: PLC0415

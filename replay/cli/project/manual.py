@@ -30,10 +30,12 @@ class ManualFormat(StrEnum):
 
 def manual(
     context: typer.Context,
-    directory: Annotated[Path, typer.Argument(help="Where the pages go; it is made.", metavar="DIR")],
+    directory: Annotated[
+        Path, typer.Argument(help="Directory for the pages. It is created if it does not exist.", metavar="DIR")
+    ],
     output: Annotated[ManualFormat, typer.Option("--format", help="Pages for man(1), or Markdown.")] = ManualFormat.MAN,
 ) -> None:
-    """Write the manual: a page for each command, from what `--help` says."""
+    """Write the manual: one page per command, from the text of `--help`."""
     from replay.pipeline.whole_file import write_files  # noqa: PLC0415 - `--help` must not pay for it
 
     parent = context.parent

@@ -72,7 +72,7 @@ def test_the_log_beside_the_claim(tmp_path: Path, candidate: str, result: str, w
 
 @pytest.mark.skipif(not is_available(), reason="z3 is not installed")
 def test_the_report_has_a_section(tmp_path: Path) -> None:
-    shown = _run(tmp_path, POLICY, POLICY.replace("'x'", "'y'"), "--prove")
+    shown = _run(tmp_path, POLICY, POLICY.replace("'x'", "'y'"), "--prove", "--full")
     assert "What the log does not show" in shown
 
 
