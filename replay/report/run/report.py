@@ -33,7 +33,7 @@ from replay.report.run.denied import denied_section, examples_section, lockouts_
 from replay.report.run.hits import hits_section
 from replay.report.run.mutations import mutation_sections
 from replay.report.run.proofs import proof_section
-from replay.report.run.summary import TITLE, determined_fact, run_verdict, summary_tables
+from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
 from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section, mismatch
 from replay.report.run.views import (
     WORDS,
@@ -118,6 +118,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         Fact("Admission", plural(log.admission, "request"), _not_reached_note(result)),
         determined_fact(result),
         fidelity_fact(result.fidelity),
+        lockout_fact(cells_of(result, OutcomeKind.NEWLY_DENIED)),
         Fact("Denied", number(newly_denied), _spread(result), Tone.BAD if newly_denied else Tone.GOOD),
         *mutation_facts(summary),
         *accepted_facts(result.accepted),

@@ -142,7 +142,7 @@ def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
         yield Fact("Unusable", plural(rejected, "line"), "list them with --rejects FILE", Tone.WARN)
     yield fidelity_fact(result.fidelity)
     yield determined_fact(result)
-    yield _lockout_fact(denied)
+    yield lockout_fact(denied)
     mutated = direct(cells_with(result.summary, *MUTATIONS))
     if mutated:
         groups = grouped(mutated, by_policy)
@@ -152,7 +152,8 @@ def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
         yield Fact("Note", inert(note))
 
 
-def _lockout_fact(denied: CellItems) -> Fact:
+def lockout_fact(denied: CellItems) -> Fact:
+    """Return how many direct denials hit the cluster's own components, and which."""
     users: Counter[str] = Counter()
     for key, cell in denied:
         if lockout(key):
@@ -218,7 +219,7 @@ def _workloads(denied: CellItems, most: int) -> Section | None:
             _cut(", ".join(sorted(group.owners)), 12),
             number(group.requests),
             number(group.consequences),
-            _cut(_first(sorted(group.policies)), _MESSAGE - 6),
+            _first(sorted(group.policies), _POLICY - 6),
         )
         for group in groups[:most]
     )
@@ -226,8 +227,10 @@ def _workloads(denied: CellItems, most: int) -> Section | None:
     return Section("first-workloads", title, "", (Table("first-workloads-table", "", columns, rows),), Tone.BAD)
 
 
-def _first(names: Sequence[str]) -> str:
-    return f"{names[0]} +{len(names) - 1}" if len(names) > 1 else "".join(names)
+def _first(names: Sequence[str], most: int) -> str:
+    """Return the first name and how many more there are, in at most `most` characters."""
+    more = f" +{len(names) - 1}" if len(names) > 1 else ""
+    return _cut(names[0], most - len(more)) + more
 
 
 def _next_steps(result: RunResult, denied: CellItems) -> Section:
