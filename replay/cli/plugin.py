@@ -18,7 +18,13 @@ EPILOG = (
 
 
 def plugin(
-    name: Annotated[str, typer.Argument(help="Plugin, by its name in --enable-admission-plugins.", metavar="NAME")],
+    name: Annotated[
+        str,
+        typer.Argument(
+            help="Plugin, by its name in --enable-admission-plugins, or a policy engine: kyverno, gatekeeper.",
+            metavar="NAME",
+        ),
+    ],
     logs: Annotated[
         list[str] | None,
         typer.Argument(
@@ -33,14 +39,19 @@ def plugin(
     config: Annotated[
         Path, typer.Option(help="YAML file with the configuration, flags, namespaces and objects of the cluster.")
     ],
-    cases: Annotated[Path | None, typer.Option(help="AdmissionRequests, one {id, request} object per line.")] = None,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option(
+            help="AdmissionRequests, one {id, request} or {id, mutating, validating} object per line. Repeatable."
+        ),
+    ] = None,
     cluster: ClusterSnapshot = None,
     out: Annotated[Path | None, typer.Option(help="Write the results to this file, one JSON object per line.")] = None,
 ) -> None:
-    """What does one built-in admission plugin say about these requests?
+    """What does one built-in admission plugin or policy engine decide about these requests?
 
-    The plugin is asked alone: no other plugin, policy or webhook runs before or after it. A line is what each phase did:
-    refusal, patch, warnings, audit annotations, and what it wrote to the cluster.
+    The plugin runs alone: no other plugin, policy or webhook runs before or after it. Each line of the result shows what each phase did:
+    refusal, patch, warnings, audit annotations, and writes to the cluster.
     """
     import orjson  # noqa: PLC0415 - `--help` must not pay for it
     from rich.console import Console  # noqa: PLC0415
@@ -57,5 +68,5 @@ def plugin(
             tuple(logs or ()), store=one_cluster(store, cluster_name), cluster=cluster, log_format=log_format or ""
         )
         progress = files.enter_context(progress_on(Console(stderr=True)))
-        for line in plugin_results(name, config, cases, scenario, progress):
+        for line in plugin_results(name, config, cases or (), scenario, progress):
             target.write(orjson.dumps(line) + b"\n")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from msgspec.structs import replace
@@ -15,6 +15,7 @@ from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.plugin.cases import case_results
 from replay.pipeline.plugin.config import configured_plugin, read_config
+from replay.pipeline.plugin.engine import ENGINES, engine_results
 from replay.pipeline.plugin.recorded import recorded_results
 from replay.pipeline.plugin.world import PluginWorld
 from replay.pipeline.replay.order import LoggedRequest, logged_request
@@ -25,23 +26,26 @@ _WRITES = Chosen("verb not in ('list', 'watch', 'deletecollection')")
 
 
 def plugin_results(
-    name: str, config: Path, cases: Path | None, scenario: Scenario, progress: Progress
+    name: str, config: Path, cases: Sequence[Path], scenario: Scenario, progress: Progress
 ) -> Iterator[dict[str, JSON]]:
-    """The result lines of one plugin, recorded requests first; raises ReplayError for input that cannot be used."""
+    """Yield the result lines of a plugin or policy engine, recorded requests first; raise ReplayError for unusable input."""
+    if name in ENGINES:
+        yield from engine_results(name, config, cases, scenario)
+        return
     plugin_config = read_config(config, name)
     try:
         plugin = configured_plugin(plugin_config)
     except ManifestError as error:
         raise ManifestError(error.message, path=str(config)) from error
-    if cases is None and not scenario.logs and scenario.store is None:
+    if not cases and not scenario.logs and scenario.store is None:
         raise ReplayError("nothing to ask: give a log, or requests with --cases")
     world = PluginWorld(plugin_config, read_snapshot(scenario.cluster) if scenario.cluster is not None else ())
     if scenario.logs or scenario.store is not None:
         yield from recorded_results(plugin, world, logged_requests(scenario, progress))
-    if cases is not None:
+    for path in cases:
         # buckets are of the time that they were filled in, which is not that of the cases
         asked_next = configured_plugin(plugin_config) if plugin.is_timed else plugin
-        yield from case_results(asked_next, world, numbered_lines(cases), str(cases))
+        yield from case_results(asked_next, world, numbered_lines(path), str(path))
 
 
 def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[LoggedRequest]:

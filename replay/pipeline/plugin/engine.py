@@ -1,0 +1,74 @@
+"""Policy engines that `replay plugin` can ask: Kyverno and Gatekeeper.
+
+An engine decides the AdmissionRequests of cases with the objects of one policy file, against the objects of a snapshot. It runs alone: no
+built-in plugin, no webhook configuration and no other policy takes part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from importlib import import_module
+from pathlib import Path
+from typing import Final
+
+import orjson
+from msgspec import Struct
+
+from replay.errors import ReplayError
+from replay.json import JSON
+from replay.pipeline.scenario import Scenario
+from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+
+ENGINES: Final[Mapping[str, str]] = {}
+"""The module and function of each engine, by its name."""
+
+
+class EngineCase(Struct, frozen=True):
+    """One request as it reached the mutating and the validating webhook; None where it did not reach that phase.
+
+    The requests are AdmissionRequests (`admission.k8s.io/v1`).
+    """
+
+    id: str
+    mutating: dict[str, JSON] | None
+    validating: dict[str, JSON] | None
+    synthetic: bool = False
+
+
+EngineDecider = Callable[[Path, Iterator[EngineCase], Sequence[dict[str, JSON]]], Iterator[dict[str, JSON]]]
+"""Decides cases with the objects of a policy file and of a cluster; yields result lines.
+
+A line is {id, PHASE: {allowed, ...}} or {id, undetermined: [reason]}. A first line {load: [...]} names refused objects. Requests that are
+allowed and unchanged may have no line. Raises ManifestError for a policy file that cannot be read.
+"""
+
+
+def engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Scenario) -> Iterator[dict[str, JSON]]:
+    """Yield the result lines of an engine in the order of the cases; raise ReplayError for input that cannot be used."""
+    if not cases:
+        raise ReplayError("no requests: give files of AdmissionRequests with --cases")
+    if scenario.logs or scenario.store is not None:
+        raise ReplayError(f"{name} decides the requests of --cases: leave out LOG and --store")
+    module, function = ENGINES[name].split(":")
+    decide: EngineDecider = getattr(import_module(module), function)
+    cluster = [dict(obj) for obj in read_snapshot(scenario.cluster)] if scenario.cluster is not None else []
+    yield from decide(config, (case for path in cases for case in engine_cases(path)), cluster)
+
+
+def engine_cases(path: Path) -> Iterator[EngineCase]:
+    """Yield the cases of a file; raise ReplayError with file and line for what is no case.
+
+    A line is {id, mutating, validating} or {id, request}; the same request then stands for both phases.
+    """
+    for number, line in numbered_lines(path):
+        try:
+            case = orjson.loads(line)
+            both = case.get("request")
+            mutating, validating = case.get("mutating", both), case.get("validating", both)
+            if not any(isinstance(each, dict) for each in (mutating, validating)):
+                raise ReplayError(
+                    "is no case with `id` and `request`, `mutating` or `validating`", path=str(path), line=number
+                )
+            yield EngineCase(str(case["id"]), mutating, validating, bool(case.get("synthetic")))
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError) as error:
+            raise ReplayError(f"is no case: {error}", path=str(path), line=number) from error
