@@ -19,7 +19,9 @@ from replay.json import JSON
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
-ENGINES: Final[Mapping[str, str]] = {}
+ENGINES: Final[Mapping[str, str]] = {
+    "gatekeeper": "replay.gatekeeper.engine:decide",
+}
 """The module and function of each engine, by its name."""
 
 

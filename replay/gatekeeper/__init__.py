@@ -1,0 +1,1 @@
+"""Gatekeeper: constraints, mutators and expansion, decided in process."""

@@ -1,0 +1,135 @@
+"""CEL in templates (`gatekeeper/pkg/drivers/k8scel`): a native policy with two variables more, whose parameter is the constraint."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from replay.admission.inputs import Inputs
+from replay.admission.request import admission_request
+from replay.admission.validating.policy_decision import Action
+from replay.admission.validating.validator import Validator
+from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    MatchCondition,
+    ParamKind,
+    ValidatingAdmissionPolicy,
+    Validation,
+    Variable,
+)
+from replay.kube.attributes import Attributes, Missing, PartialObject
+
+RESERVED = "gatekeeper_internal_"
+ANY_OBJECT = 'has(request.operation) && request.operation == "DELETE" && object == null ? oldObject : object'
+PARAMETERS = "!has(params.spec) ? null : !has(params.spec.parameters) ? null: params.spec.parameters"
+VERSION = KubernetesVersion(1, 36)
+"""The version of the libraries that Gatekeeper 3.23 is built with (`k8s.io/apiserver` 0.36)."""
+
+
+class CELTemplateError(Exception):
+    """CEL that Gatekeeper refuses; its text."""
+
+
+class CELViolation(NamedTuple):
+    """A message, and the number of the validation that has it; `unknown` says what the answer depends on."""
+
+    message: str
+    validation: int
+    unknown: str = ""
+
+
+class CELTemplate:
+    """The code of a template in CEL."""
+
+    def __init__(self, name: str, source: JSON) -> None:
+        """Raises `CELTemplateError` for names that are reserved."""
+        self.name = name
+        self.source = source
+        _check(source)
+        self._validator = Validator(self.policy(), VERSION)
+        self.generates_policy = source.get("generateVAP")
+
+    def policy(self) -> ValidatingAdmissionPolicy:
+        """The native policy that the code is, without what it matches."""
+        own = self.source.get("variables") or ()
+        return ValidatingAdmissionPolicy(
+            name=self.name,
+            static=False,
+            param_kind=ParamKind("constraints.gatekeeper.sh/v1beta1", self.name),
+            failure_policy=FailurePolicy(self.source.get("failurePolicy") or "Fail"),
+            match_conditions=tuple(
+                MatchCondition(each.get("name") or "", each.get("expression") or "")
+                for each in self.source.get("matchCondition") or ()
+            ),
+            variables=(
+                Variable("anyObject", ANY_OBJECT),
+                Variable("params", PARAMETERS),
+                *(Variable(each.get("name") or "", each.get("expression") or "") for each in own),
+            ),
+            validations=tuple(
+                Validation(
+                    expression=each.get("expression") or "",
+                    message=each.get("message") or "",
+                    message_expression=each.get("messageExpression") or "",
+                )
+                for each in self.source.get("validations") or ()
+            ),
+        )
+
+    def violations(self, inputs: CELInputs, constraint: JSON) -> list[CELViolation]:
+        """What a constraint says of a request."""
+        result = self._validator.validate(inputs.of(constraint))
+        if result.unknown:
+            return [CELViolation("", -1, result.unknown[0].reason)]
+        return [
+            CELViolation(
+                decision.message,
+                -1 if result.as_a_whole else place,
+                decision.unknown[0].reason if decision.unknown else "",
+            )
+            for place, decision in enumerate(result.decisions)
+            if decision.action is Action.DENY or decision.unknown
+        ]
+
+
+class CELInputs:
+    """What the expressions of all templates read of one request."""
+
+    def __init__(self, attributes: Attributes, namespace: JSON | PartialObject | Missing | None) -> None:
+        """`attributes` are those of the request as the webhook got it."""
+        request = admission_request(attributes, attributes.resource, attributes.kind)
+        self._bindings: dict[str, Any] = {
+            "object": attributes.object,
+            "oldObject": attributes.old_object,
+            "request": request,
+            "namespaceObject": namespace,
+        }
+        self._request = request
+
+    def of(self, constraint: JSON) -> Inputs:
+        """With a constraint as parameter."""
+        return Inputs({**self._bindings, "params": constraint}, self._request)
+
+
+def _check(source: Mapping[str, JSON]) -> None:
+    """`schema.Source.Validate`."""
+    for condition in source.get("matchCondition") or ():
+        if str(condition.get("name") or "").startswith(RESERVED):
+            raise CELTemplateError(
+                f'invalid match condition: {condition["name"]} is not a valid match condition; cannot have "{RESERVED}" as a prefix'
+            )
+    for variable in source.get("variables") or ():
+        name = str(variable.get("name") or "")
+        if name.startswith(RESERVED):
+            raise CELTemplateError(
+                f'invalid variable definition: {name} is not a valid variable; cannot have "{RESERVED}" as a prefix'
+            )
+        if name in ("params", "anyObject"):
+            raise CELTemplateError(
+                f'invalid variable definition: {name} an invalid variable name, "{name}" is a reserved keyword'
+            )
+    policy = source.get("failurePolicy")
+    if policy is not None and policy not in ("Fail", "Ignore"):
+        raise CELTemplateError(f"invalid failure policy: unrecognized failure policy: {policy}")

@@ -1,0 +1,134 @@
+"""Constraints: what they are refused for, what they match, and what happens where they are violated (`constraint/pkg/client`)."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from msgspec import Struct
+
+from replay.gatekeeper.match import Match, match_of
+from replay.gatekeeper.rego.value import Value, number_of
+from replay.gatekeeper.schema import defaulted, problems, pruned, unknown_fields
+from replay.gatekeeper.template import ConstraintTemplate, RefusedError
+from replay.go.format import float_text
+from replay.json import JSON
+from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
+from replay.matching.selectors import MatchSelectorError, selector_from_label_selector
+
+GROUP = "constraints.gatekeeper.sh"
+WEBHOOK, AUDIT, GATOR, NATIVE = "validation.gatekeeper.sh", "audit.gatekeeper.sh", "gator.gatekeeper.sh", "vap.k8s.io"
+ACTIONS = ("deny", "warn", "dryrun")
+_SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*", re.ASCII)
+
+
+class Constraint(Struct, frozen=True):
+    """A constraint of a template."""
+
+    template: ConstraintTemplate
+    name: str
+    object: JSON
+    match: Match | None
+    """None matches all, without a look at any object."""
+    action: str
+    scoped: dict[str, tuple[str, ...]]
+    """The actions by enforcement point, where the action is `scoped`."""
+    parameters: Value
+
+    @property
+    def key(self) -> str:
+        """Its kind and name."""
+        return f"{self.template.kind}/{self.name}"
+
+    def actions_at(self, point: str) -> tuple[str, ...]:
+        """What a violation does at an enforcement point; nothing where the constraint does not stand there."""
+        if self.action != "scoped":
+            return (self.action,)
+        return self.scoped.get(point, ())
+
+
+def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = False) -> Constraint:
+    """A constraint as an object, pruned first where the API server has seen it. Raises `RefusedError`."""
+    metadata = value.get("metadata") or {}
+    name = metadata.get("name") or ""
+    if not name:
+        raise RefusedError("invalid Constraint: missing metadata.name")
+    if prune:
+        value = pruned(template.schema, value, is_root=True)
+    match = ((value.get("spec") or {}).get("match")) if isinstance(value.get("spec"), dict | None) else None
+    for field in ("labelSelector", "namespaceSelector"):
+        _check_selector((match or {}).get(field) if isinstance(match, dict) else None)
+    if not _SUBDOMAIN.fullmatch(name) or len(name) > 253:
+        raise RefusedError(
+            "invalid Constraint: invalid name: \"a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', and must start and end "
+            "with an alphanumeric character (e.g. 'example.com', regex used for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')\""
+        )
+    if value.get("kind") != template.kind:
+        raise RefusedError(
+            f'invalid Constraint: wrong kind "{value.get("kind")}" for constraint "{name}"; want "{template.kind}"'
+        )
+    version = str(value.get("apiVersion") or "").rpartition("/")[2]
+    if version not in ("v1alpha1", "v1beta1"):
+        raise RefusedError(
+            f'invalid Constraint: unsupported version "{version}" for Constraint "{name}"; supported versions: map[v1alpha1:true v1beta1:true]'
+        )
+    found = list(problems(template.schema, value))
+    if found:
+        raise RefusedError("schema validation failed: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]"))
+    unknown = list(unknown_fields(template.schema, value, is_root=True))
+    if unknown:
+        raise RefusedError(f"invalid Constraint: unknown fields: [{' '.join(unknown)}]")
+    value = defaulted(template.schema, value)
+    spec = value.get("spec") or {}
+    action = spec.get("enforcementAction", "deny")
+    parameters = spec.get("parameters")
+    return Constraint(
+        template=template,
+        name=name,
+        object=value,
+        match=None if spec.get("match") is None else match_of(spec["match"]),
+        action=action,
+        scoped=_scoped(spec) if action == "scoped" else {},
+        parameters={} if parameters is None else stored(parameters),
+    )
+
+
+def _check_selector(value: JSON) -> None:
+    if not isinstance(value, dict):
+        return
+    expressions = tuple(
+        LabelSelectorRequirement(each.get("key") or "", each.get("operator") or "", tuple(each.get("values") or ()))
+        for each in value.get("matchExpressions") or ()
+    )
+    try:
+        selector_from_label_selector(LabelSelector(dict(value.get("matchLabels") or {}), expressions))
+    except MatchSelectorError as error:
+        raise RefusedError(f"invalid Constraint: {error}") from None
+
+
+def _scoped(spec: JSON) -> dict[str, tuple[str, ...]]:
+    """The actions by enforcement point (`GetEnforcementActionsForEP`)."""
+    given = spec.get("scopedEnforcementActions")
+    if not isinstance(given, list):
+        raise RefusedError("missing required field: spec.scopedEnforcementActions must be defined")
+    found: dict[str, dict[str, None]] = {point: {} for point in (WEBHOOK, AUDIT, GATOR, NATIVE)}
+    for each in given:
+        action = str(each.get("action") or "")
+        for point in each.get("enforcementPoints") or ():
+            name = point.get("name") or ""
+            if name == "*":
+                for actions in found.values():
+                    actions[action] = None
+                break
+            if name in found:
+                found[name][action] = None
+    return {point: tuple(actions) for point, actions in found.items()}
+
+
+def stored(value: Any) -> Value:
+    """A value as Gatekeeper keeps it in OPA's storage: through JSON, so that integers are written in full."""
+    if isinstance(value, dict):
+        return {key: stored(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [stored(item) for item in value]
+    return number_of(float_text(value)) if isinstance(value, float) else value

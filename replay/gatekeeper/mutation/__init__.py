@@ -1,0 +1,1 @@
+"""Mutators, and how they change objects."""

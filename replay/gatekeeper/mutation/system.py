@@ -1,0 +1,78 @@
+"""All mutators of a set, applied until nothing changes (`gatekeeper/pkg/mutation/system.go`)."""
+
+from __future__ import annotations
+
+import copy
+
+from replay.gatekeeper.match import Matchable, MatchError, group_of
+from replay.gatekeeper.mutation.conflict import ImpliedSchemas
+from replay.gatekeeper.mutation.mutator import Mutator
+from replay.gatekeeper.mutation.walk import MutationError
+from replay.gatekeeper.template import RefusedError
+from replay.json import JSON
+
+NO_UUID = "00000000-0000-0000-0000-000000000000"
+"""What stands for the random identifier of a mutation in its errors."""
+
+
+class MutationSystem:
+    """Mutators in the order of their names."""
+
+    def __init__(self) -> None:
+        """Without any mutator."""
+        self._mutators: dict[tuple[str, str], Mutator] = {}
+        self._schemas = ImpliedSchemas()
+        self._ordered: list[Mutator] = []
+
+    def add(self, mutator: Mutator) -> None:
+        """Add a mutator; raises `RefusedError` where it contradicts others, which are all left out then."""
+        self._mutators[mutator.kind, mutator.name] = mutator
+        self._ordered = [self._mutators[key] for key in sorted(self._mutators)]
+        found = self._schemas.add(
+            mutator.key, mutator.bindings, mutator.location, mutator.terminal, terminates=mutator.terminates
+        )
+        if found:
+            raise RefusedError(f"the following mutators have conflicting schemas: [{','.join(sorted(found))}]")
+
+    @property
+    def mutators(self) -> tuple[Mutator, ...]:
+        """The mutators that are applied, in their order."""
+        return tuple(each for each in self._ordered if each.key not in self._schemas.conflicting)
+
+    def mutate(
+        self, value: dict[str, JSON], namespace: JSON, source: str, operation: str, username: str
+    ) -> tuple[dict[str, JSON], tuple[Mutator, ...]]:
+        """The object after all mutators, and those that changed it; raises `MutationError`, `MatchError` and `NotKnownError`."""
+        mutators = self.mutators
+        changing: list[Mutator] = []
+        current = copy.deepcopy(value)
+        for _ in range(len(self._ordered) + 1):
+            before = copy.deepcopy(current)
+            applied = False
+            for mutator in mutators:
+                try:
+                    if not mutator.matches(Matchable(current, namespace, source), operation):
+                        continue
+                except MatchError as error:
+                    raise MutationError(
+                        f"matching for mutator {mutator.key} failed for {_described(current)}: failed to run Match criteria: {error}"
+                    ) from None
+                try:
+                    own = copy.deepcopy(current)
+                    if mutator.mutate(current, username):
+                        applied = True
+                        if own != current and mutator not in changing:
+                            changing.append(mutator)
+                except MutationError as error:
+                    raise MutationError(
+                        f"mutation {NO_UUID} for mutator {mutator.key} failed for {_described(current)}: {error}"
+                    ) from None
+            if not applied or current == before:
+                return current, tuple(changing)
+        raise MutationError(f"mutation not converging: mutation {NO_UUID} not converging for {_described(current)}")
+
+
+def _described(value: dict[str, JSON]) -> str:
+    metadata = value.get("metadata") or {}
+    name = metadata.get("name") or metadata.get("generateName") or ""
+    return f"{group_of(value)} {value.get('kind') or ''} {metadata.get('namespace') or ''} {name}"

@@ -1,0 +1,118 @@
+"""All objects of Gatekeeper in a set, as its controllers take them in; what is refused is told and left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from replay.gatekeeper.constraint import GROUP, Constraint, constraint_of
+from replay.gatekeeper.expansion import ExpansionSystem, ExpansionTemplate, expansion_template_of
+from replay.gatekeeper.match import fits, group_of
+from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
+from replay.gatekeeper.mutation.mutator import mutator_of
+from replay.gatekeeper.mutation.system import MutationSystem
+from replay.gatekeeper.template import ConstraintTemplate, RefusedError, template_of
+from replay.json import JSON
+
+TEMPLATES, CONFIG, SYNC, EXPANSION, EXTERNAL = (
+    "templates.gatekeeper.sh",
+    "config.gatekeeper.sh",
+    "syncset.gatekeeper.sh",
+    "expansion.gatekeeper.sh",
+    "externaldata.gatekeeper.sh",
+)
+GROUPS = frozenset({TEMPLATES, GROUP, MUTATIONS, CONFIG, SYNC, EXPANSION, EXTERNAL, "status.gatekeeper.sh"})
+_PROCESSES = ("audit", "webhook", "mutation-webhook", "sync")
+
+GroupVersionKind = tuple[str, str, str]
+
+
+class Refusal(NamedTuple):
+    """An object that Gatekeeper refuses, and its text."""
+
+    kind: str
+    name: str
+    message: str
+
+    def __str__(self) -> str:
+        """`Kind/name: message`."""
+        return f"{self.kind}/{self.name}: {self.message}"
+
+
+class GatekeeperPolicies:
+    """Templates, constraints, mutators, expansion and configuration."""
+
+    def __init__(self, objects: Iterable[JSON], *, engine: str = "", prune: bool = False) -> None:
+        """Templates come first, then all else in its order; `engine` is asked where a template has code for it."""
+        self.templates: dict[str, ConstraintTemplate] = {}
+        self.constraints: dict[str, Constraint] = {}
+        self.mutation = MutationSystem()
+        self.expansion = ExpansionSystem()
+        self.synced: set[GroupVersionKind] = set()
+        self.excluded: dict[str, list[str]] = {process: [] for process in _PROCESSES}
+        self.refused: list[Refusal] = []
+        self._engine, self._prune = engine, prune
+        own = [each for each in objects if isinstance(each, dict) and is_of_gatekeeper(each)]
+        groups = {group_of(each) for each in own}
+        self.mutates = MUTATIONS in groups
+        """Whether the set has mutators, and be they refused: then the mutating webhook is asked."""
+        self.validates = bool(groups & {GROUP, TEMPLATES})
+        for each in sorted(own, key=lambda value: value.get("kind") != "ConstraintTemplate"):
+            try:
+                self._add(each)
+            except RefusedError as error:
+                self.refused.append(
+                    Refusal(
+                        str(each.get("kind") or ""), str((each.get("metadata") or {}).get("name") or ""), str(error)
+                    )
+                )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing here decides anything."""
+        return not self.constraints and not self.mutation.mutators
+
+    def _add(self, value: JSON) -> None:
+        group, kind = group_of(value), value.get("kind") or ""
+        spec = value.get("spec") if isinstance(value.get("spec"), dict) else {}
+        if (group, kind) == (TEMPLATES, "ConstraintTemplate"):
+            template = template_of(value, self._engine)
+            self.templates[template.kind.lower()] = template
+        elif group == GROUP:
+            known = self.templates.get(str(kind).lower())
+            if known is None:
+                raise RefusedError(f'missing ConstraintTemplate: template "{str(kind).lower()}" not found')
+            constraint = constraint_of(value, known, prune=self._prune)
+            self.constraints[constraint.key] = constraint
+        elif group == MUTATIONS:
+            self.mutation.add(mutator_of(value))
+        elif (group, kind) == (EXPANSION, "ExpansionTemplate"):
+            self.expansion.add(expansion_template_of(value))
+        elif (group, kind) == (CONFIG, "Config"):
+            self._configure(spec)
+        elif (group, kind) == (SYNC, "SyncSet"):
+            self._sync(spec.get("gvks"))
+
+    def _configure(self, spec: JSON) -> None:
+        self._sync((spec.get("sync") or {}).get("syncOnly"))
+        for entry in spec.get("match") or ():
+            for process in entry.get("processes") or ():
+                for each in _PROCESSES if process == "*" else [process]:
+                    self.excluded.setdefault(each, []).extend(entry.get("excludedNamespaces") or ())
+
+    def _sync(self, kinds: JSON) -> None:
+        self.synced |= {
+            (each.get("group") or "", each.get("version") or "", each.get("kind") or "") for each in kinds or ()
+        }
+
+    def excludes(self, process: str, name: str) -> bool:
+        """Whether the configuration leaves a namespace out."""
+        return any(fits(pattern, name) for pattern in self.excluded.get(process, ()))
+
+
+def is_of_gatekeeper(value: JSON) -> bool:
+    """Whether an object is Gatekeeper's."""
+    return group_of(value) in GROUPS
+
+
+__all__ = ["ExpansionTemplate", "GatekeeperPolicies", "Refusal", "is_of_gatekeeper"]

@@ -1,0 +1,1 @@
+"""Rego: parser, compiler to Python, builtins."""

@@ -1,0 +1,182 @@
+"""The syntax tree of Rego (`opa/v1/ast/term.go`, `policy.go`)."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from msgspec import Struct, field
+
+Operator = Literal["=", ":=", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "/", "%", "&", "|"]
+
+
+class Scalar(Struct, frozen=True):
+    """A constant."""
+
+    value: Any
+    line: int
+
+
+class Var(Struct, frozen=True):
+    """A variable; a wildcard has a name of its own that begins with `$`."""
+
+    name: str
+    line: int
+
+
+class Ref(Struct, frozen=True):
+    """A reference: what it begins with, and the operands that follow."""
+
+    head: Term
+    operands: tuple[Term, ...]
+    line: int
+
+
+class Call(Struct, frozen=True):
+    """A call of a function or builtin by its dotted name."""
+
+    function: Ref | Var
+    arguments: tuple[Term, ...]
+    line: int
+
+
+class Infix(Struct, frozen=True):
+    """Two terms joined by an operator."""
+
+    operator: str
+    left: Term
+    right: Term
+    line: int
+
+
+class Membership(Struct, frozen=True):
+    """`key, value in collection`; `key` is None without one."""
+
+    key: Term | None
+    value: Term
+    collection: Term
+    line: int
+
+
+class ArrayTerm(Struct, frozen=True):
+    """An array of terms."""
+
+    items: tuple[Term, ...]
+    line: int
+
+
+class SetTerm(Struct, frozen=True):
+    """A set of terms."""
+
+    items: tuple[Term, ...]
+    line: int
+
+
+class ObjectTerm(Struct, frozen=True):
+    """An object of terms."""
+
+    entries: tuple[tuple[Term, Term], ...]
+    line: int
+
+
+class Comprehension(Struct, frozen=True):
+    """An array, set or object comprehension; `key` is set for an object."""
+
+    kind: Literal["array", "set", "object"]
+    key: Term | None
+    value: Term
+    body: tuple[Literal_, ...]
+    line: int
+
+
+class TemplateString(Struct, frozen=True):
+    """A string with expressions in it (`$"..."`)."""
+
+    parts: tuple[str | Term, ...]
+    line: int
+
+
+Term = (
+    Scalar | Var | Ref | Call | Infix | Membership | ArrayTerm | SetTerm | ObjectTerm | Comprehension | TemplateString
+)
+
+
+class With(Struct, frozen=True):
+    """A `with` modifier: what is replaced, by what."""
+
+    target: Term
+    value: Term
+
+
+class SomeDeclaration(Struct, frozen=True):
+    """`some x, y`."""
+
+    names: tuple[str, ...]
+
+
+class SomeIn(Struct, frozen=True):
+    """`some k, v in collection`."""
+
+    key: Term | None
+    value: Term
+    collection: Term
+
+
+class Every(Struct, frozen=True):
+    """`every k, v in collection { body }`."""
+
+    key: str | None
+    value: str
+    collection: Term
+    body: tuple[Literal_, ...]
+
+
+class Literal_(Struct, frozen=True):  # noqa: N801 - `Literal` is Python's
+    """One expression of a body; a negated body stands for `not { ... }`."""
+
+    expression: Term | SomeDeclaration | SomeIn | Every | NegatedBody
+    line: int
+    is_negated: bool = False
+    modifiers: tuple[With, ...] = ()
+
+
+class NegatedBody(Struct, frozen=True):
+    """`not { body }`."""
+
+    body: tuple[Literal_, ...]
+
+
+class Head(Struct, frozen=True):
+    """The head of a rule: `name` is its path, `key` and `value` what it defines."""
+
+    name: tuple[str, ...]
+    line: int
+    arguments: tuple[Term, ...] | None = None
+    key: Term | None = None
+    value: Term | None = None
+    is_set: bool = False
+    is_assigned: bool = False
+
+
+class Rule(Struct, frozen=True):
+    """A rule with one body; `otherwise` is its `else`."""
+
+    head: Head
+    body: tuple[Literal_, ...]
+    is_default: bool = False
+    otherwise: Rule | None = None
+
+
+class Import(Struct, frozen=True):
+    """An import: its path, and the name that stands for it."""
+
+    path: tuple[str, ...]
+    alias: str
+    line: int
+
+
+class Module(Struct, frozen=True):
+    """A file of Rego."""
+
+    package: tuple[str, ...]
+    imports: tuple[Import, ...] = ()
+    rules: tuple[Rule, ...] = field(default=())

@@ -1,0 +1,1 @@
+"""The builtins of Rego."""

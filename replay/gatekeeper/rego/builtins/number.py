@@ -1,0 +1,328 @@
+"""Arithmetic, bits, ranges, and numbers of collections (`opa/v1/topdown/arithmetic.go`, `bits.go`, `numbers.go`, `aggregates.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+
+from replay.gatekeeper.rego.big_float import float_text, rounded
+from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain, wrong
+from replay.gatekeeper.rego.text import TooLargeError
+from replay.gatekeeper.rego.value import (
+    ORDER,
+    UNDEFINED,
+    Number,
+    Object,
+    Set,
+    Value,
+    compare,
+    equal,
+    iterate,
+    members_of,
+)
+
+_EXACT = 2**63
+_LONGEST_RANGE = 1_000_000
+
+
+def fraction_of(value: int | Number) -> Fraction:
+    """A number at the 64 bits of `big.Float`."""
+    if type(value) is int:
+        return Fraction(value) if -_EXACT < value < _EXACT else rounded(Fraction(value))
+    assert isinstance(value, Number)
+    return rounded(value.value)
+
+
+def number(value: Fraction) -> Value:
+    """What a calculation gives."""
+    value = rounded(value)
+    text = float_text(value)
+    return int(text) if value.denominator == 1 else Number(text)
+
+
+def integer_of(value: int | Number) -> int:
+    """A number without fraction. Raises `BuiltinError`."""
+    exact = fraction_of(value)
+    if exact.denominator != 1:
+        raise BuiltinError
+    return int(exact)
+
+
+@plain("plus", 2)
+def _plus(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        found = a + b
+        return found if -_EXACT < found < _EXACT else number(fraction_of(a) + fraction_of(b))
+    if isinstance(a, int | Number) and isinstance(b, int | Number) and type(a) is not bool and type(b) is not bool:
+        return number(fraction_of(a) + fraction_of(b))
+    return wrong(a, b)
+
+
+@plain("minus", 2)
+def _minus(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        found = a - b
+        return found if -_EXACT < found < _EXACT else number(fraction_of(a) - fraction_of(b))
+    if type(a) is Set and type(b) is Set:
+        return _set_of({key: value for key, value in a.members.items() if key not in b.members})
+    if isinstance(a, int | Number) and isinstance(b, int | Number) and type(a) is not bool and type(b) is not bool:
+        return number(fraction_of(a) - fraction_of(b))
+    return wrong(a, b)
+
+
+@plain("mul", 2)
+def _mul(a: Value, b: Value) -> Value:
+    if type(a) is int and type(b) is int:
+        found = a * b
+        return found if -_EXACT < found < _EXACT else number(fraction_of(a) * fraction_of(b))
+    if isinstance(a, int | Number) and isinstance(b, int | Number) and type(a) is not bool and type(b) is not bool:
+        return number(fraction_of(a) * fraction_of(b))
+    return wrong(a, b)
+
+
+@builtin("div", "nn")
+def _div(a: int | Number, b: int | Number) -> Value:
+    divisor = fraction_of(b)
+    if not divisor:
+        raise BuiltinError
+    return number(fraction_of(a) / divisor)
+
+
+@builtin("rem", "nn")
+def _rem(a: int | Number, b: int | Number) -> Value:
+    one, other = integer_of(a), integer_of(b)
+    if other == 0:
+        raise BuiltinError
+    found = abs(one) % abs(other)
+    return -found if one < 0 else found
+
+
+@builtin("abs", "n")
+def _abs(a: int | Number) -> Value:
+    return number(abs(fraction_of(a)))
+
+
+@builtin("round", "n")
+def _round(a: int | Number) -> Value:
+    exact = fraction_of(a)
+    half = Fraction(1, 2)
+    return number(Fraction(int(rounded(exact - half) if exact < 0 else rounded(exact + half))))
+
+
+@builtin("ceil", "n")
+def _ceil(a: int | Number) -> Value:
+    exact = fraction_of(a)
+    whole = int(exact)  # OPA looks at the sign of what is left without the fraction, and -0.5 leaves 0
+    return number(Fraction(whole if whole < 0 or whole == exact else whole + 1))
+
+
+@builtin("floor", "n")
+def _floor(a: int | Number) -> Value:
+    exact = fraction_of(a)
+    whole = int(exact)
+    return number(Fraction(whole if whole >= 0 or whole == exact else whole - 1))
+
+
+def _set_of(members: dict[str | bytes, Value]) -> Set:
+    found = Set()
+    found.members = members
+    return found
+
+
+@plain("and", 2)
+def _and(a: Value, b: Value) -> Value:
+    if type(a) is Set and type(b) is Set:
+        return _set_of({key: value for key, value in a.members.items() if key in b.members})
+    return wrong(a, b)
+
+
+@plain("or", 2)
+def _or(a: Value, b: Value) -> Value:
+    if type(a) is Set and type(b) is Set:
+        return _set_of({**b.members, **a.members})
+    return wrong(a, b)
+
+
+@builtin("set_diff", "tt")
+def _set_diff(a: Set, b: Set) -> Value:
+    return _minus(a, b)
+
+
+@builtin("intersection", "t")
+def _intersection(sets: Set) -> Value:
+    found: Set | None = None
+    for member in members_of(sets):
+        if type(member) is not Set:
+            raise BuiltinError
+        found = member if found is None else _and(found, member)
+    return Set() if found is None else found
+
+
+@builtin("union", "t")
+def _union(sets: Set) -> Value:
+    found: dict[str | bytes, Value] = {}
+    for member in members_of(sets):
+        if type(member) is not Set:
+            raise BuiltinError
+        found = {**member.members, **found}
+    return _set_of(found)
+
+
+def _bits(name: str, function: Callable[[int, int], int]) -> None:
+    @builtin(name, "nn")
+    def bits(a: int | Number, b: int | Number) -> Value:
+        return function(integer_of(a), integer_of(b))
+
+
+_bits("bits.and", int.__and__)
+_bits("bits.or", int.__or__)
+_bits("bits.xor", int.__xor__)
+
+
+@builtin("bits.negate", "n")
+def _negate(a: int | Number) -> Value:
+    return ~integer_of(a)
+
+
+@builtin("bits.lsh", "nn")
+def _lsh(a: int | Number, b: int | Number) -> Value:
+    shift = integer_of(b)
+    if shift < 0:
+        raise BuiltinError
+    if shift > 10_000_000:
+        raise TooLargeError
+    return integer_of(a) << shift
+
+
+@builtin("bits.rsh", "nn")
+def _rsh(a: int | Number, b: int | Number) -> Value:
+    shift = integer_of(b)
+    if shift < 0:
+        raise BuiltinError
+    return integer_of(a) >> shift
+
+
+@builtin("numbers.range", "nn")
+def _range(a: int | Number, b: int | Number) -> Value:
+    return _stepped(integer_of(a), integer_of(b), 1)
+
+
+@builtin("numbers.range_step", "nnn")
+def _range_step(a: int | Number, b: int | Number, step: int | Number) -> Value:
+    by = integer_of(step)
+    if by <= 0:
+        raise BuiltinError
+    return _stepped(integer_of(a), integer_of(b), by)
+
+
+def _stepped(first: int, last: int, step: int) -> Value:
+    if abs(last - first) // step > _LONGEST_RANGE:
+        raise TooLargeError
+    return list(range(first, last + 1, step) if first <= last else range(first, last - 1, -step))
+
+
+@plain("count", 1)
+def _count(value: Value) -> Value:
+    kind = type(value)
+    if kind is list or kind is dict or kind is str:
+        return len(value)
+    if kind is Set:
+        return len(value.members)
+    return len(value.entries) if kind is Object else wrong(value)
+
+
+def _numbers(values: Value) -> list[int | Number]:
+    found = list(iterate(values))
+    for value in found:
+        if type(value) not in (int, Number):
+            wrong(value)
+            raise BuiltinError
+    return found
+
+
+@builtin("sum", "c")
+def _sum(values: Value) -> Value:
+    found = _numbers(values)
+    if all(type(value) is int and -_EXACT <= value < _EXACT for value in found):
+        return (sum(found) + _EXACT) % (2 * _EXACT) - _EXACT  # type: ignore[arg-type]
+    total = Fraction(0)
+    for value in found:
+        total = rounded(total + fraction_of(value))
+    return number(total)
+
+
+@builtin("product", "c")
+def _product(values: Value) -> Value:
+    total = Fraction(1)
+    for value in _numbers(values):
+        total = rounded(total * fraction_of(value))
+    return number(total)
+
+
+@builtin("max", "c")
+def _max(values: Value) -> Value:
+    best: Value = UNDEFINED
+    for value in iterate(values):
+        if best is UNDEFINED or compare(best, value) <= 0:
+            best = value
+    return best
+
+
+@builtin("min", "c")
+def _min(values: Value) -> Value:
+    best: Value = UNDEFINED
+    is_set = type(values) is Set
+    for value in iterate(values):
+        if best is UNDEFINED or (is_set and best is None) or compare(best, value) >= 0:
+            best = value
+    return best
+
+
+@builtin("sort", "c")
+def _sort(values: Value) -> Value:
+    return members_of(values) if type(values) is Set else sorted(values, key=ORDER)
+
+
+@builtin("all", "c")
+def _all(values: Value) -> Value:
+    return all(equal(value, True) for value in iterate(values))
+
+
+@builtin("any", "c")
+def _any(values: Value) -> Value:
+    return any(equal(value, True) for value in iterate(values))
+
+
+@plain("to_number", 1)
+def _to_number(value: Value) -> Value:
+    if value is None or type(value) is bool:
+        return 1 if value else 0
+    if type(value) in (int, Number):
+        return value
+    if type(value) is not str:
+        return wrong(value)
+    return parsed_number(value)
+
+
+def parsed_number(text: str) -> Value:
+    """The number that a text is to `strconv.ParseFloat`, written as the text; undefined for others."""
+    from replay.gatekeeper.rego.builtins.number_text import ParsedNumberError, parse_float  # noqa: PLC0415
+
+    try:
+        return parse_float(text)
+    except ParsedNumberError:
+        return UNDEFINED
+
+
+def _relation(name: str, holds: Callable[[int], bool]) -> None:
+    @plain(name, 2)
+    def relation(a: Value, b: Value) -> Value:
+        return holds(compare(a, b))
+
+
+_relation("equal", lambda order: order == 0)
+_relation("neq", lambda order: order != 0)
+_relation("lt", lambda order: order < 0)
+_relation("lte", lambda order: order <= 0)
+_relation("gt", lambda order: order > 0)
+_relation("gte", lambda order: order >= 0)

@@ -1,0 +1,94 @@
+"""How a builtin says what it takes: a letter for the type of each operand (`opa/v1/topdown/builtins/builtins.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from replay.gatekeeper.rego.value import UNDEFINED, Number, Object, PartialObject, Set, UnknownValue, Value
+
+BuiltinFunction = Callable[..., Value]
+
+ARITIES: dict[str, int] = {}
+FUNCTIONS: dict[str, BuiltinFunction] = {}
+DEPRECATED = frozenset(
+    {
+        "any",
+        "all",
+        "re_match",
+        "set_diff",
+        "net.cidr_overlap",
+        "cast_array",
+        "cast_set",
+        "cast_string",
+        "cast_boolean",
+        "cast_null",
+        "cast_object",
+    }
+)
+"""What Rego v1 has no more."""
+
+_KINDS: dict[str, frozenset[type]] = {
+    "s": frozenset({str}),
+    "n": frozenset({int, Number}),
+    "i": frozenset({int}),
+    "a": frozenset({list}),
+    "o": frozenset({dict, Object}),
+    "t": frozenset({Set}),
+    "c": frozenset({list, Set}),
+    "x": frozenset({str, int, Number, list, dict, Object, Set, bool, type(None)}),
+}
+
+
+class BuiltinError(Exception):
+    """An operand that a builtin has no answer for: the expression is undefined."""
+
+
+def wrong(*values: Value) -> Value:
+    """What a builtin gives for operands of other types: nothing, unless one is not known."""
+    for value in values:
+        if isinstance(value, UnknownValue | PartialObject):
+            value.touched()
+    return UNDEFINED
+
+
+def plain(name: str, arity: int) -> Callable[[BuiltinFunction], BuiltinFunction]:
+    """Register a builtin that looks at its operands itself."""
+
+    def register(function: BuiltinFunction) -> BuiltinFunction:
+        ARITIES[name] = arity
+        FUNCTIONS[name] = function
+        return function
+
+    return register
+
+
+def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunction]:
+    """Register a builtin with a letter for the type of each operand."""
+    checks = [_KINDS[kind] for kind in kinds]
+
+    def register(function: BuiltinFunction) -> BuiltinFunction:
+        def checked(*values: Value) -> Value:
+            for value, kind in zip(values, checks, strict=True):
+                if type(value) not in kind:
+                    return wrong(*values)
+            try:
+                return function(*values)
+            except BuiltinError:
+                return UNDEFINED
+
+        ARITIES[name] = len(checks)
+        FUNCTIONS[name] = checked
+        return function
+
+    return register
+
+
+def strings_of(values: Any) -> list[str]:
+    """Elements that are all strings. Raises `BuiltinError`."""
+    found = list(values)
+    for value in found:
+        if type(value) is not str:
+            wrong(value)
+            raise BuiltinError
+    return found

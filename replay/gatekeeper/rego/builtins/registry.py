@@ -1,0 +1,95 @@
+"""All builtins of Rego: those that are decided here, and those that are named and end as not known (`opa/v1/ast/builtins.go`).
+
+`http.send` is not there: Gatekeeper's released manifests disable it, so that a template with it is refused.
+"""
+
+from __future__ import annotations
+
+from replay.gatekeeper.rego.builtins import (
+    collection,
+    encoding,
+    network,
+    number,
+    number_text,
+    pattern,
+    string,
+    time,
+    yaml,
+)
+from replay.gatekeeper.rego.builtins.operand import ARITIES, DEPRECATED, FUNCTIONS, plain
+from replay.gatekeeper.rego.builtins.string import interpolated
+from replay.gatekeeper.rego.value import UnknownTouchedError, Value
+
+__all__ = ["ARITIES", "DEPRECATED", "FUNCTIONS", "UNDECIDED", "interpolated"]
+
+MODULES = (collection, encoding, network, number, number_text, pattern, string, time, yaml)
+
+UNDECIDED = {
+    "crypto.parse_private_keys": 1,
+    "crypto.x509.parse_and_verify_certificates": 1,
+    "crypto.x509.parse_and_verify_certificates_with_options": 2,
+    "crypto.x509.parse_certificate_request": 1,
+    "crypto.x509.parse_certificates": 1,
+    "crypto.x509.parse_keypair": 2,
+    "crypto.x509.parse_rsa_private_key": 1,
+    "graph.reachable_paths": 2,
+    "graphql.is_valid": 2,
+    "graphql.parse": 2,
+    "graphql.parse_and_verify": 2,
+    "graphql.parse_query": 1,
+    "graphql.parse_schema": 1,
+    "graphql.schema_is_valid": 1,
+    "io.jwt.decode": 1,
+    "io.jwt.decode_verify": 2,
+    "io.jwt.encode_sign": 3,
+    "io.jwt.encode_sign_raw": 3,
+    **{
+        f"io.jwt.verify_{name}": 2
+        for name in (
+            "eddsa",
+            "es256",
+            "es384",
+            "es512",
+            "hs256",
+            "hs384",
+            "hs512",
+            "ps256",
+            "ps384",
+            "ps512",
+            "rs256",
+            "rs384",
+            "rs512",
+        )
+    },
+    "json.match_schema": 2,
+    "json.patch": 2,
+    "json.verify_schema": 1,
+    "net.lookup_ip_addr": 1,
+    "opa.runtime": 0,
+    "providers.aws.sign_req": 3,
+    "rand.intn": 2,
+    "regex.globs_match": 2,
+    "regex.template_match": 4,
+    "rego.metadata.chain": 0,
+    "rego.metadata.rule": 0,
+    "rego.parse_module": 2,
+    "strings.render_template": 2,
+    "time.now_ns": 0,
+    "uri.is_valid": 1,
+    "uri.parse": 1,
+    "uuid.parse": 1,
+    "uuid.rfc4122": 1,
+    "yaml.marshal": 1,
+    "external_data": 1,
+}
+"""Builtins whose answer is not known here, by their number of arguments: they need a clock, chance, a network, or code that nobody wrote."""
+
+
+def _undecided(name: str, arity: int) -> None:
+    @plain(name, arity)
+    def ask(*_: Value) -> Value:
+        raise UnknownTouchedError(f"the answer of {name} is not known")
+
+
+for _name, _arity in UNDECIDED.items():
+    _undecided(_name, _arity)

@@ -1,0 +1,498 @@
+"""Python source for rules: a body is nested loops, and what is undefined or false goes on with the next turn.
+
+A rule is a function of the context `c` (`replay.gatekeeper.rego.program.Context`); its value is kept for the length of a query.
+Nothing of a policy's text reaches the source but short constants as Python writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import msgspec
+
+from replay.gatekeeper.rego.ast import (
+    ArrayTerm,
+    Call,
+    Comprehension,
+    Every,
+    Infix,
+    Literal_,
+    Membership,
+    NegatedBody,
+    ObjectTerm,
+    Ref,
+    Scalar,
+    SetTerm,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+)
+from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.order import Bound, needs, ordered
+from replay.gatekeeper.rego.parser import UnsupportedRegoError
+
+_LOOPS = 17
+"""Python nests at most 20 loops in a function."""
+_OPERATORS = {"+": "plus", "-": "minus", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or"}
+_RELATIONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
+
+
+class Names(msgspec.Struct):
+    """What the code of a program may name: rules by path, builtins, constants."""
+
+    rules: dict[tuple[str, ...], int]
+    functions: dict[tuple[str, ...], tuple[int, int]]
+    builtins: dict[str, tuple[int, Callable[..., Any]]]
+    constants: list[Any] = msgspec.field(default_factory=list)
+    used: set[str] = msgspec.field(default_factory=set)
+    uses: set[tuple[str, ...]] = msgspec.field(default_factory=set)
+
+    def constant(self, value: Any) -> str:
+        """The name of a constant; short ones are written as they are."""
+        if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**60):
+            return repr(value)
+        if isinstance(value, str) and len(value) < 200 and value.isascii():
+            return repr(value)
+        self.constants.append(value)
+        return f"K[{len(self.constants) - 1}]"
+
+    def builtin(self, name: str) -> str:
+        """The name of a builtin in the code."""
+        self.used.add(name)
+        return "b_" + name.replace(".", "__")
+
+    def arity(self, call: Call) -> int | None:
+        """How many arguments a function has, None for one that is not known."""
+        if isinstance(call.function, Var):
+            found = self.builtins.get(call.function.name)
+            return None if found is None else found[0]
+        function = self.functions.get(path_of(call.function) or ())
+        return None if function is None else function[1]
+
+
+def path_of(function: Ref | Var) -> tuple[str, ...] | None:
+    """The path of a function from `data`."""
+    if isinstance(function, Var):
+        return None
+    return tuple(operand.value for operand in function.operands if isinstance(operand, Scalar))
+
+
+class FunctionWriter:
+    """Writes the code of one rule or function."""
+
+    def __init__(self, names: Names, file: str) -> None:
+        """With these names in reach."""
+        self.names = names
+        self.file = file
+        self.lines: list[str] = []
+        self.indent = 1
+        self.loops = 0
+        self.bound: Bound = frozenset()
+        self.count = 0
+        self.context = ["c"]
+
+    def line(self, text: str) -> None:
+        """One line of code."""
+        if self.indent > 90:
+            raise UnsupportedRegoError(1, "a rule is nested too deeply", self.file)
+        self.lines.append("    " * self.indent + text)
+
+    def fresh(self, prefix: str = "t") -> str:
+        """A name that is not used yet."""
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def loop(self, text: str) -> None:
+        """Open a loop."""
+        if self.loops >= _LOOPS:
+            raise UnsupportedRegoError(1, f"more than {_LOOPS} iterations inside each other", self.file)
+        self.line(text)
+        self.loops += 1
+        self.indent += 1
+
+    def block(self, write: Callable[[], None]) -> None:
+        """Code that is left where something in it is undefined."""
+        indent, loops, bound = self.indent, self.loops, self.bound
+        self.loop("for _ in ONCE:")
+        write()
+        self.indent, self.loops, self.bound = indent, loops, bound
+
+    # Bodies
+
+    def body(self, body: Sequence[Literal_], then: Callable[[], None]) -> None:
+        """A body, and what is done for each of its solutions."""
+        literals, _ = ordered(tuple(body), self.bound, self.file, self.names.arity)
+        for literal in literals:
+            self.literal(literal)
+        then()
+
+    def literal(self, literal: Literal_) -> None:
+        """One literal: the code that follows runs where it is true."""
+        depth = len(self.context)
+        for with_ in literal.modifiers:
+            self._with(with_.target, with_.value)
+        expression: Any = literal.expression
+        match expression:
+            case NegatedBody():
+                self._not(lambda: self.body(expression.body, self._nothing))
+            case _ if literal.is_negated:
+                hoisted = self._hoisted(expression)
+                self._not(lambda: self.statement(hoisted))
+            case SomeIn():
+                self._some_in(expression)
+            case Every():
+                self._every(expression)
+            case _:
+                self.statement(expression)
+        del self.context[depth:]
+
+    def _nothing(self) -> None:
+        pass
+
+    def _not(self, write: Callable[[], None]) -> None:
+        flag = self.fresh("n")
+        self.line(f"{flag} = True")
+
+        def inner() -> None:
+            write()
+            self.line(f"{flag} = False")
+            self.line("break")
+
+        self.block(inner)
+        self.line(f"if not {flag}: continue")
+
+    def _hoisted(self, term: Any) -> Any:
+        """A negated term whose operands are evaluated before the negation, where OPA does so (`compile.go`, `rewriteDynamics`).
+
+        Operands of calls and comparisons are; a reference that stands alone, or on a side of `==`, is not.
+        """
+        match term:
+            case Infix(operator="==" | "="):
+                return Infix(term.operator, self._side(term.left), self._side(term.right), term.line)
+            case Infix():
+                return Infix(term.operator, self._early(term.left), self._early(term.right), term.line)
+            case Call():
+                return Call(term.function, tuple(self._early(argument) for argument in term.arguments), term.line)
+            case Membership():
+                key = None if term.key is None else self._early(term.key)
+                return Membership(key, self._early(term.value), self._early(term.collection), term.line)
+        return self._side(term)
+
+    def _side(self, term: Any) -> Any:
+        """A term that stays where it is, but for its own operands."""
+        if isinstance(term, Ref):
+            head = term.head if isinstance(term.head, Var) else self._early(term.head)
+            return Ref(head, tuple(self._early(operand) for operand in term.operands), term.line)
+        return term if isinstance(term, Comprehension) else self._early(term)
+
+    def _early(self, term: Any) -> Any:
+        """A term that is evaluated here; what stands for it."""
+        if isinstance(term, Scalar | Var):
+            return term
+        name = self.fresh("#h")
+        self.bind(name, self.value(term))
+        return Var(name, term.line)
+
+    def _with(self, target: Term, value: Term) -> None:
+        term = self.value(value)
+        if isinstance(target, Ref) and isinstance(target.head, Var) and target.head.name in ("input", "data"):
+            path = [operand.value for operand in target.operands if isinstance(operand, Scalar)]
+            if len(path) == len(target.operands) and (target.head.name == "input" or path[:1] == ["inventory"]):
+                name = self.fresh("c")
+                self.line(
+                    f"{name} = replaced({self.context[-1]}, {target.head.name!r}, {self.names.constant(path)}, {term})"
+                )
+                self.context.append(name)
+                return
+        raise UnsupportedRegoError(
+            getattr(target, "line", 1), "`with` on something other than input or data.inventory", self.file
+        )
+
+    def _some_in(self, expression: SomeIn) -> None:
+        collection = self.value(expression.collection)
+        if expression.key is None:
+            item = self.fresh()
+            self.loop(f"for {item} in values({self.context[-1]}, {collection}):")
+        else:
+            key, item = self.fresh(), self.fresh()
+            self.loop(f"for {key}, {item} in entries({self.context[-1]}, {collection}):")
+            self.destructure(expression.key, key)
+        self.destructure(expression.value, item)
+
+    def _every(self, expression: Every) -> None:
+        collection = self.value(expression.collection)
+        flag, hit = self.fresh("n"), self.fresh("n")
+        indent, loops, bound = self.indent, self.loops, self.bound
+        key, value = local(expression.key or "_"), local(expression.value)
+        self.line(f"{flag} = True")
+        self.loop(f"for {key}, {value} in entries({self.context[-1]}, {collection}):")
+        self.bound |= {expression.value} | ({expression.key} if expression.key else set())
+        self.line(f"{hit} = False")
+        self.block(lambda: self.body(expression.body, lambda: self.line(f"{hit} = True")))
+        self.line(f"if not {hit}:")
+        self.line(f"    {flag} = False")
+        self.line("    break")
+        self.indent, self.loops, self.bound = indent, loops, bound
+        self.line(f"if not {flag}: continue")
+
+    def statement(self, term: Any) -> None:
+        """A term as a literal: what follows runs where it is neither undefined nor false."""
+        match term:
+            case Infix(operator="="):
+                self.unify(term.left, term.right)
+            case Infix(operator="==" | "!=" | "<" | "<=" | ">" | ">="):
+                self.line(f"if not ({self._relation(term)}): continue")
+            case Membership():
+                self.line(f"if not {self.value(term)}: continue")
+            case Call() if (arity := self.names.arity(term)) is not None and arity == len(term.arguments) - 1:
+                self.unify(Call(term.function, term.arguments[:-1], term.line), term.arguments[-1])
+            case Call(function=Var(name="print")):
+                pass
+            case _:
+                value = self.value(term)
+                self.line(f"if {value} is False or type({value}) is Unknown and {value}.touched(): continue")
+
+    def unify(self, left: Term, right: Term) -> None:
+        """Two terms that are to be the same; variables that are not bound get what they need."""
+        if self._is_ground(right):
+            self.destructure(left, self.value(right))
+        elif self._is_ground(left):
+            self.destructure(right, self.value(left))
+        elif isinstance(left, ArrayTerm) and isinstance(right, ArrayTerm):
+            for mine, other in zip(left.items, right.items, strict=True):
+                self.unify(mine, other)
+        elif isinstance(left, ObjectTerm) and isinstance(right, ObjectTerm):
+            theirs = {key.value: value for key, value in right.entries if isinstance(key, Scalar)}
+            for key, value in left.entries:
+                assert isinstance(key, Scalar)
+                self.unify(value, theirs[key.value])
+        else:
+            raise RegoError(getattr(left, "line", 1), "var _ is unsafe", "rego_unsafe_var_error", self.file)
+
+    def _is_ground(self, term: Term) -> bool:
+        from replay.gatekeeper.rego.scope import variables_of  # noqa: PLC0415
+
+        return needs(term, self.bound, self.bound) is not None and not (frozenset(variables_of(term)) - self.bound)
+
+    def destructure(self, pattern: Any, value: str) -> None:
+        """A pattern against a value."""
+        match pattern:
+            case Var() if pattern.name not in self.bound:
+                self.bind(pattern.name, value)
+            case ArrayTerm() if not self._is_ground(pattern):
+                items = self.fresh()
+                self.line(f"{items} = array({value}, {len(pattern.items)})")
+                self.line(f"if {items} is None: continue")
+                for place, item in enumerate(pattern.items):
+                    part = self.fresh()
+                    self.line(f"{part} = {items}[{place}]")
+                    self.destructure(item, part)
+            case ObjectTerm() if not self._is_ground(pattern):
+                fields = self.fresh()
+                keys = [self.value(key) for key, _ in pattern.entries]
+                self.line(f"{fields} = fields_of({value}, ({''.join(f'{key}, ' for key in keys)}))")
+                self.line(f"if {fields} is None: continue")
+                for place, (_, item) in enumerate(pattern.entries):
+                    part = self.fresh()
+                    self.line(f"{part} = {fields}[{place}]")
+                    self.destructure(item, part)
+            case _:
+                self.line(f"if not {self._equal(self.value(pattern), value, pattern, None)}: continue")
+
+    def bind(self, name: str, value: str) -> None:
+        """Give a variable its value."""
+        self.bound |= {name}
+        if not name.startswith("$"):
+            self.line(f"{local(name)} = {value}")
+
+    def _equal(self, left: str, right: str, left_term: Any, right_term: Any) -> str:
+        """The condition that two values are the same."""
+        for term in (left_term, right_term):
+            if isinstance(term, Scalar) and isinstance(term.value, str):
+                return f"({left} == {right})"
+        return f"equal({left}, {right})"
+
+    def _relation(self, term: Infix) -> str:
+        left, right = self.value(term.left), self.value(term.right)
+        if term.operator in ("==", "!="):
+            condition = self._equal(left, right, term.left, term.right)
+            return condition if term.operator == "==" else f"not {condition}"
+        return f"compare({left}, {right}) {_RELATIONS[term.operator]} 0"
+
+    # Terms
+
+    def value(self, term: Any) -> str:
+        """The code of a term's value; where it is undefined, the code before goes on with the next turn."""
+        match term:
+            case Scalar():
+                return self.names.constant(term.value)
+            case Var():
+                if term.name not in self.bound:
+                    raise RegoError(
+                        term.line, f"var {term.name.split('#')[0]} is unsafe", "rego_unsafe_var_error", self.file
+                    )
+                return local(term.name)
+            case Ref():
+                return self._ref(term)
+            case Call():
+                return self._call(term)
+            case Infix(operator="="):
+                self.unify(term.left, term.right)
+                return "True"
+            case Infix(operator="==" | "!=" | "<" | "<=" | ">" | ">="):
+                return self._assigned(self._relation(term))
+            case Infix():
+                arguments = [self.value(term.left), self.value(term.right)]
+                return self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
+            case Membership():
+                collection, value = self.value(term.collection), self.value(term.value)
+                if term.key is None:
+                    return self._assigned(f"is_member({self.context[-1]}, {value}, {collection})")
+                return self._assigned(f"has_entry({self.value(term.key)}, {value}, {collection})")
+            case ArrayTerm():
+                return self._assigned(f"[{', '.join([self.value(item) for item in term.items])}]")
+            case SetTerm():
+                return self._assigned(f"Set([{', '.join([self.value(item) for item in term.items])}])")
+            case ObjectTerm():
+                entries = [(self.value(key), self.value(value), key) for key, value in term.entries]
+                if all(isinstance(key, Scalar) and isinstance(key.value, str) for _, _, key in entries):
+                    return self._assigned("{" + ", ".join(f"{key}: {value}" for key, value, _ in entries) + "}")
+                return self._assigned(
+                    "object_of([" + ", ".join(f"({key}, {value})" for key, value, _ in entries) + "])"
+                )
+            case TemplateString():
+                return self._template(term)
+            case Comprehension():
+                return self._comprehension(term)
+        raise AssertionError(term)
+
+    def _assigned(self, code: str) -> str:
+        name = self.fresh()
+        self.line(f"{name} = {code}")
+        return name
+
+    def _defined(self, code: str) -> str:
+        name = self._assigned(code)
+        self.line(f"if {name} is U: continue")
+        return name
+
+    def _template(self, term: TemplateString) -> str:
+        parts = []
+        for part in term.parts:
+            if isinstance(part, str):
+                parts.append(self.names.constant(part))
+                continue
+            name = self.fresh()
+            self.line(f"{name} = U")
+
+            def write(part: Any = part, name: str = name) -> None:
+                self.line(f"{name} = {self.value(part)}")
+
+            self.block(write)
+            parts.append(f"interpolated({name})")
+        return self._assigned(f"''.join([{', '.join(parts)}])")
+
+    def _comprehension(self, term: Comprehension) -> str:
+        name = self.fresh()
+        self.line(f"{name} = {'[]' if term.kind == 'array' else 'Set()' if term.kind == 'set' else 'Entries()'}")
+
+        def collect() -> None:
+            if term.kind == "object":
+                key = self.value(term.key)
+                self.line(f"{name}.put({key}, {self.value(term.value)}, {term.line}, {self.file!r})")
+            else:
+                self.line(f"{name}.{'append' if term.kind == 'array' else 'add'}({self.value(term.value)})")
+
+        self.block(lambda: self.body(term.body, collect))
+        return self._assigned(f"{name}.value()") if term.kind == "object" else name
+
+    def _call(self, term: Call) -> str:
+        arity = self.names.arity(term)
+        if isinstance(term.function, Var):
+            name = term.function.name
+            if arity is None:
+                raise RegoError(term.line, f"undefined function {name}", "rego_type_error", self.file)
+            if arity not in (len(term.arguments), -1):
+                raise RegoError(term.line, f"{name}: arity mismatch", "rego_type_error", self.file)
+            arguments = [self.value(argument) for argument in term.arguments]
+            if name == "walk":
+                item = self.fresh()
+                self.loop(f"for {item} in {self.names.builtin(name)}({self.context[-1]}, {arguments[0]}):")
+                return item
+            code = f"{self.names.builtin(name)}({', '.join(arguments)})"
+            return self._defined(code)
+        path = path_of(term.function) or ()
+        if path not in self.names.functions:
+            raise RegoError(term.line, f"undefined function data.{'.'.join(path)}", "rego_type_error", self.file)
+        number, expected = self.names.functions[path]
+        if expected != len(term.arguments):
+            raise RegoError(term.line, f"data.{'.'.join(path)}: arity mismatch", "rego_type_error", self.file)
+        self.names.uses.add(path)
+        arguments = [self.value(argument) for argument in term.arguments]
+        return self._defined(f"f{number}({', '.join([self.context[-1], *arguments])})")
+
+    def _ref(self, term: Ref) -> str:
+        operands = list(term.operands)
+        context = self.context[-1]
+        if isinstance(term.head, Var) and term.head.name == "input":
+            value = f"{context}.input"
+            if not operands:
+                return self._assigned(value)
+        elif isinstance(term.head, Var) and term.head.name == "data":
+            value, operands = self._data(operands, term)
+        else:
+            value = self.value(term.head)
+        while operands:
+            keys: list[str] = []
+            while operands and isinstance(key := operands[0], Scalar) and isinstance(key.value, str):
+                keys.append(self.names.constant(key.value))
+                del operands[0]
+            if keys:
+                value = self._fields(value, keys)
+            if operands:
+                value = self._step(value, operands.pop(0))
+        return value
+
+    def _fields(self, value: str, keys: list[str]) -> str:
+        name = self.fresh()
+        self.line(f"try: {name} = {value}{''.join(f'[{key}]' for key in keys)}")
+        self.line("except (KeyError, TypeError): continue")
+        return name
+
+    def _step(self, value: str, operand: Any) -> str:
+        """One operand of a reference: a lookup where it is known, an iteration where it is not."""
+        item = self.fresh()
+        if self._is_ground(operand):
+            return self._defined(f"step({value}, {self.value(operand)})")
+        if isinstance(operand, Var) and operand.name.startswith("$"):
+            self.loop(f"for {item} in values({self.context[-1]}, {value}):")
+            return item
+        key = self.fresh()
+        self.loop(f"for {key}, {item} in lookups({self.context[-1]}, {value}):")
+        self.destructure(operand, key)
+        return item
+
+    def _data(self, operands: list[Any], term: Ref) -> tuple[str, list[Any]]:
+        """What a path from `data` begins with: a rule, or the inventory."""
+        path: list[str] = []
+        for operand in operands:
+            if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):
+                break
+            path.append(operand.value)
+        for length in range(len(path), 0, -1):
+            found = tuple(path[:length])
+            if found in self.names.rules:
+                self.names.uses.add(found)
+                return self._defined(f"r{self.names.rules[found]}({self.context[-1]})"), operands[length:]
+        if path[:1] == ["inventory"]:
+            return f"{self.context[-1]}.inventory", operands[1:]
+        raise UnsupportedRegoError(
+            term.line, f"a reference to all of data{''.join('.' + part for part in path)}", self.file
+        )
+
+
+def local(name: str) -> str:
+    """The name of a variable in the code."""
+    return "_" if name == "_" else "v" + name.rpartition("#")[2] if "#" in name else "v0"

@@ -1,0 +1,146 @@
+"""The tokens of a Rego file (`opa/v1/ast/internal/scanner`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import NamedTuple
+
+
+class RegoError(Exception):
+    """Rego that OPA refuses; the text is OPA's: the file, the line, the code and the message."""
+
+    def __init__(self, line: int, message: str, code: str = "rego_parse_error", file: str = "template") -> None:
+        """What is wrong, and where."""
+        super().__init__(f"{file}:{line}: {code}: {message}")
+
+
+class Token(NamedTuple):
+    """A token: its kind (`name`, `number`, `string`, `template`, `newline`, `end`, or the symbol itself), text and place."""
+
+    kind: str
+    text: str
+    line: int
+    column: int
+    is_spaced: bool
+    """Whether white space comes before it."""
+    parts: tuple[object, ...] = ()
+
+
+_TOKEN = re.compile(
+    r"""(?P<space>[ \t\r]+)
+    |(?P<newline>\n)
+    |(?P<comment>\#[^\n]*)
+    |(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)
+    |(?P<name>[A-Za-z_][A-Za-z0-9_]*)
+    |(?P<string>"(?:[^"\\\n]|\\.)*")
+    |(?P<raw>`[^`]*`)
+    |(?P<template>\$["`])
+    |(?P<symbol>:=|==|!=|<=|>=|[\[\]{}()=<>+\-*/%&|,;:.])
+    """,
+    re.VERBOSE,
+)
+_OPERAND_ENDS = frozenset({"name", "number", "string", "]", "}", ")"})
+
+
+def tokens(text: str, file: str = "template") -> list[Token]:
+    """The tokens of a text, with one of kind `newline` for each line's end."""
+    found: list[Token] = []
+    at, line, start = 0, 1, 0
+    is_spaced = False
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            raise RegoError(
+                line, f"illegal token: {text[at]!r}" if text[at] != '"' else "non-terminated string", file=file
+            )
+        kind = match.lastgroup or ""
+        value = match.group()
+        if kind in ("space", "comment"):
+            at, is_spaced = match.end(), True
+            continue
+        if kind == "number" and value.startswith("-") and _is_after_operand(found, is_spaced=is_spaced):
+            kind, value = "symbol", "-"
+        token = Token(kind if kind not in ("symbol", "raw") else value, value, line, at - start + 1, is_spaced)
+        at += len(value)
+        if kind == "newline":
+            token = token._replace(kind="newline")
+            line, start = line + 1, at
+        elif kind == "string":
+            token = token._replace(text=_unquoted(value, line, file))
+        elif kind == "raw":
+            token = token._replace(kind="string", text=value[1:-1])
+            line += value.count("\n")
+        elif kind == "template":
+            parts, at = _template(text, at, value[1], line, file)
+            token = token._replace(kind="template", parts=parts)
+            line += text.count("\n", match.start(), at)
+        found.append(token)
+        is_spaced = kind == "newline"
+    found.append(Token("newline", "", line, at - start + 1, is_spaced=True))
+    found.append(Token("end", "", line, at - start + 1, is_spaced=True))
+    return found
+
+
+def _is_after_operand(found: list[Token], *, is_spaced: bool) -> bool:
+    """Whether a `-` here is an operator: it follows an operand."""
+    del is_spaced
+    return (
+        bool(found)
+        and found[-1].kind in _OPERAND_ENDS
+        and found[-1].text not in ("in", "if", "not", "contains", "else")
+    )
+
+
+def _unquoted(text: str, line: int, file: str) -> str:
+    try:
+        return str(json.loads(text, strict=False))
+    except ValueError:
+        raise RegoError(line, "illegal string escape sequence", file=file) from None
+
+
+def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tuple[object, ...], int]:
+    """The parts of a string with expressions: texts, and pairs of an expression's text and line; and where it ends."""
+    parts: list[object] = []
+    plain: list[str] = []
+
+    def flush() -> None:
+        if plain:
+            raw = "".join(plain)
+            parts.append(_unquoted(f'"{raw}"', line, file) if quote == '"' else raw)
+            plain.clear()
+
+    while at < len(text):
+        character = text[at]
+        if character == quote:
+            flush()
+            return tuple(parts), at + 1
+        if character == "\\" and at + 1 < len(text):
+            plain.append(text[at + 1] if text[at + 1] in "{}" else text[at : at + 2])
+            at += 2
+        elif character == "{":
+            flush()
+            end = _closing(text, at, line, file)
+            parts.append((text[at + 1 : end], line + text.count("\n", 0, at) - text.count("\n", 0, at)))
+            at = end + 1
+        elif character == "\n" and quote == '"':
+            break
+        else:
+            plain.append(character)
+            at += 1
+    raise RegoError(line, "non-terminated string", file=file)
+
+
+def _closing(text: str, at: int, line: int, file: str) -> int:
+    """Where the brace at `at` is closed."""
+    depth = 0
+    while at < len(text):
+        match = _TOKEN.match(text, at)
+        if match is None:
+            break
+        value = match.group()
+        depth += (value == "{") - (value == "}")
+        if depth == 0:
+            return at
+        at = match.end()
+    raise RegoError(line, "non-terminated string", file=file)

@@ -1,0 +1,298 @@
+"""The order in which a body is evaluated: each literal once all that it needs is bound (`opa/v1/ast/compile.go`, `reorderBodyForSafety`)."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import msgspec
+
+from replay.gatekeeper.rego.ast import (
+    ArrayTerm,
+    Call,
+    Comprehension,
+    Every,
+    Infix,
+    Literal_,
+    Membership,
+    NegatedBody,
+    ObjectTerm,
+    Ref,
+    Rule,
+    Scalar,
+    SetTerm,
+    SomeIn,
+    TemplateString,
+    Term,
+    Var,
+)
+from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.scope import variables_of
+
+Bound = frozenset[str]
+
+
+def ordered(body: tuple[Literal_, ...], bound: Bound, file: str, arities: Any) -> tuple[tuple[Literal_, ...], Bound]:
+    """The literals in their order, and all that is bound after them. Raises `RegoError` if a variable stays unsafe."""
+    outside = frozenset(name for literal in body for name in outer_variables(literal)) | bound
+    left = list(body)
+    found: list[Literal_] = []
+    while left:
+        waiting = []
+        for literal in left:
+            outputs = binds(literal, bound, outside, arities)
+            if outputs is None:
+                waiting.append(literal)
+            else:
+                found.append(literal)
+                bound |= outputs
+        if len(waiting) == len(left):
+            raise _unsafe(waiting, bound, file)
+        left = waiting
+    return tuple(found), bound
+
+
+def _unsafe(waiting: list[Literal_], bound: Bound, file: str) -> RegoError:
+    literal = waiting[0]
+    names = [name for name in all_variables(literal) if name not in bound]
+    name = names[0].split("#")[0] if names else "_"
+    return RegoError(
+        literal.line, f"var {'_' if name.startswith('$') else name} is unsafe", "rego_unsafe_var_error", file
+    )
+
+
+def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Bound | None:
+    """What a literal binds, None if it needs something that is not bound yet."""
+    expression: Any = literal.expression
+    for with_ in literal.modifiers:
+        if needs(with_.value, bound, outside) is None:
+            return None
+    match expression:
+        case NegatedBody():
+            return _closed(literal, bound, outside)
+        case Every():
+            if needs(expression.collection, bound, outside) is None:
+                return None
+            own = {expression.value} | ({expression.key} if expression.key else set())
+            free = {name for inner in expression.body for name in all_variables(inner)} - own
+            return None if (free & outside) - bound else frozenset()
+        case SomeIn():
+            outputs = needs(expression.collection, bound, outside)
+            if outputs is None:
+                return None
+            for part in (expression.key, expression.value):
+                if part is not None:
+                    more = _pattern(part, bound | outputs, outside)
+                    if more is None:
+                        return None
+                    outputs |= more
+            return outputs
+        case Infix(operator="=") if not literal.is_negated:
+            return _unified(expression.left, expression.right, bound, outside)
+        case Call() if not literal.is_negated and arities(expression) == len(expression.arguments) - 1:
+            call = Call(expression.function, expression.arguments[:-1], expression.line)
+            return _unified(call, expression.arguments[-1], bound, outside)
+    outputs = needs(expression, bound, outside)
+    if literal.is_negated:
+        return None if outputs is None or outputs else frozenset()
+    return outputs
+
+
+def _closed(literal: Literal_, bound: Bound, outside: Bound) -> Bound | None:
+    free = frozenset(all_variables(literal)) & outside
+    return None if free - bound else frozenset()
+
+
+def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
+    """What evaluating a term binds: the operands of references; None if it needs something that is not bound."""
+    match term:
+        case Scalar() | str():
+            return frozenset()
+        case Var():
+            return frozenset() if term.name in bound else None
+        case Ref():
+            outputs: Bound | None = frozenset()
+            if not (isinstance(term.head, Var) and term.head.name in ("input", "data")):
+                outputs = needs(term.head, bound, outside)
+            for operand in term.operands:
+                if outputs is None:
+                    return None
+                more = _pattern(operand, bound | outputs, outside)
+                outputs = None if more is None else outputs | more
+            return outputs
+        case Comprehension():
+            free = frozenset(all_variables(term)) & outside
+            return None if free - bound else frozenset()
+    parts: Any
+    match term:
+        case Call():
+            parts = term.arguments
+        case Infix():
+            if term.operator == "=":
+                return _unified(term.left, term.right, bound, outside)
+            parts = (term.left, term.right)
+        case Membership():
+            parts = (term.collection, term.value) if term.key is None else (term.collection, term.key, term.value)
+        case ArrayTerm() | SetTerm():
+            parts = term.items
+        case ObjectTerm():
+            parts = [part for entry in term.entries for part in entry]
+        case TemplateString():
+            parts = term.parts
+    return _all(parts, bound, outside)
+
+
+def _all(parts: Any, bound: Bound, outside: Bound) -> Bound | None:
+    found: Bound = frozenset()
+    for part in parts:
+        more = needs(part, bound | found, outside)
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+def _pattern(term: Term, bound: Bound, outside: Bound) -> Bound | None:
+    """What a pattern binds where the value is known."""
+    match term:
+        case Var():
+            return frozenset() if term.name in bound else frozenset({term.name})
+        case ArrayTerm():
+            return _patterns(term.items, bound, outside)
+        case ObjectTerm():
+            keys = _all([key for key, _ in term.entries], bound, outside)
+            values = _patterns(tuple(value for _, value in term.entries), bound, outside)
+            return None if keys is None or values is None else keys | values
+    return needs(term, bound, outside)
+
+
+def _patterns(items: tuple[Term, ...], bound: Bound, outside: Bound) -> Bound | None:
+    found: Bound = frozenset()
+    for item in items:
+        more = _pattern(item, bound | found, outside)
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+def _unified(left: Term, right: Term, bound: Bound, outside: Bound) -> Bound | None:
+    for one, other in ((right, left), (left, right)):
+        outputs = needs(one, bound, outside)
+        if outputs is not None and not (frozenset(variables_of(one)) - bound):
+            more = _pattern(other, bound | outputs, outside)
+            if more is not None:
+                return outputs | more
+    pairs = _pairs(left, right)
+    if pairs is None:
+        return None
+    found: Bound = frozenset()
+    for one, other in pairs:
+        more = _unified(one, other, bound | found, outside)
+        if more is None:
+            return None
+        found |= more
+    return found
+
+
+def _pairs(left: Term, right: Term) -> list[tuple[Term, Term]] | None:
+    """The parts of two patterns of the same form."""
+    if isinstance(left, ArrayTerm) and isinstance(right, ArrayTerm) and len(left.items) == len(right.items):
+        return list(zip(left.items, right.items, strict=True))
+    if isinstance(left, ObjectTerm) and isinstance(right, ObjectTerm) and len(left.entries) == len(right.entries):
+        theirs = {key.value: value for key, value in right.entries if isinstance(key, Scalar)}
+        if all(isinstance(key, Scalar) and key.value in theirs for key, _ in left.entries):
+            return [(value, theirs[key.value]) for key, value in left.entries if isinstance(key, Scalar)]
+    return None
+
+
+def outer_variables(literal: Literal_) -> list[str]:
+    """The variables of a literal outside of comprehensions and inner bodies."""
+    found: list[str] = []
+    _collect(literal, found, into_closures=False)
+    return found
+
+
+def all_variables(node: Any) -> list[str]:
+    """All variables in a literal or term."""
+    found: list[str] = []
+    _collect(node, found, into_closures=True)
+    return found
+
+
+def _collect(node: Any, found: list[str], *, into_closures: bool) -> None:
+    if isinstance(node, Var):
+        if "#" in node.name or node.name.startswith("$"):
+            found.append(node.name)
+    elif isinstance(node, tuple):
+        for part in node:
+            _collect(part, found, into_closures=into_closures)
+    elif isinstance(node, Comprehension | NegatedBody) and not into_closures:
+        return
+    elif isinstance(node, Every) and not into_closures:
+        _collect(node.collection, found, into_closures=into_closures)
+    elif isinstance(node, Call):
+        _collect(node.arguments, found, into_closures=into_closures)
+    elif isinstance(node, msgspec.Struct) and not isinstance(node, Scalar):
+        for name in node.__struct_fields__:
+            _collect(getattr(node, name), found, into_closures=into_closures)
+
+
+def indexed_order(rules: Sequence[Rule]) -> list[Rule]:
+    """The rules of one name as OPA's index gives them (`opa/v1/ast/index.go`): it matters for the place of a conflict.
+
+    Rules without an indexed reference come first; of the others, reference by reference, those that have it not, that have it
+    with any value, that have it with a constant.
+    """
+    indexes = [_index(rule) for rule in rules]
+    counts = Counter(ref for index in indexes for ref in index)
+    places = {ref: place for place, ref in enumerate(dict.fromkeys(ref for index in indexes for ref in index))}
+    refs = sorted(counts, key=lambda ref: (-counts[ref], places[ref]))
+    keys = {
+        id(rule): (tuple(index.get(ref, 0) for ref in refs) if index else ())
+        for rule, index in zip(rules, indexes, strict=True)
+    }
+    return sorted(rules, key=lambda rule: keys[id(rule)])
+
+
+def _index(rule: Rule) -> dict[tuple[Any, ...], int]:
+    """The references to `input` that a body needs: 1 with any value, 2 with a constant."""
+    found: dict[tuple[Any, ...], int] = {}
+    for literal in rule.body:
+        expression: Any = literal.expression
+        if literal.is_negated or literal.modifiers:
+            continue
+        if isinstance(expression, Infix) and expression.operator in ("=", "=="):
+            for one, other in ((expression.left, expression.right), (expression.right, expression.left)):
+                if (ref := _indexable(one)) is not None and isinstance(other, Scalar | Var):
+                    found[ref] = max(found.get(ref, 0), 2 if isinstance(other, Scalar) else 1)
+                    break
+        elif (ref := _indexable(expression)) is not None:
+            found.setdefault(ref, 1)
+        elif isinstance(expression, Call | Infix | Membership):
+            for each in _direct_references(expression):
+                found.setdefault(each, 1)
+    return found
+
+
+def _direct_references(term: Any) -> Iterator[tuple[Any, ...]]:
+    parts: Any = (
+        term.arguments
+        if isinstance(term, Call)
+        else (term.left, term.right)
+        if isinstance(term, Infix)
+        else (term.value, term.collection)
+    )
+    for part in parts:
+        if (ref := _indexable(part)) is not None:
+            yield ref
+        elif isinstance(part, Call | Infix):
+            yield from _direct_references(part)
+
+
+def _indexable(term: Any) -> tuple[Any, ...] | None:
+    if not isinstance(term, Ref) or not isinstance(term.head, Var) or term.head.name != "input":
+        return None
+    operands = [operand.value for operand in term.operands if isinstance(operand, Scalar)]
+    return tuple(operands) if len(operands) == len(term.operands) else None

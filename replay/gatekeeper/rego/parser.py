@@ -1,0 +1,318 @@
+"""The parser of Rego v0 and v1 (`opa/v1/ast/parser.go`): rules, bodies and expressions; terms are read by `TermParser`."""
+
+from __future__ import annotations
+
+from replay.gatekeeper.rego.ast import (
+    Call,
+    Every,
+    Head,
+    Import,
+    Infix,
+    Literal_,
+    Module,
+    NegatedBody,
+    Ref,
+    Rule,
+    Scalar,
+    SomeDeclaration,
+    SomeIn,
+    Term,
+    Var,
+    With,
+)
+from replay.gatekeeper.rego.lexer import RegoError, tokens
+from replay.gatekeeper.rego.term_parser import TermParser
+
+_FUTURE = frozenset({"in", "every", "contains", "if", "not"})
+
+
+def parse_module(text: str, *, is_v1: bool = False, file: str = "template") -> Module:
+    """The module that a text is. Raises `RegoError`."""
+    try:
+        return _ModuleParser(text, file, is_v1=is_v1).module()
+    except RecursionError:
+        raise RegoError(1, "the text is nested too deeply", file=file) from None
+
+
+class UnsupportedRegoError(RegoError):
+    """Rego that OPA accepts and that is not decided here."""
+
+    def __init__(self, line: int, message: str, file: str = "template") -> None:
+        """What is not supported, and where."""
+        super().__init__(line, message, "unsupported", file)
+
+
+class _ModuleParser(TermParser):
+    """Reads a file."""
+
+    def __init__(self, text: str, file: str, *, is_v1: bool) -> None:
+        """Of this text; v1 has all keywords without an import."""
+        super().__init__(tokens(text, file), file)
+        self.keywords = set(_FUTURE - {"not"}) if is_v1 else set()
+        self.is_v1 = is_v1
+
+    def module(self) -> Module:
+        """All of it."""
+        if not self.accept_word("package"):
+            raise self.error("package expected")
+        package = self._path()
+        imports: list[Import] = []
+        rules: list[Rule] = []
+        while self.kind != "end":
+            self.accept(";")
+            if self.is_word("import") and self.peek().kind == "name":
+                if found := self._import():
+                    imports.append(found)
+            elif self.kind != "end":
+                rules += self._rules()
+        return Module(package, tuple(imports), tuple(rules))
+
+    def _path(self) -> tuple[str, ...]:
+        """A dotted path, whose later parts may stand in brackets."""
+        parts = [self.name()]
+        while True:
+            if self.kind == "." and not self.token.is_spaced:
+                self.next()
+                parts.append(self.name())
+            elif self.kind == "[" and not self.token.is_spaced:
+                self.next()
+                parts.append(self.expect("string").text)
+                self.expect("]")
+            else:
+                return tuple(parts)
+
+    def _import(self) -> Import | None:
+        line = self.token.line
+        self.next()
+        path = self._path()
+        alias = self.name() if self.accept_word("as") else path[-1]
+        if path[:2] == ("future", "keywords"):
+            unknown = set(path[2:]) - _FUTURE
+            if unknown or len(path) > 3:
+                raise self.error(f"unexpected keyword, must be one of {sorted(_FUTURE)}", line)
+            self.keywords |= set(path[2:]) or (_FUTURE - {"not"})
+            return Import(path, alias, line)
+        if path == ("rego", "v1"):
+            self.keywords |= _FUTURE - {"not"}
+            self.is_v1 = True
+            return Import(path, alias, line)
+        if path[0] not in ("data", "input", "rego"):
+            raise self.error(
+                f"unexpected import path, must begin with one of: {{data, future, input, rego}}, got: {path[0]}", line
+            )
+        return Import(path, alias, line)
+
+    def _rules(self) -> list[Rule]:
+        if self.is_word("default") and self.peek().kind == "name":
+            self.next()
+            head = self._head()
+            if head.value is None:
+                raise self.error("default rules must have a value", head.line)
+            return [Rule(head, (), is_default=True)]
+        head = self._head()
+        line = self.token.line
+        if "if" in self.keywords and self.accept_word("if"):
+            body = self._braced_body() if self.kind == "{" and self._is_body() else (self.literal(),)
+            rule = Rule(head, body)
+        elif self.kind == "{":
+            if self.is_v1:
+                raise self.error("`if` keyword is required before rule body", line)
+            rule = Rule(head, self._braced_body())
+        else:
+            if self.is_v1 and head.value is None and not head.is_set:
+                raise self.error(
+                    "`if` keyword is required before rule body"
+                    if head.arguments is not None
+                    else "var cannot be used for rule name",
+                    head.line,
+                )
+            if head.value is None and head.key is None and head.arguments is None:
+                raise self.error("var cannot be used for rule name", head.line)
+            rule = Rule(head, (Literal_(Scalar(value=True, line=head.line), head.line),))
+        rule = Rule(rule.head, rule.body, otherwise=self._otherwise(head))
+        found = [rule]
+        while not self.is_v1 and self.kind == "{" and rule.otherwise is None:
+            found.append(
+                Rule(
+                    Head(
+                        head.name, self.token.line, head.arguments, head.key, head.value, head.is_set, head.is_assigned
+                    ),
+                    self._braced_body(),
+                )
+            )
+        return found
+
+    def _is_body(self) -> bool:
+        """Whether the brace here opens a body, and no object or set that is the only expression."""
+        place = self.place
+        try:
+            self._braced_body()
+        except RegoError:
+            return False
+        finally:
+            is_end = self.kind in ("end", "name", "{") or self.is_word("else")
+            self.place = place
+        return is_end
+
+    def _otherwise(self, head: Head) -> Rule | None:
+        if not (self.is_word("else") and self.peek().kind in ("=", ":=", "{", "name")):
+            return None
+        line = self.token.line
+        self.next()
+        value: Term | None = None
+        if self.kind in ("=", ":="):
+            self.next()
+            value = self.expression()
+        body: tuple[Literal_, ...] = (Literal_(Scalar(value=True, line=line), line),)
+        if "if" in self.keywords and self.accept_word("if"):
+            body = self._braced_body() if self.kind == "{" and self._is_body() else (self.literal(),)
+        elif self.kind == "{":
+            body = self._braced_body()
+        own = Head(head.name, line, head.arguments, None, value or Scalar(value=True, line=line))
+        return Rule(own, body, otherwise=self._otherwise(head))
+
+    def _head(self) -> Head:
+        line = self.token.line
+        name = [self.name()]
+        key: Term | None = None
+        arguments: tuple[Term, ...] | None = None
+        while True:
+            if self.kind == "." and not self.token.is_spaced:
+                self.next()
+                name.append(self.name())
+            elif self.kind == "[" and not self.token.is_spaced:
+                if key is not None:
+                    raise UnsupportedRegoError(line, "rule heads with more than one variable part", self.file)
+                self.next()
+                key = self.expression()
+                self.expect("]")
+                if (
+                    self.kind in ("[", ".")
+                    and not self.token.is_spaced
+                    and isinstance(key, Scalar)
+                    and isinstance(key.value, str)
+                ):
+                    name.append(key.value)
+                    key = None
+            else:
+                break
+        if self.kind == "." and key is not None:
+            raise UnsupportedRegoError(line, "rule heads with more than one variable part", self.file)
+        if self.kind == "(" and not self.token.is_spaced:
+            self.next()
+            arguments = tuple(self.terms_until(")"))
+        if key is None and arguments is None and "contains" in self.keywords and self.accept_word("contains"):
+            return Head(tuple(name), line, None, self.expression(), None, is_set=True)
+        value: Term | None = None
+        is_assigned = self.kind == ":="
+        if self.kind in ("=", ":="):
+            self.next()
+            value = self.expression()
+        is_set = key is not None and value is None and not self.is_v1
+        if key is not None and value is None and not is_set:
+            value = Scalar(value=True, line=line)
+        if is_set and "if" in self.keywords and self.is_word("if"):
+            is_set, value = False, Scalar(value=True, line=line)
+        return Head(tuple(name), line, arguments, key, value, is_set, is_assigned)
+
+    def _braced_body(self) -> tuple[Literal_, ...]:
+        self.expect("{")
+        body = self.body("}")
+        self.expect("}")
+        if not body:
+            raise self.error("found empty body")
+        return body
+
+    def body(self, end: str) -> tuple[Literal_, ...]:
+        """Literals up to a closing token, which is left."""
+        found: list[Literal_] = []
+        while self.kind != end:
+            found.append(self.literal())
+            if self.kind == end:
+                break
+            if not self.accept(";") and self.token.line == self.last_line:
+                raise self.error(f"unexpected {self.token.kind} token: expected \\n or ; or {end}")
+        return tuple(found)
+
+    def literal(self) -> Literal_:
+        """One literal with its modifiers."""
+        line = self.token.line
+        is_negated = False
+        expression: Term | SomeDeclaration | SomeIn | Every | NegatedBody
+        if self.is_word("not") and self.peek().kind not in (".", "=", ":=", "[") and self._is_negation():
+            self.next()
+            is_negated = True
+        if is_negated and self.kind == "{" and "not" in self.keywords:
+            return Literal_(NegatedBody(self._braced_body()), line, modifiers=self._modifiers())
+        if not is_negated and self.is_word("some") and self.peek().kind != "(":
+            expression = self._some()
+        elif not is_negated and "every" in self.keywords and self.is_word("every") and self.peek().kind == "name":
+            expression = self._every()
+        else:
+            expression = self.statement()
+        return Literal_(expression, line, is_negated, self._modifiers())
+
+    def _is_negation(self) -> bool:
+        return self.peek().kind != "(" or self.peek().is_spaced
+
+    def statement(self) -> Term:
+        """A term, or two joined by `=` or `:=`."""
+        line = self.token.line
+        left = self.expression()
+        if self.kind in ("=", ":="):
+            operator = self.next().kind
+            right = self.expression()
+            if operator == ":=" and not _is_assignable(left):
+                raise self.error(
+                    "cannot assign to "
+                    + ("call" if isinstance(left, (Call, Infix)) else "ref" if isinstance(left, Ref) else "term"),
+                    line,
+                    "rego_compile_error",
+                )
+            return Infix(operator, left, right, line)
+        return left
+
+    def _modifiers(self) -> tuple[With, ...]:
+        found: list[With] = []
+        while self.is_word("with"):
+            self.next()
+            target = self.term()
+            if not self.accept_word("as"):
+                raise self.error("expected as keyword")
+            found.append(With(target, self.expression()))
+        return tuple(found)
+
+    def _some(self) -> SomeDeclaration | SomeIn:
+        self.next()
+        first = self._some_term()
+        others: list[Term] = []
+        while self.accept(","):
+            others.append(self._some_term())
+        if "in" in self.keywords and self.accept_word("in"):
+            if len(others) > 1:
+                raise self.error("illegal number of variables before `in`")
+            collection = self.expression()
+            return SomeIn(first, others[0], collection) if others else SomeIn(None, first, collection)
+        names = []
+        for term in (first, *others):
+            if not isinstance(term, Var):
+                raise self.error("expected var")
+            names.append(term.name)
+        return SomeDeclaration(tuple(names))
+
+    def _some_term(self) -> Term:
+        return self.relation()
+
+    def _every(self) -> Every:
+        self.next()
+        first = self.name()
+        second = self.name() if self.accept(",") else None
+        if not self.accept_word("in"):
+            raise self.error("expected in keyword")
+        collection = self.expression()
+        body = self._braced_body()
+        return Every(first, second, collection, body) if second is not None else Every(None, first, collection, body)
+
+
+def _is_assignable(term: Term) -> bool:
+    return isinstance(term, Var) or type(term).__name__ in ("ArrayTerm", "ObjectTerm")

@@ -1,0 +1,145 @@
+"""A compiled set of modules: one entry rule, asked with an input and an inventory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replay.gatekeeper.rego.ast import Module, Rule
+from replay.gatekeeper.rego.builtins.registry import ARITIES, DEPRECATED, FUNCTIONS, interpolated
+from replay.gatekeeper.rego.codegen import Names
+from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.order import indexed_order
+from replay.gatekeeper.rego.rule_code import function_code, rule_code
+from replay.gatekeeper.rego.runtime import NAMESPACE, STEPS, Context
+from replay.gatekeeper.rego.scope import Scope
+from replay.gatekeeper.rego.value import Set, UnknownTouchedError, Value
+
+Path = tuple[str, ...]
+
+
+class SourceModule:
+    """A module with the name that errors give its file."""
+
+    def __init__(self, module: Module, file: str, *, is_v1: bool) -> None:
+        """Of this file."""
+        self.module = module
+        self.file = file
+        self.is_v1 = is_v1
+
+
+class Program:
+    """Compiled modules: `entry` is a partial set."""
+
+    def __init__(self, modules: Sequence[SourceModule], entry: Path) -> None:
+        """Compile. Raises `RegoError`."""
+        grouped: dict[Path, list[Rule]] = {}
+        files: dict[int, str] = {}
+        for source in modules:
+            scope = Scope(source.module, source.file)
+            for rule in source.module.rules:
+                new = scope.rule(rule)
+                files[id(new)] = source.file
+                grouped.setdefault((*source.module.package, *rule.head.name), []).append(new)
+        rules = {path: found for path, found in grouped.items() if found[0].head.arguments is None}
+        functions = {path: found for path, found in grouped.items() if found[0].head.arguments is not None}
+        for path, found in grouped.items():
+            _check_alike(path, found, files)
+        self.names = Names(
+            {path: number for number, path in enumerate(rules)},
+            {
+                path: (number, len(found[0].head.arguments or ()))
+                for number, (path, found) in enumerate(functions.items())
+            },
+            {name: (arity, FUNCTIONS[name]) for name, arity in ARITIES.items()},
+        )
+        uses: dict[Path, set[Path]] = {}
+        lines: list[str] = []
+
+        def file_of(rule: Rule) -> str:
+            return files.get(id(rule), "template")
+
+        for path, written in grouped.items():
+            found = indexed_order(written)
+            self.names.uses = set()
+            if path in rules:
+                lines += rule_code(found, self.names.rules[path], self.names, file_of, is_entry=path == entry)
+            else:
+                lines += function_code(found, self.names.functions[path][0], self.names, file_of)
+            uses[path] = self.names.uses
+        _check_recursion(uses, grouped, files)
+        if any(source.is_v1 for source in modules):
+            self._check_deprecated()
+        self.source = "\n".join(lines) + "\n"
+        self.uses_inventory = ".inventory" in self.source
+        namespace: dict[str, Any] = {
+            **NAMESPACE,
+            "K": self.names.constants,
+            "UnknownTouchedError": UnknownTouchedError,
+            "interpolated": interpolated,
+        }
+        for name in self.names.used:
+            namespace["b_" + name.replace(".", "__")] = FUNCTIONS[name]
+        exec(compile(self.source, "<rego>", "exec"), namespace)  # noqa: S102 - the code of our compiler
+        self._entry = namespace[f"r{self.names.rules[entry]}"]
+
+    def _check_deprecated(self) -> None:
+        for name in sorted(self.names.used & DEPRECATED):
+            raise RegoError(1, f"deprecated built-in function calls in expression: {name}", "rego_type_error")
+
+    def ask(self, input_: Value, inventory: Value, left: list[int] | None = None) -> tuple[Set, Context]:
+        """The members of the entry rule for an input, and how they came about."""
+        context = Context(input_, inventory, len(self.names.rules), [STEPS] if left is None else left)
+        return self._entry(context), context
+
+
+def _check_alike(path: Path, rules: Sequence[Rule], files: Mapping[int, str]) -> None:
+    """The rules of one name are of one form (`ast/compile.go`, `checkRuleConflicts`)."""
+    name = f"data.{'.'.join(path)}"
+    first = rules[0].head
+    kinds = {
+        (
+            "set" if rule.head.is_set else "object" if rule.head.key is not None else "value",
+            len(rule.head.arguments or ()),
+        )
+        for rule in rules
+    }
+    forms = {rule.head.arguments is None for rule in rules}
+    if len(kinds) > 1 or len(forms) > 1:
+        raise RegoError(first.line, f"conflicting rules {name} found", "rego_type_error", files[id(rules[0])])
+    defaults = [rule for rule in rules if rule.is_default]
+    if len(defaults) > 1:
+        raise RegoError(
+            defaults[1].head.line, f"multiple default rules {name} found", "rego_type_error", files[id(rules[0])]
+        )
+
+
+def _check_recursion(
+    uses: Mapping[Path, set[Path]], rules: Mapping[Path, Sequence[Rule]], files: Mapping[int, str]
+) -> None:
+    """No rule needs itself."""
+    done: set[Path] = set()
+    for start in uses:
+        stack: list[tuple[Path, list[Path]]] = [(start, sorted(uses[start]))]
+        on_way = [start]
+        while stack:
+            path, left = stack[-1]
+            if not left:
+                stack.pop()
+                on_way.pop()
+                done.add(path)
+                continue
+            following = left.pop(0)
+            if following in on_way:
+                cycle = [*on_way[on_way.index(following) :], following]
+                rule = rules[following][0]
+                way = " -> ".join("data." + ".".join(part) for part in cycle)
+                raise RegoError(
+                    rule.head.line,
+                    f"rule data.{'.'.join(following)} is recursive: {way}",
+                    "rego_recursion_error",
+                    files[id(rule)],
+                )
+            if following not in done:
+                stack.append((following, sorted(uses[following])))
+                on_way.append(following)

@@ -1,0 +1,238 @@
+"""What compiled rules call: the context of a query, references and iterations, rules with one value (`opa/v1/topdown/eval.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from replay.gatekeeper.rego.value import (
+    UNDEFINED,
+    Number,
+    Object,
+    PartialObject,
+    Set,
+    UnknownValue,
+    Value,
+    compare,
+    equal,
+    key_of,
+    members_of,
+    object_of,
+    pairs_of,
+)
+
+ONCE = (None,)
+STEPS = 4_000_000
+"""What a query may take: each element of an iteration and each call is a step, some seconds in all."""
+
+
+class ConflictError(Exception):
+    """A rule with two values, which ends the query; the text is OPA's."""
+
+    def __init__(self, line: int, message: str, file: str) -> None:
+        """Which rule."""
+        super().__init__(f"{file}:{line}: eval_conflict_error: {message}")
+
+
+class TooManyStepsError(Exception):
+    """A query takes more steps than it may."""
+
+
+class Context:
+    """One query: the input, the inventory, the values of rules, and the steps that are left."""
+
+    __slots__ = ("input", "inventory", "left", "lines", "memo", "unknown")
+
+    def __init__(self, input_: Value, inventory: Value, size: int, left: list[int]) -> None:
+        """With as many places as there are rules."""
+        self.input = input_
+        self.inventory = inventory
+        self.memo: list[Any] = [None] * size
+        self.left = left
+        self.unknown: list[str] = []
+        self.lines: dict[str | bytes, int] = {}
+
+    def spend(self, count: int) -> None:
+        """Take steps."""
+        self.left[0] -= count
+        if self.left[0] < 0:
+            raise TooManyStepsError(f"the policy takes more than {STEPS} steps")
+
+    def said(self, out: Set, value: Value, line: int) -> None:
+        """A member of the entry rule, and the line of the rule that has it."""
+        out.add(value)
+        self.lines.setdefault(key_of(value), line)
+
+
+def replaced(context: Context, root: str, path: Sequence[str], value: Value) -> Context:
+    """The context with another input or inventory, or part of it."""
+    if root == "input":
+        new = Context(_with_part(context.input, path, value), context.inventory, len(context.memo), context.left)
+    else:
+        new = Context(context.input, _with_part(context.inventory, path[1:], value), len(context.memo), context.left)
+    new.unknown = context.unknown
+    return new
+
+
+def _with_part(whole: Value, path: Sequence[str], value: Value) -> Value:
+    if not path:
+        return value
+    base = dict(whole) if type(whole) is dict else {}
+    base[path[0]] = _with_part(base.get(path[0]), path[1:], value)
+    return base
+
+
+class Entries:
+    """An object that is made key by key."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        """Empty."""
+        self.found: dict[str | bytes, tuple[Value, Value]] = {}
+
+    def put(self, key: Value, value: Value, line: int, file: str, message: str = "object keys must be unique") -> None:
+        """Another key; the same one with another value is a conflict."""
+        name = key_of(key)
+        known = self.found.get(name)
+        if known is None:
+            self.found[name] = (key, value)
+        elif not equal(known[1], value):
+            raise ConflictError(line, message, file)
+
+    def value(self) -> Value:
+        """The object."""
+        return object_of(self.found.values())
+
+
+def once(out: list[Value], value: Value, line: int, message: str, file: str) -> None:
+    """A value of what may have one alone."""
+    if not out:
+        out.append(value)
+    elif not equal(out[0], value):
+        raise ConflictError(line, message, file)
+
+
+def step(value: Value, key: Value) -> Value:
+    """What a reference finds with one operand."""
+    kind = type(value)
+    if kind is dict or kind is PartialObject:
+        if type(key) is str:
+            try:
+                return value[key]
+            except KeyError:
+                return UNDEFINED
+        return _touched(key)
+    if kind is list:
+        if type(key) is Number and key.value.denominator == 1:
+            key = int(key.value)
+        return value[key] if type(key) is int and 0 <= key < len(value) else _touched(key)
+    if kind is Set or kind is Object:
+        try:
+            return value[key]
+        except KeyError:
+            return UNDEFINED
+    return _touched(value)
+
+
+def _touched(value: Value) -> Value:
+    if type(value) is UnknownValue:
+        value.touched()
+    return UNDEFINED
+
+
+def values(context: Context, value: Value) -> Iterable[Value]:
+    """The elements of a collection."""
+    kind = type(value)
+    if kind is list:
+        context.spend(len(value))
+        return value  # type: ignore[no-any-return]
+    if kind is dict:
+        context.spend(len(value))
+        return [value[key] for key in sorted(value)] if len(value) > 1 else list(value.values())
+    if kind is Set:
+        context.spend(len(value.members))
+        return members_of(value)
+    return [item for _, item in entries(context, value)]
+
+
+def entries(context: Context, value: Value) -> Iterable[tuple[Value, Value]]:
+    """The keys and elements of a collection; the key of a set's member is the member."""
+    kind = type(value)
+    if kind is list:
+        context.spend(len(value))
+        return enumerate(value)
+    if kind is dict:
+        context.spend(len(value))
+        return [(key, value[key]) for key in sorted(value)]
+    if kind is Set:
+        context.spend(len(value.members))
+        return [(member, member) for member in members_of(value)]
+    if kind is Object:
+        context.spend(len(value.entries))
+        return pairs_of(value)
+    if kind is UnknownValue or kind is PartialObject:
+        value.touched()
+    return ()
+
+
+lookups = entries
+
+
+def array(value: Value, size: int) -> list[Value] | None:
+    """An array of this size, None for anything else."""
+    if type(value) is UnknownValue:
+        value.touched()
+    return value if type(value) is list and len(value) == size else None
+
+
+def fields_of(value: Value, keys: tuple[Value, ...]) -> list[Value] | None:
+    """The values of an object with exactly these keys, None for anything else."""
+    if type(value) in (UnknownValue, PartialObject):
+        value.touched()
+    if type(value) is dict and len(value) == len(keys):
+        found = [step(value, key) for key in keys]
+        return None if any(item is UNDEFINED for item in found) else found
+    if type(value) is Object and len(value.entries) == len(keys):
+        found = [step(value, key) for key in keys]
+        return None if any(item is UNDEFINED for item in found) else found
+    return None
+
+
+def is_member(context: Context, value: Value, collection: Value) -> bool:
+    """`value in collection` (`topdown/sets.go`, `builtinMember`)."""
+    kind = type(collection)
+    if kind is Set:
+        return key_of(value) in collection.members
+    if kind is list and type(value) is str:
+        context.spend(len(collection) >> 3)
+        return value in collection
+    return any(equal(item, value) for item in values(context, collection))
+
+
+def has_entry(key: Value, value: Value, collection: Value) -> bool:
+    """`key, value in collection`."""
+    found = step(collection, key)
+    return found is not UNDEFINED and equal(found, value)
+
+
+NAMESPACE = {
+    "ONCE": ONCE,
+    "U": UNDEFINED,
+    "Unknown": UnknownValue,
+    "Set": Set,
+    "Entries": Entries,
+    "object_of": object_of,
+    "replaced": replaced,
+    "once": once,
+    "step": step,
+    "values": values,
+    "entries": entries,
+    "lookups": lookups,
+    "array": array,
+    "fields_of": fields_of,
+    "is_member": is_member,
+    "has_entry": has_entry,
+    "equal": equal,
+    "compare": compare,
+}

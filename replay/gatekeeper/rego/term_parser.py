@@ -1,0 +1,300 @@
+"""The parser of Rego's terms (`opa/v1/ast/parser.go`, `parseTermInfixCall`): membership, relations, `|`, `&`, sums, products."""
+
+from __future__ import annotations
+
+from replay.gatekeeper.rego.ast import (
+    ArrayTerm,
+    Call,
+    Comprehension,
+    Infix,
+    Literal_,
+    Membership,
+    ObjectTerm,
+    Ref,
+    Scalar,
+    SetTerm,
+    TemplateString,
+    Term,
+    Var,
+)
+from replay.gatekeeper.rego.lexer import RegoError, Token, tokens
+from replay.gatekeeper.rego.value import number_of
+
+_LEVELS = (frozenset({"|"}), frozenset({"&"}), frozenset({"+", "-"}), frozenset({"*", "/", "%"}))
+_RELATIONS = frozenset({"==", "!=", "<", "<=", ">", ">="})
+_CONSTANTS = {"true": True, "false": False, "null": None}
+_RESERVED = frozenset({"as", "default", "else", "import", "package", "not", "with", "null", "true", "false", "some"})
+_DEPTH = 200
+
+
+class TermParser:
+    """Reads terms from tokens."""
+
+    def __init__(self, found: list[Token], file: str) -> None:
+        """Lines are told apart by the tokens' places, so that tokens of line ends are left out."""
+        self.file = file
+        self.all = [token for token in found if token.kind != "newline"]
+        self.place = 0
+        self.keywords: set[str] = set()
+        self._wildcards = 0
+        self._depth = 0
+        self._steps = 100 * len(self.all) + 10_000
+
+    @property
+    def token(self) -> Token:
+        """The token that is next."""
+        return self.all[self.place]
+
+    @property
+    def kind(self) -> str:
+        """Its kind."""
+        return self.all[self.place].kind
+
+    @property
+    def last_line(self) -> int:
+        """The line of the token before."""
+        return self.all[self.place - 1].line
+
+    def peek(self) -> Token:
+        """The token after the next."""
+        return self.all[min(self.place + 1, len(self.all) - 1)]
+
+    def next(self) -> Token:
+        """Take the token that is next."""
+        self._steps -= 1
+        if self._steps < 0:
+            raise self.error("the text is nested too deeply")
+        token = self.all[self.place]
+        self.place = min(self.place + 1, len(self.all) - 1)
+        return token
+
+    def accept(self, kind: str) -> bool:
+        """Take a token of this kind, if it is next."""
+        if self.kind != kind:
+            return False
+        self.next()
+        return True
+
+    def is_word(self, word: str) -> bool:
+        """Whether this word is next."""
+        token = self.token
+        return token.kind == "name" and token.text == word
+
+    def accept_word(self, word: str) -> bool:
+        """Take a word, if it is next."""
+        if not self.is_word(word):
+            return False
+        self.next()
+        return True
+
+    def expect(self, kind: str) -> Token:
+        """Take a token of this kind."""
+        if self.kind != kind:
+            raise self.error(f"unexpected {_described(self.token)} token: expected {kind}")
+        return self.next()
+
+    def name(self) -> str:
+        """Take a name."""
+        return self.expect("name").text
+
+    def error(self, message: str, line: int | None = None, code: str = "rego_parse_error") -> RegoError:
+        """What is wrong at the next token, or on a line."""
+        return RegoError(self.token.line if line is None else line, message, code, self.file)
+
+    def expression(self) -> Term:
+        """A term with operators, `key, value in collection` among them."""
+        return self._membership(with_key=True)
+
+    def item(self) -> Term:
+        """A term with operators where a comma separates terms."""
+        return self._membership(with_key=False)
+
+    def _membership(self, *, with_key: bool) -> Term:
+        line = self.token.line
+        left = self.relation()
+        if "in" not in self.keywords:
+            return left
+        if with_key and self.kind == ",":
+            place, depth = self.place, self._depth
+            self.next()
+            try:
+                value = self.relation()
+            except RegoError:
+                self.place, self._depth = place, depth
+                return left
+            if not self.accept_word("in"):
+                self.place = place
+                return left
+            left = Membership(left, value, self.relation(), line)
+        while self.accept_word("in"):
+            left = Membership(None, left, self.relation(), line)
+        return left
+
+    def relation(self) -> Term:
+        """A term without `in`."""
+        self._depth += 1
+        if self._depth > _DEPTH:
+            raise self.error("the expression is nested too deeply")
+        left = self._operation(0)
+        while self.kind in _RELATIONS:
+            token = self.next()
+            left = Infix(token.kind, left, self._operation(0), token.line)
+        self._depth -= 1
+        return left
+
+    def _operation(self, level: int) -> Term:
+        if level == len(_LEVELS):
+            return self.term()
+        left = self._operation(level + 1)
+        while self.kind in _LEVELS[level]:
+            token = self.next()
+            left = Infix(token.kind, left, self._operation(level + 1), token.line)
+        return left
+
+    def term(self) -> Term:
+        """A term without operators, with what follows it: fields, brackets, arguments."""
+        token = self.token
+        line = token.line
+        match token.kind:
+            case "number":
+                self.next()
+                return Scalar(number_of(token.text), line)
+            case "string":
+                self.next()
+                return self._finished(Scalar(token.text, line))
+            case "template":
+                self.next()
+                return TemplateString(
+                    tuple(part if isinstance(part, str) else self._embedded(part) for part in token.parts), line
+                )
+            case "[":
+                self.next()
+                return self._finished(self._array(line))
+            case "{":
+                self.next()
+                return self._finished(self._braces(line))
+            case "(":
+                self.next()
+                inner = self.expression()
+                self.expect(")")
+                return self._finished(inner)
+            case "name":
+                return self._named(token)
+        raise self.error(f"unexpected {_described(token)} token")
+
+    def _embedded(self, part: object) -> Term:
+        assert isinstance(part, tuple)
+        text, line = part
+        inner = TermParser([token._replace(line=line) for token in tokens(text, self.file)], self.file)
+        inner.keywords = self.keywords
+        inner.body = self.body  # type: ignore[method-assign]
+        found = inner.expression()
+        if inner.kind != "end":
+            raise inner.error("unexpected token in template expression")
+        return found
+
+    def _named(self, token: Token) -> Term:
+        line = token.line
+        if token.text in _CONSTANTS:
+            self.next()
+            return Scalar(_CONSTANTS[token.text], line)
+        if token.text in _RESERVED or (token.text in self.keywords and token.text not in ("contains", "not")):
+            raise self.error(f"unexpected {token.text} keyword")
+        self.next()
+        if token.text == "set" and self.kind == "(" and self.peek().kind == ")":
+            self.next()
+            self.next()
+            return self._finished(SetTerm((), line))
+        return self._finished(self.var(token.text, line))
+
+    def var(self, name: str, line: int) -> Var:
+        """A variable; each wildcard is one of its own."""
+        if name == "_":
+            self._wildcards += 1
+            return Var(f"$wild{self._wildcards}", line)
+        return Var(name, line)
+
+    def _finished(self, head: Term) -> Term:
+        line = self.token.line
+        operands: list[Term] = []
+        while not self.token.is_spaced:
+            if self.kind == "." and self.peek().kind == "name":
+                self.next()
+                token = self.next()
+                operands.append(Scalar(token.text, token.line))
+            elif self.kind == "[":
+                self.next()
+                operands.append(self.expression())
+                self.expect("]")
+            elif self.kind == "(" and isinstance(head, (Var, Ref)):
+                self.next()
+                function = Ref(head, tuple(operands), head.line) if operands else head
+                head = Call(function, tuple(self.terms_until(")")), head.line)
+                operands = []
+            else:
+                break
+        return Ref(head, tuple(operands), getattr(head, "line", line)) if operands else head
+
+    def terms_until(self, end: str) -> list[Term]:
+        """Terms with commas between them, up to and with a closing token."""
+        found: list[Term] = []
+        while not self.accept(end):
+            found.append(self.item())
+            if self.kind != end:
+                self.expect(",")
+        return found
+
+    def _array(self, line: int) -> Term:
+        if self.accept("]"):
+            return ArrayTerm((), line)
+        if comprehension := self._comprehension("]", line):
+            return comprehension
+        return ArrayTerm(tuple(self.terms_until("]")), line)
+
+    def _braces(self, line: int) -> Term:
+        if self.accept("}"):
+            return ObjectTerm((), line)
+        if comprehension := self._comprehension("}", line):
+            return comprehension
+        first = self.item()
+        if not self.accept(":"):
+            if self.kind == ",":
+                self.next()
+                return SetTerm((first, *self.terms_until("}")), line)
+            self.expect("}")
+            return SetTerm((first,), line)
+        entries = [(first, self.item())]
+        while not self.accept("}"):
+            self.expect(",")
+            if self.accept("}"):
+                break
+            key = self.item()
+            self.expect(":")
+            entries.append((key, self.item()))
+        return ObjectTerm(tuple(entries), line)
+
+    def _comprehension(self, end: str, line: int) -> Comprehension | None:
+        """A comprehension, if one is here: its head, a bar, and a body that reads to the closing token."""
+        place, depth = self.place, self._depth
+        key: Term | None = None
+        try:
+            value = self._operation(1)
+            if end == "}" and self.accept(":"):
+                key, value = value, self._operation(1)
+            if self.accept("|") and (body := self.body(end)):
+                self.expect(end)
+                return Comprehension(
+                    "array" if end == "]" else "set" if key is None else "object", key, value, body, line
+                )
+        except RegoError:
+            pass
+        self.place, self._depth = place, depth
+        return None
+
+    def body(self, end: str) -> tuple[Literal_, ...]:
+        """The literals of a body up to a closing token."""
+        raise NotImplementedError
+
+
+def _described(token: Token) -> str:
+    return {"end": "eof", "name": "identifier", "{": "{"}.get(token.kind, token.kind)

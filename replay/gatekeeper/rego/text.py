@@ -1,0 +1,72 @@
+"""How a Rego value is printed (`ast/term.go`, `String`)."""
+
+from __future__ import annotations
+
+from replay.gatekeeper.rego.value import Number, Object, PartialObject, Set, UnknownValue, Value, members_of, pairs_of
+from replay.go.format import quote
+
+LONGEST = 16 * 2**20
+"""No text of a policy is longer; what would be ends the evaluation."""
+
+
+class TooLargeError(Exception):
+    """A policy makes a value that is larger than it may be."""
+
+    def __init__(self) -> None:
+        """Say so."""
+        super().__init__(f"the policy makes a text of more than {LONGEST >> 20} MiB")
+
+
+def limited(size: int) -> None:
+    """Refuse a text of this many characters if it is too long."""
+    if size > LONGEST:
+        raise TooLargeError
+
+
+def printed(value: Value) -> str:
+    """A value as it stands in Rego; strings are quoted."""
+    parts: list[str] = []
+    _print(value, parts, [LONGEST])
+    return "".join(parts)
+
+
+def _print(value: Value, parts: list[str], left: list[int]) -> None:
+    match value:
+        case str():
+            parts.append(quote(value))
+        case bool() | None:
+            parts.append({True: "true", False: "false", None: "null"}[value])
+        case int():
+            parts.append(str(value))
+        case Number():
+            parts.append(value.text)
+        case list():
+            _print_all("[", value, "]", parts, left)
+        case dict() | Object():
+            parts.append("{")
+            for place, (key, item) in enumerate(pairs_of(value)):
+                parts.append(", " if place else "")
+                _print(key, parts, left)
+                parts.append(": ")
+                _print(item, parts, left)
+            parts.append("}")
+        case Set():
+            members = members_of(value)
+            if members:
+                _print_all("{", members, "}", parts, left)
+            else:
+                parts.append("set()")
+        case UnknownValue() | PartialObject():
+            value.touched()
+    left[0] -= len(parts[-1]) if parts else 0
+    if left[0] < 0:
+        raise TooLargeError
+
+
+def _print_all(opening: str, items: list[Value], closing: str, parts: list[str], left: list[int]) -> None:
+    parts.append(opening)
+    for place, item in enumerate(items):
+        if place:
+            parts.append(", ")
+        _print(item, parts, left)
+    parts.append(closing)

@@ -1,0 +1,341 @@
+"""Rego values: JSON as Python has it, with sets, objects of any keys, and numbers as OPA writes them (`opa/v1/ast/term.go`).
+
+Strings, lists, booleans and None are Python's own, and so are dicts whose keys are all strings. An int is a number that is
+written as it is; any other number is a `Number`, which keeps its text. What is absent is `UNDEFINED`, and what the log does not
+hold is an `UnknownValue`: whoever looks at it ends the evaluation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from fractions import Fraction
+from functools import cmp_to_key
+from typing import Any, Final, NoReturn
+
+import orjson
+
+from replay.gatekeeper.rego.big_float import general_text
+
+Value = Any
+"""A Rego value."""
+
+
+class Undefined:
+    """The absence of a value."""
+
+    def __repr__(self) -> str:
+        """Its name."""
+        return "undefined"
+
+
+UNDEFINED: Final = Undefined()
+
+
+class UnknownTouchedError(Exception):
+    """The evaluation needs something that is not known; the message says what."""
+
+
+class UnknownValue:
+    """A value that is not known: any use of it raises `UnknownTouchedError`."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        """Why it is not known."""
+        self.reason = reason
+
+    def touched(self, *_: object) -> NoReturn:
+        """Raise the reason."""
+        raise UnknownTouchedError(self.reason)
+
+    __eq__ = __hash__ = __getitem__ = __iter__ = __len__ = __bool__ = __str__ = touched
+
+
+class PartialObject(dict[str, Value]):
+    """An object of which some fields are known: `absent` are those that it does not have, all others are not known."""
+
+    __slots__ = ("absent", "reason")
+
+    def __init__(self, fields: Mapping[str, Value], absent: frozenset[str], reason: str) -> None:
+        """The fields that are known, the fields that are not there, and why others are not known."""
+        super().__init__(fields)
+        self.absent = absent
+        self.reason = reason
+
+    def __missing__(self, key: str) -> NoReturn:
+        """A field that is not there, or not known."""
+        if key in self.absent or not isinstance(key, str):
+            raise KeyError(key)
+        raise UnknownTouchedError(self.reason)
+
+    def touched(self, *_: object) -> NoReturn:
+        """Raise the reason."""
+        raise UnknownTouchedError(self.reason)
+
+    __eq__ = __hash__ = __iter__ = __len__ = keys = items = values = __contains__ = touched  # type: ignore[assignment]
+
+
+class Number:
+    """A number that is not written as an int is: with a fraction, an exponent, or a sign that counts."""
+
+    __slots__ = ("text", "value")
+
+    def __init__(self, text: str, value: Fraction | None = None) -> None:
+        """Its text, and its value where that is known already."""
+        self.text = text
+        self.value = Fraction(text) if value is None else value
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other is the same number, however written."""
+        if type(other) is Number:
+            return self.value == other.value
+        return self.value == other if type(other) is int else NotImplemented
+
+    def __hash__(self) -> int:
+        """Equal for equal numbers."""
+        return hash(self.value)
+
+
+class Object:
+    """An object with at least one key that is no string."""
+
+    __slots__ = ("entries",)
+
+    def __init__(self, entries: dict[str | bytes, tuple[Value, Value]]) -> None:
+        """Each key and value under `key_of(key)`."""
+        self.entries = entries
+
+    def __getitem__(self, key: Value) -> Value:
+        """The value of a key."""
+        return self.entries[key_of(key)][1]
+
+
+class Set:
+    """A set of values."""
+
+    __slots__ = ("members",)
+
+    def __init__(self, values: Iterable[Value] = ()) -> None:
+        """Of these values."""
+        self.members: dict[str | bytes, Value] = {}
+        for value in values:
+            self.members.setdefault(value if type(value) is str else key_of(value), value)
+
+    def __getitem__(self, value: Value) -> Value:
+        """The value itself, if it is a member."""
+        return self.members[key_of(value)]
+
+    def add(self, value: Value) -> None:
+        """Put a value in."""
+        self.members.setdefault(value if type(value) is str else key_of(value), value)
+
+
+def key_of(value: Value) -> str | bytes:
+    """A hashable name of a value: two values are equal if and only if their names are."""
+    if type(value) is str:
+        return value
+    try:
+        return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)
+    except (TypeError, ValueError):
+        if isinstance(value, UnknownValue):
+            value.touched()
+        return repr(_name(value)).encode("utf-8", "surrogatepass")
+
+
+def _plain(value: Value) -> Value:
+    """What stands for a value that is no JSON, so that no JSON value is written the same."""
+    match value:
+        case Number():
+            if value.value.denominator == 1:
+                return int(value.value)
+            return {"\0number": str(value.value)}
+        case Set():
+            return {"\0set": sorted(repr(key) for key in value.members)}
+        case Object():
+            return {"\0object": sorted((repr(key), repr(key_of(item))) for key, (_, item) in value.entries.items())}
+    raise TypeError
+
+
+def _name(value: Value) -> tuple[Any, ...]:
+    """What `key_of` is made of where the fast writer refuses a value: integers beyond 64 bits, lone surrogates."""
+    match value:
+        case UnknownValue():
+            value.touched()
+        case bool() | None:
+            return ("literal", value)
+        case int():
+            return ("number", str(value))
+        case Number():
+            return ("number", str(value.value))
+        case list():
+            return ("array", *map(key_of, value))
+        case Set():
+            return ("set", *sorted(map(repr, value.members)))
+        case dict():
+            return ("object", *sorted((key, repr(key_of(item))) for key, item in value.items()))
+        case Object():
+            return ("object", *sorted((repr(key), repr(key_of(item))) for key, (_, item) in value.entries.items()))
+    return ("string", value)
+
+
+def object_of(pairs: Iterable[tuple[Value, Value]]) -> Value:
+    """The object of these keys and values; a later pair replaces an earlier one."""
+    plain: dict[str, Value] = {}
+    others: dict[str | bytes, tuple[Value, Value]] = {}
+    for key, value in pairs:
+        if type(key) is str:
+            plain[key] = value
+        else:
+            others[key_of(key)] = (key, value)
+    if not others:
+        return plain
+    return Object({**{key: (key, value) for key, value in plain.items()}, **others})
+
+
+def pairs_of(value: Value) -> list[tuple[Value, Value]]:
+    """The keys and values of an object in the order of its keys."""
+    if isinstance(value, dict):
+        if isinstance(value, PartialObject):
+            value.touched()
+        return [(key, value[key]) for key in sorted(value)]
+    return sorted(value.entries.values(), key=_BY_FIRST)
+
+
+def members_of(value: Set) -> list[Value]:
+    """The members of a set in their order."""
+    members = value.members
+    if len(members) < 2:
+        return list(members.values())
+    if all(type(key) is str for key in members):
+        return sorted(members)
+    return sorted(members.values(), key=ORDER)
+
+
+_RANK = {type(None): 0, bool: 1, int: 2, Number: 2, str: 3, list: 6, dict: 7, PartialObject: 7, Object: 7, Set: 8}
+
+
+def compare(a: Value, b: Value) -> int:
+    """The order of two values: null, booleans, numbers, strings, arrays, objects, sets (`ast/compare.go`)."""
+    try:
+        rank, other = _RANK[type(a)], _RANK[type(b)]
+    except KeyError:
+        return _touch(a) or _touch(b)
+    if rank != other:
+        return -1 if rank < other else 1
+    if rank == 0:
+        return 0
+    if rank <= 3:
+        if type(a) is Number:
+            a = a.value
+        if type(b) is Number:
+            b = b.value
+        return int(a > b) - int(a < b)
+    if rank == 6:
+        return _compare_all(a, b)
+    if rank == 8:
+        return _compare_all(members_of(a), members_of(b))
+    ours, theirs = pairs_of(a), pairs_of(b)
+    return _compare_all([part for pair in ours for part in pair], [part for pair in theirs for part in pair])
+
+
+def _compare_all(ours: list[Value], theirs: list[Value]) -> int:
+    for mine, other in zip(ours, theirs, strict=False):
+        if difference := compare(mine, other):
+            return difference
+    return (len(ours) > len(theirs)) - (len(ours) < len(theirs))
+
+
+def _touch(value: Value) -> int:
+    if isinstance(value, UnknownValue):
+        value.touched()
+    return 0
+
+
+ORDER = cmp_to_key(compare)
+
+
+def _compare_first(one: tuple[Value, Value], other: tuple[Value, Value]) -> int:
+    return compare(one[0], other[0])
+
+
+_BY_FIRST = cmp_to_key(_compare_first)
+
+
+def equal(a: Value, b: Value) -> bool:
+    """Whether two values are the same; true is not 1."""
+    kind = type(a)
+    if kind is str:
+        return bool(a == b)
+    if kind is bool or a is None:
+        return bool(a is b or _touch(b))
+    if kind is int or kind is Number:
+        return type(b) is not bool and bool(a == b)
+    if kind is list and type(b) is list:
+        return len(a) == len(b) and all(equal(mine, other) for mine, other in zip(a, b, strict=True))
+    if kind is dict and type(b) is dict:
+        return a.keys() == b.keys() and all(equal(item, b[key]) for key, item in a.items())
+    if kind is Set and type(b) is Set:
+        return bool(a.members.keys() == b.members.keys())
+    return compare(a, b) == 0
+
+
+def kind_name(value: Value) -> str:
+    """The name of a value's type, as `type_name` gives it."""
+    return {0: "null", 1: "boolean", 2: "number", 3: "string", 6: "array", 7: "object", 8: "set"}[_rank(value)]
+
+
+def _rank(value: Value) -> int:
+    rank = _RANK.get(type(value))
+    return _touch(value) if rank is None else rank
+
+
+def from_json(value: Any) -> Value:
+    """A value of JSON that went through Go's float64, as an input does; the same value if that changes nothing."""
+    kind = type(value)
+    if kind is dict:
+        changed: dict[str, Value] | None = None
+        for key, item in value.items():
+            inner = type(item)
+            if inner is str or inner is bool or item is None:
+                continue
+            new = from_json(item)
+            if new is not item:
+                changed = dict(value) if changed is None else changed
+                changed[key] = new
+        return value if changed is None else changed
+    if kind is list:
+        items = [from_json(item) for item in value]
+        return value if all(map(_is, items, value)) else items
+    if kind is int:
+        return value if -1_000_000 < value < 1_000_000 else _double(float(value))
+    return _double(value) if kind is float else value
+
+
+def _is(one: object, other: object) -> bool:
+    return one is other
+
+
+def _double(value: float) -> Value:
+    """A float64, written as `strconv.FormatFloat(x, 'g', -1, 64)`."""
+    text = general_text(value)
+    return int(text) if text.lstrip("-").isdecimal() and text != "-0" else Number(text)
+
+
+def number_of(text: str) -> Value:
+    """A number as written."""
+    digits = text.removeprefix("-")
+    if digits.isdecimal() and (digits == "0" or not digits.startswith("0")) and text != "-0":
+        return int(text)
+    return Number(text)
+
+
+def text_of_number(value: int | Number) -> str:
+    """How a number is written."""
+    return value.text if type(value) is Number else str(value)
+
+
+def iterate(value: Value) -> Iterator[Value]:
+    """The elements of a collection, or the values of an object, in order."""
+    if isinstance(value, list):
+        return iter(value)
+    return iter(members_of(value)) if isinstance(value, Set) else (item for _, item in pairs_of(value))

@@ -1,0 +1,199 @@
+"""ConstraintTemplates: what they are refused for, and their Rego compiled (`constraint/pkg/client`, `drivers/rego/compilers.go`, `regorewriter`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from replay.gatekeeper.cel_template import CELTemplate, CELTemplateError
+from replay.gatekeeper.rego.ast import Module, Ref, Scalar, Var
+from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.parser import UnsupportedRegoError, parse_module
+from replay.gatekeeper.rego.program import Program, SourceModule
+from replay.gatekeeper.schema import constraint_schema, untyped_field, with_any_fields
+from replay.json import JSON
+
+TARGET = "admission.k8s.gatekeeper.sh"
+REGO, CEL = "Rego", "K8sNativeValidation"
+_LIBRARY = "lib"
+
+
+class RefusedError(Exception):
+    """An object that Gatekeeper refuses; its text."""
+
+
+class ConstraintTemplate(Struct, frozen=True):
+    """A template: its kind of constraints, their schema, and the code that decides."""
+
+    name: str
+    kind: str
+    schema: dict[str, Any]
+    operations: tuple[str, ...]
+    engine: str
+    rego: Program | None = None
+    cel: CELTemplate | None = None
+    unsupported: str = ""
+    """Why the code is not decided here, if it is not."""
+
+    def handles(self, operation: str) -> bool:
+        """Whether the template is asked about an operation."""
+        return not self.operations or "*" in self.operations or operation in self.operations
+
+
+def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
+    """A template as an object, with the engine that Gatekeeper prefers, or with this one. Raises `RefusedError`."""
+    name = (value.get("metadata") or {}).get("name") or ""
+    spec = value.get("spec") or {}
+    targets = spec.get("targets") or []
+    if len(targets) != 1:
+        raise RefusedError("invalid ConstraintTemplate: must declare exactly one target")
+    target = targets[0]
+    if not target.get("target"):
+        raise RefusedError("invalid ConstraintTemplate: target name must not be empty")
+    crd = (spec.get("crd") or {}).get("spec") or {}
+    kind = (crd.get("names") or {}).get("kind") or ""
+    if not kind:
+        raise RefusedError(f'invalid ConstraintTemplate: ConstraintTemplate "{name}" does not specify CRD Kind')
+    if name.lower() != kind.lower():
+        raise RefusedError(
+            f'invalid ConstraintTemplate: the ConstraintTemplate\'s name "{name}" is not equal to the lowercase of CRD\'s Kind: "{kind.lower()}"'
+        )
+    if target["target"] != TARGET:
+        raise RefusedError(
+            f'invalid ConstraintTemplate: target "{target["target"]}" not recognized, known targets [{TARGET}]'
+        )
+    schema = _parameters_schema(crd.get("validation"), str(value.get("apiVersion") or ""))
+    if problem := untyped_field(schema):
+        raise RefusedError(f"invalid ConstraintTemplate: {problem}")
+    operations = tuple(target.get("operations") or ())
+    if "*" in operations and len(operations) > 1:
+        raise RefusedError("if '*' is present, must not specify other operations")
+    sources = _sources(target)
+    chosen = engine if engine in sources else CEL if CEL in sources else REGO if REGO in sources else ""
+    if not chosen:
+        raise RefusedError(
+            "no language driver is installed that handles this constraint template: "
+            'available drivers: map[K8sNativeValidation:1 Rego:2], wanted ""'
+        )
+    common = (name, kind, constraint_schema(schema), operations, chosen)
+    if chosen == CEL:
+        try:
+            return ConstraintTemplate(*common, cel=CELTemplate(name, sources[CEL]))
+        except CELTemplateError as error:
+            raise RefusedError(str(error)) from None
+    try:
+        return ConstraintTemplate(*common, rego=_program(sources[REGO]))
+    except UnsupportedRegoError as error:
+        return ConstraintTemplate(*common, unsupported=str(error))
+    except RegoError as error:
+        prefix = (
+            "invalid ConstraintTemplate: "
+            if "_parse_error" in str(error)
+            else "1 error occurred: "
+            if "rego_" in str(error)
+            else ""
+        )
+        raise RefusedError(f"{prefix}{error}") from None
+
+
+def engines_of(value: JSON) -> tuple[str, ...]:
+    """The engines that a template has code for."""
+    targets = (value.get("spec") or {}).get("targets") or [{}]
+    return tuple(name for name in (CEL, REGO) if name in _sources(targets[0]))
+
+
+def _parameters_schema(validation: JSON, api_version: str) -> JSON:
+    validation = validation if isinstance(validation, dict) else None
+    legacy = (validation or {}).get("legacySchema")
+    is_legacy = bool(legacy) if legacy is not None else not api_version.endswith("/v1")
+    schema = (validation or {}).get("openAPIV3Schema")
+    if schema is None and validation is None and not is_legacy:
+        return None
+    return with_any_fields(schema) if is_legacy else schema
+
+
+def _sources(target: Mapping[str, JSON]) -> dict[str, JSON]:
+    """The code by engine; `rego` of a target comes before its `code` (`Convert_v1_Target_To_templates_Target`)."""
+    found: dict[str, JSON] = {}
+    for code in target.get("code") or ():
+        found.setdefault(code.get("engine") or "", code.get("source") or {})
+    if target.get("rego"):
+        found[REGO] = {"rego": target["rego"], "libs": target.get("libs") or []}
+    return found
+
+
+def _program(source: JSON) -> Program:
+    """Compiled Rego: the template as `data.template`, its libraries under `data.lib`."""
+    rego = source.get("rego")
+    if not isinstance(rego, str):
+        raise RefusedError("missing required field in ConstraintTemplate: rego")
+    is_v1 = source.get("version") == "v1"
+    entry = parse_module(rego, is_v1=is_v1)
+    if not any(rule.head.name[0] == "violation" for rule in entry.rules):
+        raise RefusedError(
+            "invalid ConstraintTemplate: invalid rego: invalid module: missing required rules: [violation]"
+        )
+    modules = [SourceModule(msgspec.structs.replace(entry, package=("template",)), "template", is_v1=is_v1)]
+    for number, text in enumerate(source.get("libs") or ()):
+        file = f'libs["lib_{number}"]'
+        library = parse_module(text, is_v1=is_v1, file=file)
+        if library.package[:1] != (_LIBRARY,) or len(library.package) < 2:
+            path = "data." + ".".join(library.package)
+            raise RefusedError(f"invalid ConstraintTemplate: invalid lib prefix: path {path} not found in lib prefixes")
+        modules.append(SourceModule(library, file, is_v1=is_v1))
+    for module in [*modules[1:], modules[0]]:
+        _check_imports(module.module)
+    for module in [*modules[1:], modules[0]]:
+        _check_references(module.module, module.file)
+    return Program(modules, ("template", "violation"))
+
+
+def _check_imports(module: Module) -> None:
+    """Imports are of libraries, or keywords (`RegoRewriter.checkImport`)."""
+    for found in module.imports:
+        path = ".".join(found.path)
+        if found.path[0] == "input":
+            raise RefusedError(f'invalid ConstraintTemplate: invalid import: cannot import input: "{path}"')
+        if found.path[:2] != ("data", _LIBRARY) and found.path[0] != "future":
+            raise RefusedError(f'invalid ConstraintTemplate: invalid import: bad import: "{path}"')
+
+
+def _check_references(module: Module, file: str) -> None:
+    """What a module reads of `data` is a library or the inventory (`RegoRewriter.checkRef`)."""
+    refused = [
+        f"disallowed ref {_text(ref)}"
+        for rule in module.rules
+        for ref in _data_references(rule)
+        if not _is_allowed(ref)
+    ]
+    if refused:
+        raise RefusedError(
+            f"invalid ConstraintTemplate: invalid data references: check refs failed on module {file}: errors ({len(refused)}):\n"
+            + "\n".join(refused)
+            + "\n"
+        )
+
+
+def _is_allowed(ref: Ref) -> bool:
+    first = ref.operands[0] if ref.operands else None
+    return isinstance(first, Scalar) and first.value in ("inventory", _LIBRARY)
+
+
+def _text(ref: Ref) -> str:
+    return "data" + "".join(
+        f".{part.value}" if isinstance(part, Scalar) and isinstance(part.value, str) else "[_]" for part in ref.operands
+    )
+
+
+def _data_references(node: Any) -> Iterator[Ref]:
+    if isinstance(node, Ref) and isinstance(node.head, Var) and node.head.name == "data":
+        yield node
+    if isinstance(node, tuple):
+        for part in node:
+            yield from _data_references(part)
+    elif isinstance(node, msgspec.Struct):
+        for name in node.__struct_fields__:
+            yield from _data_references(getattr(node, name))

@@ -1,0 +1,294 @@
+"""Gatekeeper's two webhooks (`gatekeeper/pkg/webhook/policy.go`, `mutation.go`): from an AdmissionRequest to an answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from replay.gatekeeper.constraint import ACTIONS, WEBHOOK
+from replay.gatekeeper.expansion import ExpansionError
+from replay.gatekeeper.match import GENERATED, ORIGINAL, MatchError, NotKnownError, is_namespace
+from replay.gatekeeper.mutation.mutator import OPERATIONS, Mutator
+from replay.gatekeeper.mutation.walk import MutationError
+from replay.gatekeeper.policy_set import GROUPS, GatekeeperPolicies
+from replay.gatekeeper.rego.value import Value
+from replay.gatekeeper.review import Review, ReviewError, Violation, review
+from replay.gatekeeper.template import TARGET
+from replay.json import JSON
+from replay.kube.admission_request import attributes_of
+
+SERVICE_ACCOUNT = "system:serviceaccount:gatekeeper-system:gatekeeper-admin"
+EMPTY_REQUEST: dict[str, JSON] = {
+    "uid": "",
+    "kind": {"group": "", "version": "", "kind": ""},
+    "resource": {"group": "", "version": "", "resource": ""},
+    "operation": "",
+    "userInfo": {},
+}
+"""The zero value of an AdmissionRequest."""
+
+Namespaces = Callable[[str], JSON]
+"""A namespace by its name; None where there is none. Raises `NotKnownError`."""
+
+
+class Answer(Struct):
+    """What a webhook says: allowed or not, with messages; `code` is 500 where it fails."""
+
+    allowed: bool = True
+    code: int = 0
+    message: str = ""
+    denials: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    violations: list[Violation] = field(default_factory=list)
+    undetermined: list[str] = field(default_factory=list)
+    object: dict[str, JSON] | None = None
+    """The object after all mutators, where one changed it."""
+    mutators: tuple[Mutator, ...] = ()
+
+
+def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces: Namespaces) -> Answer:
+    """The answer of the mutating webhook."""
+    user = (request.get("userInfo") or {}).get("username") or ""
+    operation, value = request.get("operation") or "", request.get("object")
+    if user == SERVICE_ACCOUNT or operation not in OPERATIONS or _is_own(request) or not policies.mutates:
+        return Answer()
+    if not isinstance(value, dict) or not value.get("kind"):
+        return Answer(
+            allowed=False,
+            code=500,
+            message="unexpected end of JSON input" if value is None else "Object 'Kind' is missing",
+        )
+    if _is_excluded(policies, "mutation-webhook", request, value):
+        return Answer()
+    of_namespace = _is_of_namespace(request)
+    name = "" if of_namespace else request.get("namespace") or ""
+    try:
+        namespace: JSON = value if of_namespace else None
+        if name:
+            namespace = namespaces(name)
+            if namespace is None:
+                return Answer(allowed=False, code=500, message=f'namespaces "{name}" not found')
+        before = _in_namespace(value, name)
+        after, mutators = policies.mutation.mutate(before, namespace, ORIGINAL, str(operation), str(user))
+    except MutationError as error:
+        return Answer(allowed=False, code=500, message=str(error))
+    except NotKnownError as error:
+        return Answer(undetermined=[str(error)])
+    if after == before:
+        return Answer()
+    return Answer(object=_in_namespace(after, (value.get("metadata") or {}).get("namespace") or ""), mutators=mutators)
+
+
+def _in_namespace(value: Mapping[str, JSON], namespace: str) -> dict[str, JSON]:
+    """An object with another namespace; an empty one is left out (`SetNamespace`)."""
+    metadata = dict(value.get("metadata") or {})
+    if namespace:
+        metadata["namespace"] = namespace
+    else:
+        metadata.pop("namespace", None)
+    if "metadata" not in value and not metadata:
+        return dict(value)
+    return {**value, "metadata": metadata}
+
+
+def validate(
+    policies: GatekeeperPolicies,
+    request: Mapping[str, JSON],
+    namespaces: Namespaces,
+    inventory: Value,
+    point: str = WEBHOOK,
+) -> Answer:
+    """The answer of the validating webhook, or of another enforcement point that is asked in the same way."""
+    if (request.get("userInfo") or {}).get("username") == SERVICE_ACCOUNT or not policies.validates:
+        return Answer()
+    operation = str(request.get("operation") or "")
+    raw = request.get("oldObject") if operation == "DELETE" else request.get("object")
+    if isinstance(raw, dict) and _is_excluded(policies, "webhook", request, raw):
+        return Answer()
+    name = "" if _is_of_namespace(request) else request.get("namespace") or ""
+    try:
+        namespace = namespaces(name) if name else None
+        if name and namespace is None:
+            return _failed(f'failed to create augmentedReview: namespaces "{name}" not found')
+        request = dict(request)
+        if not name:
+            request.pop("namespace", None)
+        resultants = _expanded(policies, request, raw, namespace)
+    except NotKnownError as error:
+        return Answer(undetermined=[str(error)])
+    except (ExpansionError, MutationError, MatchError) as error:
+        return _failed(f"unable to expand object: {error}")
+    if operation == "DELETE" and raw is None:
+        return _failed(
+            f'error reviewing resource {request.get("name") or ""}: {TARGET}: target.HandleReview failed for target "{TARGET}": oldObject cannot be nil for DELETE operations\n'
+        )
+    answer = Answer()
+    try:
+        _add(answer, policies, _reviewed_request(request, namespace), inventory, point)
+    except ReviewError as error:
+        return _failed(f"error reviewing resource {request.get('name') or ''}: {TARGET}: {error}\n")
+    for each in resultants:
+        try:
+            _add(
+                answer,
+                policies,
+                _reviewed_resultant(each.object, namespace, operation),
+                inventory,
+                point,
+                each.template,
+                each.action,
+            )
+        except ReviewError as error:
+            return _failed(f"error reviewing resultant resource: {TARGET}: {error}\n")
+    _set_messages(answer)
+    return answer
+
+
+def _failed(message: str) -> Answer:
+    return Answer(allowed=False, code=500, message=message)
+
+
+def _is_own(request: Mapping[str, JSON]) -> bool:
+    return ((request.get("kind") or {}).get("group") or "") in GROUPS
+
+
+def _is_of_namespace(request: Mapping[str, JSON]) -> bool:
+    kind = request.get("kind") or {}
+    return kind.get("kind") == "Namespace" and not kind.get("group")
+
+
+def _is_excluded(
+    policies: GatekeeperPolicies, process: str, request: Mapping[str, JSON], value: Mapping[str, JSON]
+) -> bool:
+    """Whether the configuration leaves the namespace of a request out (`skipExcludedNamespace`)."""
+    if not policies.excluded.get(process):
+        return False
+    name = (value.get("metadata") or {}).get("name") if is_namespace(value) else request.get("namespace")
+    return policies.excludes(process, str(name or ""))
+
+
+def _expanded(policies: GatekeeperPolicies, request: Mapping[str, JSON], raw: JSON, namespace: JSON) -> list[Any]:
+    """The objects that a workload makes, mutated as generated ones."""
+    if not isinstance(raw, dict) or policies.expansion.is_empty:
+        return []
+    kind = request.get("kind") or {}
+    group, version = kind.get("group") or "", kind.get("version") or ""
+    base = _in_namespace(raw, request.get("namespace") or "")
+    base["apiVersion"], base["kind"] = (f"{group}/{version}" if group else version), kind.get("kind") or ""
+    user = (request.get("userInfo") or {}).get("username") or ""
+
+    def mutated(value: dict[str, JSON]) -> dict[str, JSON]:
+        try:
+            return policies.mutation.mutate(value, namespace, GENERATED, "", user)[0]
+        except MutationError as error:
+            name = (value.get("metadata") or {}).get("name") or ""
+            raise MutationError(f"failed to mutate resultant resource {name}: {error}") from None
+
+    return policies.expansion.expand(base, namespace, mutated)
+
+
+_FIELDS = (
+    "uid",
+    "kind",
+    "resource",
+    "subResource",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "name",
+    "namespace",
+    "operation",
+    "userInfo",
+    "dryRun",
+)
+
+
+def _reviewed_request(request: Mapping[str, JSON], namespace: JSON) -> Review:
+    """A request under review; on DELETE the old object stands as the object, too (`setObjectOnDelete`)."""
+    value, old = request.get("object"), request.get("oldObject")
+    operation = str(request.get("operation") or "")
+    if operation == "DELETE":
+        value = old
+    seen: dict[str, JSON] = {
+        name: request[name]
+        for name in _FIELDS
+        if request.get(name) not in (None, "") or (name in request and name in ("uid", "operation"))
+    }
+    seen |= {"object": value, "oldObject": old, "options": request.get("options"), "namespaceObject": namespace}
+    seen.setdefault("uid", "")
+    is_empty = not operation
+    return Review(
+        request=seen,
+        attributes=None
+        if is_empty
+        else attributes_of({**request, "requestKind": None, "requestResource": None, "requestSubResource": None}),
+        object=value,
+        old_object=old,
+        namespace=namespace,
+        source=ORIGINAL,
+        operation=operation,
+    )
+
+
+def _reviewed_resultant(value: dict[str, JSON], namespace: JSON, operation: str) -> Review:
+    """A generated object under review (`augmentedUnstructuredToAdmissionRequest`)."""
+    group, slash, version = str(value.get("apiVersion") or "").rpartition("/")
+    metadata = value.get("metadata") or {}
+    old = value if operation == "DELETE" else None
+    kind = {"group": group if slash else "", "version": version, "kind": value.get("kind") or ""}
+    request: dict[str, JSON] = {
+        "uid": "",
+        "kind": kind,
+        "resource": {"group": "", "version": "", "resource": ""},
+        "operation": operation,
+        "userInfo": {},
+    }
+    for name in ("name", "namespace"):
+        if metadata.get(name):
+            request[name] = metadata[name]
+    request |= {"object": value, "oldObject": old, "options": None, "namespaceObject": namespace}
+    attributes = attributes_of(
+        {**request, "operation": operation or "CREATE", "object": None if operation == "DELETE" else value}
+    )
+    return Review(request, attributes, value, old, namespace, GENERATED, operation)
+
+
+def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the object
+    answer: Answer,
+    policies: GatekeeperPolicies,
+    under: Review,
+    inventory: Value,
+    point: str,
+    template: str = "",
+    action: str = "",
+) -> None:
+    """Review one object, and add what was found; the template that generated it is named in front of the messages."""
+    found = review(policies.constraints.values(), under, inventory, point)
+    for violation in found.violations:
+        if template:
+            violation.message = f"[Implied by {template}] {violation.message}"
+        if action and action != "scoped":
+            violation.actions = (action,)
+        answer.violations.append(violation)
+    answer.undetermined += [
+        f"{constraint.key}: {reason}"
+        for constraint, reason in found.undetermined
+        if any(each in ("deny", "warn") for each in constraint.actions_at(point))
+    ]
+
+
+def _set_messages(answer: Answer) -> None:
+    """Denials and warnings of all violations (`getValidationMessages`); an action that Gatekeeper does not know does nothing."""
+    for violation in answer.violations:
+        text = f"[{violation.constraint.name}] {violation.message}"
+        for action in violation.actions:
+            if action not in ACTIONS:
+                continue
+            if action == "deny":
+                answer.denials.append(text)
+            elif action == "warn":
+                answer.warnings.append(text)
+    if answer.denials:
+        answer.allowed, answer.code = False, 403

@@ -1,0 +1,61 @@
+"""Rego as OPA answered it: forms of the language, and every builtin."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from replay.gatekeeper.rego.builtins.registry import FUNCTIONS
+from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.parser import parse_module
+from replay.gatekeeper.rego.program import Program, SourceModule
+from replay.gatekeeper.rego.runtime import ConflictError
+from replay.gatekeeper.rego.value import from_json, members_of
+
+_DATA = Path(__file__).parent / "data"
+_LEAST_DECIDED = 0.98
+
+
+def _rows(name: str) -> list[Any]:
+    return [orjson.loads(line) for line in (_DATA / name).read_bytes().splitlines()]
+
+
+def _answer(row: Any) -> dict[str, Any]:
+    """What we say of a module, in the form of OPA's answers."""
+    is_v1 = row.get("v1", False)
+    try:
+        module = SourceModule(parse_module(row["rego"], is_v1=is_v1), "template", is_v1=is_v1)
+        said, context = Program([module], ("template", "violation")).ask(from_json(row.get("input")), {})
+    except RegoError as error:
+        return {"compile": str(error)}
+    except ConflictError as error:
+        return {"error": str(error)}
+    if context.unknown:
+        return {"unknown": context.unknown[0]}
+    texts = [FUNCTIONS["sprintf"]("%v", [value]) for value in members_of(said)]
+    return {"result": sorted(texts)}
+
+
+@pytest.mark.parametrize("row", _rows("language.jsonl"), ids=lambda row: row["rego"].partition("\n")[2][:60])
+def test_the_language(row: Any) -> None:
+    found = _answer(row)
+    if "compile" in row["answer"]:
+        assert "compile" in found
+    else:
+        assert found == row["answer"]
+
+
+def test_builtins() -> None:
+    rows = _rows("builtins.jsonl")
+    assert len(rows) >= 500
+    found = [_answer(row) for row in rows]
+    differing = [
+        (row["rego"], row["answer"], answer)
+        for row, answer in zip(rows, found, strict=True)
+        if answer != row["answer"] and "unknown" not in answer
+    ]
+    assert differing == []
+    assert sum("unknown" not in answer for answer in found) >= _LEAST_DECIDED * len(rows)
