@@ -5,7 +5,7 @@ Nothing here is decided; `replay.case.decide` asks the chain.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from enum import Enum
 from typing import Final
 
@@ -137,6 +137,18 @@ class Case(Struct, frozen=True, kw_only=True):
         return CaseError(message, path=self.path, line=self.line)
 
 
+class EngineCase(Struct, frozen=True):
+    """A case that a policy engine decides by itself; `differences` says how its answer differs from what is expected.
+
+    `differences` raises CaseError where the case cannot be decided.
+    """
+
+    name: str
+    path: str
+    line: int
+    differences: Callable[[], list[str]]
+
+
 class Unusable(Struct, frozen=True):
     """A case that cannot be read; the others of its file are run all the same."""
 
@@ -149,5 +161,5 @@ class CaseFile(Struct, frozen=True):
 
     path: str
     form: str
-    cases: tuple[Case | Unusable, ...]
+    cases: tuple[Case | EngineCase | Unusable, ...]
     files: tuple[str, ...] = field(default=())

@@ -6,6 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+import yaml
+
 from replay.errors import ManifestError
 from replay.gatekeeper.inventory import inventory_of
 from replay.gatekeeper.policy_set import GatekeeperPolicies
@@ -13,12 +15,7 @@ from replay.gatekeeper.typed_namespace import typed_namespace
 from replay.gatekeeper.webhook import EMPTY_REQUEST, Answer, mutate, validate
 from replay.json import JSON
 from replay.kube.json_patch import diff
-from replay.manifests.read.documents import Unreadable, read_file, split_documents
-from replay.manifests.read.node import Mapping as MappingNode
-from replay.manifests.read.node import Node, Scalar
-from replay.manifests.read.node import Number as NumberText
-from replay.manifests.read.node import Sequence as SequenceNode
-from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
+from replay.manifests.read.documents import Unreadable, read_file
 
 
 class Case(Protocol):
@@ -49,31 +46,30 @@ def decide(config: Path, cases: Iterator[Case], cluster: Sequence[dict[str, JSON
         yield {"id": case.id, **engine.results(case.mutating, case.validating)}
 
 
+class _Loader(yaml.CSafeLoader):
+    """YAML in which `y`, `n` and dates are strings, as the tools of Gatekeeper's users write them."""
+
+
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in resolvers if tag != "tag:yaml.org,2002:timestamp"]
+    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+}
+
+
 def read_objects(path: Path) -> list[JSON]:
-    """The objects of a file of YAML documents; raises `ManifestError`."""
+    """The objects of a file of YAML documents, those of lists one by one; raises `ManifestError`."""
     found: list[JSON] = []
     try:
-        for document in split_documents(str(path), read_file(path)):
-            value = plain(read_yaml(document.data, document.line).node)
+        for value in yaml.load_all(read_file(path), _Loader):
             if isinstance(value, dict):
                 found += value.get("items") or [] if value.get("kind") == "List" else [value]
     except Unreadable as error:
         raise ManifestError(str(error)) from None
-    except YAMLSyntaxError as error:
-        raise ManifestError(str(error), path=str(path), line=error.position.line) from None
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        line = mark.line + 1 if mark is not None else 0
+        raise ManifestError(f"is no YAML: {' '.join(str(error).split())}", path=str(path), line=line) from None
     return found
-
-
-def plain(node: Node) -> JSON:
-    """A node as JSON."""
-    match node:
-        case MappingNode():
-            return {entry.key: plain(entry.value) for entry in node.entries}
-        case SequenceNode():
-            return [plain(item) for item in node.items]
-        case Scalar(value=NumberText(text=text)):
-            return int(text) if text.lstrip("-").isdecimal() else float(text)
-    return node.value
 
 
 class GatekeeperEngine:

@@ -13,16 +13,24 @@ from replay.json import JSON
 
 def inventory_of(policies: GatekeeperPolicies, objects: Iterable[Mapping[str, JSON]]) -> Value:
     """The inventory that a set's synchronization makes of the cluster's objects."""
+    return inventory_of_all(value for value in objects if _is_synced(policies, value))
+
+
+def _is_synced(policies: GatekeeperPolicies, value: Mapping[str, JSON]) -> bool:
+    group, _, version = str(value.get("apiVersion") or "").rpartition("/")
+    kind, metadata = str(value.get("kind") or ""), value.get("metadata") or {}
+    is_namespace = (group, kind) == ("", "Namespace")
+    own = metadata.get("name" if is_namespace else "namespace") or ""
+    return (group, version, kind) in policies.synced and not policies.excludes("sync", own)
+
+
+def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:
+    """The inventory that holds these objects."""
     found: dict[str, Any] = {}
     for value in objects:
         api_version, kind = str(value.get("apiVersion") or ""), str(value.get("kind") or "")
-        group, _, version = api_version.rpartition("/")
         metadata = value.get("metadata") or {}
         namespace, name = metadata.get("namespace") or "", metadata.get("name") or ""
-        if (group, version, kind) not in policies.synced or policies.excludes(
-            "sync", name if (group, kind) == ("", "Namespace") else namespace
-        ):
-            continue
         scope = (
             found.setdefault("namespace", {}).setdefault(namespace, {})
             if namespace

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.gatekeeper.cel_template import CELInputs
-from replay.gatekeeper.constraint import Constraint
-from replay.gatekeeper.match import Matchable, MatchError, NotKnownError
+from replay.gatekeeper.constraint import WEBHOOK, Constraint
+from replay.gatekeeper.match import ORIGINAL, Matchable, MatchError, NotKnownError
 from replay.gatekeeper.rego.runtime import STEPS, ConflictError, TooManyStepsError
 from replay.gatekeeper.rego.text import TooLargeError
 from replay.gatekeeper.rego.value import (
@@ -23,7 +24,8 @@ from replay.gatekeeper.rego.value import (
     text_of_number,
 )
 from replay.json import JSON
-from replay.kube.attributes import Attributes
+from replay.kube.admission_request import attributes_of
+from replay.kube.attributes import Attributes, Operation
 
 _UNMATCHED = "unable to match constraints"
 _NO_OBJECT = "invalid request object: neither object nor old object are defined"
@@ -48,12 +50,14 @@ class Review(Struct):
     """An object under review: the request as the webhook passes it on, and what the constraints are matched with."""
 
     request: Mapping[str, JSON]
-    attributes: Attributes | None
+    attributes: Attributes
     object: Mapping[str, JSON] | None
     old_object: Mapping[str, JSON] | None
     namespace: Mapping[str, JSON] | None
     source: str
     operation: str
+    namespace_object: Mapping[str, JSON] | None = None
+    """The namespace as policies see it."""
 
 
 class Reviewed(Struct):
@@ -69,7 +73,7 @@ def review(constraints: Iterable[Constraint], under: Review, inventory: Value, p
     asked: dict[str, list[tuple[Constraint, tuple[str, ...]]]] = {}
     for constraint in constraints:
         actions = constraint.actions_at(point)
-        if not actions or not constraint.template.handles(under.operation):
+        if not actions or (point == WEBHOOK and not constraint.template.handles(under.operation)):
             continue
         try:
             if _matches(constraint, under):
@@ -87,8 +91,7 @@ def review(constraints: Iterable[Constraint], under: Review, inventory: Value, p
         if template.unsupported:
             found.undetermined += [(constraint, template.unsupported) for constraint, _ in group]
         elif template.cel is not None:
-            assert under.attributes is not None
-            cel_inputs = cel_inputs or CELInputs(under.attributes, under.namespace)
+            cel_inputs = cel_inputs or CELInputs(under.attributes, under.namespace_object)
             for constraint, actions in group:
                 for said in template.cel.violations(cel_inputs, constraint.object):
                     if said.unknown:
@@ -208,3 +211,68 @@ def _go_value(value: Any) -> str:
     return (
         {None: "<nil>", True: "true", False: "false"}[value] if value is None or isinstance(value, bool) else str(value)
     )
+
+
+_FIELDS = (
+    "uid",
+    "kind",
+    "resource",
+    "subResource",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "name",
+    "namespace",
+    "operation",
+    "userInfo",
+    "dryRun",
+)
+_ALWAYS = frozenset({"uid", "operation"})
+
+
+def reviewed_request(request: Mapping[str, JSON], namespace: JSON) -> Review:
+    """A request under review; on DELETE the old object stands as the object, too (`setObjectOnDelete`)."""
+    value, old = request.get("object"), request.get("oldObject")
+    operation = str(request.get("operation") or "")
+    seen = {
+        name: request[name]
+        for name in _FIELDS
+        if name in request and (name in _ALWAYS or request[name] not in (None, ""))
+    }
+    seen.setdefault("uid", "")
+    if operation == "DELETE":
+        value = old
+    seen |= {"object": value, "oldObject": old, "options": request.get("options"), "namespaceObject": namespace}
+    return Review(seen, _attributes(request), value, old, namespace, ORIGINAL, operation, namespace)
+
+
+def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, source: str) -> Review:
+    """An object under review without a request (`augmentedUnstructuredToAdmissionRequest`)."""
+    group, slash, version = str(value.get("apiVersion") or "").rpartition("/")
+    metadata = value.get("metadata") or {}
+    old = value if operation == "DELETE" else None
+    request: dict[str, JSON] = {
+        "uid": "",
+        "kind": {"group": group if slash else "", "version": version, "kind": value.get("kind") or ""},
+        "resource": {"group": "", "version": "", "resource": ""},
+        "operation": operation,
+        "userInfo": {},
+    }
+    for name in ("name", "namespace"):
+        if metadata.get(name):
+            request[name] = metadata[name]
+    request |= {"object": value, "oldObject": old, "options": None, "namespaceObject": namespace}
+    attributes = _attributes({**request, "object": None if operation == "DELETE" else value})
+    return Review(request, attributes, value, old, namespace, source, operation, namespace)
+
+
+def _attributes(request: Mapping[str, JSON]) -> Attributes:
+    """The attributes that expressions see; a request without an operation has none."""
+    kind, resource = (
+        {"group": "", "version": "", name: "", **(request.get(name) or {})} for name in ("kind", "resource")
+    )
+    operation = request.get("operation") or ""
+    own = {"kind": kind, "resource": resource, "operation": operation or "CREATE"}
+    asked = {"requestKind": None, "requestResource": None, "requestSubResource": None}
+    found = attributes_of({**request, **asked, **own})
+    return found if operation else replace(found, operation=cast("Operation", ""))

@@ -14,10 +14,9 @@ from replay.gatekeeper.mutation.mutator import OPERATIONS, Mutator
 from replay.gatekeeper.mutation.walk import MutationError
 from replay.gatekeeper.policy_set import GROUPS, GatekeeperPolicies
 from replay.gatekeeper.rego.value import Value
-from replay.gatekeeper.review import Review, ReviewError, Violation, review
+from replay.gatekeeper.review import Review, ReviewError, Violation, review, reviewed_object, reviewed_request
 from replay.gatekeeper.template import TARGET
 from replay.json import JSON
-from replay.kube.admission_request import attributes_of
 
 SERVICE_ACCOUNT = "system:serviceaccount:gatekeeper-system:gatekeeper-admin"
 EMPTY_REQUEST: dict[str, JSON] = {
@@ -126,7 +125,7 @@ def validate(
         )
     answer = Answer()
     try:
-        _add(answer, policies, _reviewed_request(request, namespace), inventory, point)
+        _add(answer, policies, reviewed_request(request, namespace), inventory, point)
     except ReviewError as error:
         return _failed(f"error reviewing resource {request.get('name') or ''}: {TARGET}: {error}\n")
     for each in resultants:
@@ -134,7 +133,7 @@ def validate(
             _add(
                 answer,
                 policies,
-                _reviewed_resultant(each.object, namespace, operation),
+                reviewed_object(each.object, namespace, operation, GENERATED),
                 inventory,
                 point,
                 each.template,
@@ -187,72 +186,6 @@ def _expanded(policies: GatekeeperPolicies, request: Mapping[str, JSON], raw: JS
             raise MutationError(f"failed to mutate resultant resource {name}: {error}") from None
 
     return policies.expansion.expand(base, namespace, mutated)
-
-
-_FIELDS = (
-    "uid",
-    "kind",
-    "resource",
-    "subResource",
-    "requestKind",
-    "requestResource",
-    "requestSubResource",
-    "name",
-    "namespace",
-    "operation",
-    "userInfo",
-    "dryRun",
-)
-
-
-def _reviewed_request(request: Mapping[str, JSON], namespace: JSON) -> Review:
-    """A request under review; on DELETE the old object stands as the object, too (`setObjectOnDelete`)."""
-    value, old = request.get("object"), request.get("oldObject")
-    operation = str(request.get("operation") or "")
-    if operation == "DELETE":
-        value = old
-    seen: dict[str, JSON] = {
-        name: request[name]
-        for name in _FIELDS
-        if request.get(name) not in (None, "") or (name in request and name in ("uid", "operation"))
-    }
-    seen |= {"object": value, "oldObject": old, "options": request.get("options"), "namespaceObject": namespace}
-    seen.setdefault("uid", "")
-    is_empty = not operation
-    return Review(
-        request=seen,
-        attributes=None
-        if is_empty
-        else attributes_of({**request, "requestKind": None, "requestResource": None, "requestSubResource": None}),
-        object=value,
-        old_object=old,
-        namespace=namespace,
-        source=ORIGINAL,
-        operation=operation,
-    )
-
-
-def _reviewed_resultant(value: dict[str, JSON], namespace: JSON, operation: str) -> Review:
-    """A generated object under review (`augmentedUnstructuredToAdmissionRequest`)."""
-    group, slash, version = str(value.get("apiVersion") or "").rpartition("/")
-    metadata = value.get("metadata") or {}
-    old = value if operation == "DELETE" else None
-    kind = {"group": group if slash else "", "version": version, "kind": value.get("kind") or ""}
-    request: dict[str, JSON] = {
-        "uid": "",
-        "kind": kind,
-        "resource": {"group": "", "version": "", "resource": ""},
-        "operation": operation,
-        "userInfo": {},
-    }
-    for name in ("name", "namespace"):
-        if metadata.get(name):
-            request[name] = metadata[name]
-    request |= {"object": value, "oldObject": old, "options": None, "namespaceObject": namespace}
-    attributes = attributes_of(
-        {**request, "operation": operation or "CREATE", "object": None if operation == "DELETE" else value}
-    )
-    return Review(request, attributes, value, old, namespace, GENERATED, operation)
 
 
 def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the object

@@ -1,17 +1,22 @@
-"""`kind: Suite` as gator writes it, where templates and constraints are native policies and bindings."""
+"""`kind: Suite` as gator writes it: about templates and constraints of Gatekeeper, or about native policies and bindings."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache, partial
 from pathlib import Path
 
 from msgspec import Struct
 
 from replay.admission.decision import Verdict
-from replay.case.case import Case, CaseError, CaseFile, CaseRequest, Expectation, Unusable
+from replay.case.case import Case, CaseError, CaseFile, CaseRequest, EngineCase, Expectation, Unusable
 from replay.case.document import CaseDocument, Fields, read_documents
 from replay.case.form.kat import user_info
 from replay.case.policies import PolicyLoader
+from replay.gatekeeper.expansion import ExpansionError
+from replay.gatekeeper.review import ReviewError, Violation
+from replay.gatekeeper.suite import SuiteTest, assertion_differences
+from replay.gatekeeper.template import engines_of
 from replay.json import JSON
 from replay.kube.attributes import Operation
 
@@ -19,7 +24,8 @@ FORM = "gator"
 _GROUP = "test.gatekeeper.sh/"
 _REVIEW = "AdmissionReview"
 _POLICY_GROUP = "admissionregistration.k8s.io/"
-_TEST_FIELDS = ("name", "template", "constraint", "cases", "skip", "invalid", "only")
+_TEMPLATE = "ConstraintTemplate"
+_TEST_FIELDS = ("name", "template", "constraint", "expansion", "cases", "skip", "invalid", "only")
 _CASE_FIELDS = ("name", "object", "inventory", "assertions", "skip")
 
 
@@ -30,7 +36,7 @@ def is_gator(value: JSON) -> bool:
 
 def read_gator(path: Path, loader: PolicyLoader) -> CaseFile:
     """The cases of the suites of a file whose policies are native ones; raises CaseError for what cannot be read."""
-    cases: list[Case | Unusable] = []
+    cases: list[Case | EngineCase | Unusable] = []
     files = {str(path)}
     for document in read_documents(path):
         if is_gator(document.value):
@@ -45,12 +51,19 @@ class _Suite(Struct, frozen=True):
     files: set[str]
     loader: PolicyLoader
 
-    def cases(self) -> Iterator[Case | Unusable]:
-        """The cases of the tests that are about native policies."""
+    def cases(self) -> Iterator[Case | EngineCase | Unusable]:
+        """The cases of all tests; of those about templates one for each assertion and engine."""
+        if self.document.value.get("skip"):
+            return
         for number, value in enumerate(self.document.value.get("tests") or ()):
             test = Fields.at(self.document, f"tests[{number}]", value, _TEST_FIELDS)
-            named = [test.text(name) for name in ("template", "constraint") if test.text(name)]
+            named = [test.text(name) for name in ("template", "constraint", "expansion") if test.text(name)]
             policies = [obj for name in named for obj in self._read(test, name)]
+            template = next((obj for obj in policies if obj.get("kind") == _TEMPLATE), None)
+            if template is not None and not test.flag("skip"):
+                for engine in engines_of(template):
+                    yield from self._engine_cases(test, SuiteTest(policies, engine), engine)
+                continue
             if test.flag("skip") or not any(str(obj.get("apiVersion")).startswith(_POLICY_GROUP) for obj in policies):
                 continue
             for index, each in enumerate(test.items("cases")):
@@ -62,6 +75,41 @@ class _Suite(Struct, frozen=True):
                     yield self._case(fields, name, policies)
                 except CaseError as error:
                     yield Unusable(name, error)
+
+    def _engine_cases(self, test: Fields, asked: SuiteTest, engine: str) -> Iterator[EngineCase | Unusable]:
+        """One case for each assertion about a template's objects."""
+        path, name = str(self.document.path), test.text("name")
+        if test.flag("invalid"):
+            line = self.document.position(test.path).line
+            yield EngineCase(f"{name} [{engine}]", path, line, asked.invalid_differences)
+            return
+        for index, each in enumerate(test.items("cases")):
+            fields = Fields.at(self.document, test.where(f"cases[{index}]"), each, _CASE_FIELDS)
+            if fields.flag("skip"):
+                continue
+            decide = cache(partial(self._decided, fields, asked))
+            assertions = list(fields.items("assertions"))
+            for number, assertion in enumerate(assertions, 1):
+                place = f"{fields.path}.assertions[{number - 1}]"
+                title = f"{name}/{fields.text('name')} [{engine}]" + (f" assertion {number}" if assertions[1:] else "")
+                yield EngineCase(
+                    title, path, self.document.position(place).line, partial(_asserted, decide, dict(assertion))
+                )
+            if not assertions:
+                yield Unusable(f"{name}/{fields.text('name')}", fields.error("assertions", "must not be empty"))
+
+    def _decided(self, fields: Fields, asked: SuiteTest) -> tuple[list[Violation], list[str]]:
+        """The violations of a case's object; raises CaseError."""
+        if asked.refused:
+            raise fields.error("object", f"cannot be decided: {asked.refused[0]}")
+        objects = self._read(fields, fields.text("object"))
+        if len(objects) != 1:
+            raise fields.error("object", f"names a file with {len(objects)} objects, not one")
+        inventory = [obj for text in fields.texts("inventory") for obj in self._read(fields, text)]
+        try:
+            return asked.violations(objects[0], inventory)
+        except (ReviewError, ExpansionError) as error:
+            raise fields.error("object", f"cannot be reviewed: {error}") from None
 
     def _case(self, fields: Fields, name: str, policies: list[JSON]) -> Case:
         objects = self._read(fields, fields.text("object"))
@@ -92,6 +140,12 @@ class _Suite(Struct, frozen=True):
             raise fields.document.error(fields.path, f"names {path}, which does not exist")
         self.files.add(str(path))
         return [document.value for document in read_documents(path)]
+
+
+def _asserted(decide: Callable[[], tuple[list[Violation], list[str]]], assertion: JSON) -> list[str]:
+    """How the violations differ from an assertion."""
+    violations, unknown = decide()
+    return [f"undetermined: {reason}" for reason in unknown] or assertion_differences(assertion, violations)
 
 
 def _request(value: JSON) -> CaseRequest:

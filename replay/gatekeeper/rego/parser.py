@@ -200,7 +200,7 @@ class _ModuleParser(TermParser):
             raise UnsupportedRegoError(line, "rule heads with more than one variable part", self.file)
         if self.kind == "(" and not self.token.is_spaced:
             self.next()
-            arguments = tuple(self.terms_until(")"))
+            arguments = tuple(self.terms_until(")")) or None  # without arguments it is a rule like any other
         if key is None and arguments is None and "contains" in self.keywords and self.accept_word("contains"):
             return Head(tuple(name), line, None, self.expression(), None, is_set=True)
         value: Term | None = None

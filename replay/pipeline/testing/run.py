@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replay.case.case import Case, CaseError, CaseFile, Unusable
+from replay.case.case import Case, CaseError, CaseFile, EngineCase, Unusable
 from replay.case.coverage import CaseCoverage
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences
@@ -61,7 +61,7 @@ def _results(
         if name in source.path:
             yield _failed(source.path, source.path, source.error)
         return
-    chosen: Iterable[Case | Unusable] = (case for case in source.cases if name in case.name)
+    chosen: Iterable[Case | EngineCase | Unusable] = (case for case in source.cases if name in case.name)
     for case in chosen:
         if isinstance(case, Unusable):
             yield _failed(source.path, case.name, case.error)
@@ -69,12 +69,15 @@ def _results(
             yield _result(source.path, case, decider, coverage)
 
 
-def _result(suite: str, case: Case, decider: CaseDecider, coverage: CaseCoverage | None) -> CaseResult:
+def _result(suite: str, case: Case | EngineCase, decider: CaseDecider, coverage: CaseCoverage | None) -> CaseResult:
     try:
-        decided = decider.decided(case)
-        lines = differences(decided)
-        if coverage is not None:
-            coverage.add(decided)
+        if isinstance(case, EngineCase):
+            lines = case.differences()
+        else:
+            decided = decider.decided(case)
+            lines = differences(decided)
+            if coverage is not None:
+                coverage.add(decided)
     except CaseError as error:
         return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (error.message,))
     except UNFORESEEN as error:

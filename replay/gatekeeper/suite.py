@@ -1,0 +1,112 @@
+"""Tests of gator: what the violations of an object have to be (`gatekeeper/pkg/gator/verify`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from replay.gatekeeper.constraint import GATOR
+from replay.gatekeeper.expansion import ExpansionError
+from replay.gatekeeper.inventory import inventory_of_all
+from replay.gatekeeper.match import GENERATED, ORIGINAL
+from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
+from replay.gatekeeper.rego.builtins.operand import BuiltinError
+from replay.gatekeeper.rego.builtins.pattern import regexp
+from replay.gatekeeper.review import Review, ReviewError, Violation, review, reviewed_object, reviewed_request
+from replay.gatekeeper.typed_namespace import typed_namespace
+from replay.json import JSON
+
+_SCHEMA = "schema validation failed"
+
+
+class SuiteTest:
+    """A template with a constraint, and templates of expansion, decided by one of the engines that the template has code for."""
+
+    def __init__(self, objects: Sequence[JSON], engine: str) -> None:
+        """Of these objects."""
+        self._policies = GatekeeperPolicies(objects, engine=engine)
+
+    @property
+    def refused(self) -> Sequence[Refusal]:
+        """The objects that are refused."""
+        return self._policies.refused
+
+    def invalid_differences(self) -> list[str]:
+        """What is wrong where the constraint is to be refused by its schema."""
+        if any(_SCHEMA in each.message for each in self.refused):
+            return []
+        got = str(self.refused[0]) if self.refused else "<nil>"
+        return [f'expected constraint to be invalid: got error {got} but want "{_SCHEMA}"']
+
+    def violations(self, value: JSON, inventory: Sequence[JSON]) -> tuple[list[Violation], list[str]]:
+        """The violations of an object or AdmissionReview, and what is not known; raises `ReviewError` and `ExpansionError`."""
+        known = inventory_of_all(inventory)
+        namespaces = {
+            str((each.get("metadata") or {}).get("name")): typed_namespace(each)
+            for each in inventory
+            if each.get("kind") == "Namespace" and each.get("apiVersion") == "v1"
+        }
+        if value.get("kind") == "AdmissionReview":
+            request = value.get("request")
+            if not isinstance(request, dict):
+                raise ReviewError("request did not actually pass in an AdmissionRequest")
+            if request.get("object") is None and request.get("oldObject") is None:
+                raise ReviewError('AdmissionRequest does not contain an "object" or "oldObject" to review')
+            if request.get("operation") == "DELETE" and request.get("oldObject") is None:
+                raise ReviewError("oldObject cannot be nil for DELETE operations")
+            return self._reviewed(reviewed_request(request, None), namespaces, known)
+        found, unknown = self._reviewed(reviewed_object(value, None, "", ORIGINAL), namespaces, known)
+        for each in self._policies.expansion.expand(value, None, lambda made: made):
+            more, more_unknown = self._reviewed(reviewed_object(each.object, None, "", GENERATED), namespaces, known)
+            for violation in more:
+                violation.message = f"[Implied by {each.template}] {violation.message}"
+            found += more
+            unknown += more_unknown
+        return found, unknown
+
+    def _reviewed(
+        self, under: Review, namespaces: Mapping[str, JSON], inventory: JSON
+    ) -> tuple[list[Violation], list[str]]:
+        """A review, with the namespace of the inventory for the match, which policies do not see."""
+        under.namespace = namespaces.get(str(under.request.get("namespace") or ""))
+        found = review(self._policies.constraints.values(), under, inventory, GATOR)
+        return found.violations, [reason for _, reason in found.undetermined]
+
+
+def assertion_differences(assertion: Mapping[str, Any], violations: Sequence[Violation]) -> list[str]:
+    """How the violations differ from what is asserted: `yes`, `no`, or a number of those whose message fits."""
+    pattern = assertion.get("message")
+    messages = [each.message for each in violations]
+    if pattern is None:
+        matching = len(messages)
+    else:
+        try:
+            fits = regexp(str(pattern))
+        except BuiltinError:
+            return [f"message is not a valid regular expression: {pattern}"]
+        matching = sum(fits.search(message) is not None for message in messages)
+    wanted = assertion.get("violations", "yes")
+    wanted = (
+        {True: "yes", False: "no", "true": "yes", "false": "no", None: "yes"}.get(wanted, wanted)
+        if not _is_number(wanted)
+        else wanted
+    )
+    containing = "" if pattern is None else f' containing "{pattern}"'
+    if _is_number(wanted):
+        is_right, wants = matching == wanted, f"exactly {wanted}"
+    elif wanted in ("yes", "no"):
+        is_right, wants = (matching > 0) is (wanted == "yes"), "at least 1" if wanted == "yes" else "none"
+    else:
+        return ['assertion.violation, if set, must be a nonnegative integer, "yes", or "no"']
+    if is_right:
+        return []
+    return [
+        f"unexpected number of violations: got {matching} violations{containing} but want {wants}: got messages {messages}"
+    ]
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+__all__ = ["ExpansionError", "SuiteTest", "assertion_differences"]
