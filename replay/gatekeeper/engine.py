@@ -95,7 +95,7 @@ class GatekeeperEngine:
         mutating, validating = mutating or EMPTY_REQUEST, validating or EMPTY_REQUEST
         answers = {
             "mutate": mutate(self.policies, mutating, self._namespaces.get),
-            "validate": validate(self.policies, validating, self._namespaces.get, self._inventory),
+            "validate": validate(self.policies, validating, self._namespaces.get, lambda: self._inventory),
         }
         unknown = [reason for answer in answers.values() for reason in answer.undetermined]
         if unknown:

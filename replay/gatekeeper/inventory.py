@@ -18,10 +18,8 @@ def inventory_of(policies: GatekeeperPolicies, objects: Iterable[Mapping[str, JS
 
 def _is_synced(policies: GatekeeperPolicies, value: Mapping[str, JSON]) -> bool:
     group, _, version = str(value.get("apiVersion") or "").rpartition("/")
-    kind, metadata = str(value.get("kind") or ""), value.get("metadata") or {}
-    is_namespace = (group, kind) == ("", "Namespace")
-    own = metadata.get("name" if is_namespace else "namespace") or ""
-    return (group, version, kind) in policies.synced and not policies.excludes("sync", own)
+    kind = str(value.get("kind") or "")
+    return (group, version, kind) in policies.synced and not policies.excludes_synced(group, kind, value)
 
 
 def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from replay.gatekeeper.constraint import GROUP, Constraint, constraint_of
@@ -104,6 +104,17 @@ class GatekeeperPolicies:
         self.synced |= {
             (each.get("group") or "", each.get("version") or "", each.get("kind") or "") for each in kinds or ()
         }
+
+    @property
+    def uses_inventory(self) -> bool:
+        """Whether a template reads the inventory."""
+        return any(each.rego is not None and each.rego.uses_inventory for each in self.templates.values())
+
+    def excludes_synced(self, group: str, kind: str, value: Mapping[str, JSON]) -> bool:
+        """Whether the configuration leaves an object out of the inventory."""
+        metadata = value.get("metadata") or {}
+        own = metadata.get("name" if (group, kind) == ("", "Namespace") else "namespace") or ""
+        return self.excludes("sync", str(own))
 
     def excludes(self, process: str, name: str) -> bool:
         """Whether the configuration leaves a namespace out."""

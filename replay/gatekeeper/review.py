@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from msgspec import Struct
@@ -29,6 +29,10 @@ from replay.kube.attributes import Attributes, Operation
 
 _UNMATCHED = "unable to match constraints"
 _NO_OBJECT = "invalid request object: neither object nor old object are defined"
+
+
+Inventory = Callable[[], Value]
+"""The synchronized objects, looked up where a template reads them."""
 
 
 class Violation(Struct):
@@ -67,7 +71,7 @@ class Reviewed(Struct):
     undetermined: list[tuple[Constraint, str]]
 
 
-def review(constraints: Iterable[Constraint], under: Review, inventory: Value, point: str) -> Reviewed:
+def review(constraints: Iterable[Constraint], under: Review, inventory: Inventory, point: str) -> Reviewed:
     """The violations of all constraints at an enforcement point; raises `ReviewError`."""
     found = Reviewed([], [])
     asked: dict[str, list[tuple[Constraint, tuple[str, ...]]]] = {}
@@ -101,7 +105,8 @@ def review(constraints: Iterable[Constraint], under: Review, inventory: Value, p
         else:
             if rego_input is None:
                 rego_input = from_json(dict(under.request))
-            _ask_rego(group, rego_input, inventory, found)
+            uses_inventory = template.rego is not None and template.rego.uses_inventory
+            _ask_rego(group, rego_input, inventory() if uses_inventory else {}, found)
     return found
 
 
@@ -230,8 +235,11 @@ _FIELDS = (
 _ALWAYS = frozenset({"uid", "operation"})
 
 
-def reviewed_request(request: Mapping[str, JSON], namespace: JSON) -> Review:
-    """A request under review; on DELETE the old object stands as the object, too (`setObjectOnDelete`)."""
+def reviewed_request(request: Mapping[str, JSON], namespace: JSON, attributes: Attributes | None = None) -> Review:
+    """A request under review; on DELETE the old object stands as the object, too (`setObjectOnDelete`).
+
+    `attributes` are those of the request where some of it is not known.
+    """
     value, old = request.get("object"), request.get("oldObject")
     operation = str(request.get("operation") or "")
     seen = {
@@ -243,7 +251,8 @@ def reviewed_request(request: Mapping[str, JSON], namespace: JSON) -> Review:
     if operation == "DELETE":
         value = old
     seen |= {"object": value, "oldObject": old, "options": request.get("options"), "namespaceObject": namespace}
-    return Review(seen, _attributes(request), value, old, namespace, ORIGINAL, operation, namespace)
+    known = _attributes(request) if attributes is None else attributes
+    return Review(seen, known, value, old, namespace, ORIGINAL, operation, namespace)
 
 
 def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, source: str) -> Review:

@@ -13,10 +13,18 @@ from replay.gatekeeper.match import GENERATED, ORIGINAL, MatchError, NotKnownErr
 from replay.gatekeeper.mutation.mutator import OPERATIONS, Mutator
 from replay.gatekeeper.mutation.walk import MutationError
 from replay.gatekeeper.policy_set import GROUPS, GatekeeperPolicies
-from replay.gatekeeper.rego.value import Value
-from replay.gatekeeper.review import Review, ReviewError, Violation, review, reviewed_object, reviewed_request
+from replay.gatekeeper.review import (
+    Inventory,
+    Review,
+    ReviewError,
+    Violation,
+    review,
+    reviewed_object,
+    reviewed_request,
+)
 from replay.gatekeeper.template import TARGET
 from replay.json import JSON
+from replay.kube.attributes import Attributes
 
 SERVICE_ACCOUNT = "system:serviceaccount:gatekeeper-system:gatekeeper-admin"
 EMPTY_REQUEST: dict[str, JSON] = {
@@ -92,12 +100,13 @@ def _in_namespace(value: Mapping[str, JSON], namespace: str) -> dict[str, JSON]:
     return {**value, "metadata": metadata}
 
 
-def validate(
+def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
     policies: GatekeeperPolicies,
     request: Mapping[str, JSON],
     namespaces: Namespaces,
-    inventory: Value,
+    inventory: Inventory,
     point: str = WEBHOOK,
+    attributes: Attributes | None = None,
 ) -> Answer:
     """The answer of the validating webhook, or of another enforcement point that is asked in the same way."""
     if (request.get("userInfo") or {}).get("username") == SERVICE_ACCOUNT or not policies.validates:
@@ -125,7 +134,7 @@ def validate(
         )
     answer = Answer()
     try:
-        _add(answer, policies, reviewed_request(request, namespace), inventory, point)
+        _add(answer, policies, reviewed_request(request, namespace, attributes), inventory, point)
     except ReviewError as error:
         return _failed(f"error reviewing resource {request.get('name') or ''}: {TARGET}: {error}\n")
     for each in resultants:
@@ -192,7 +201,7 @@ def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the
     answer: Answer,
     policies: GatekeeperPolicies,
     under: Review,
-    inventory: Value,
+    inventory: Inventory,
     point: str,
     template: str = "",
     action: str = "",

@@ -18,6 +18,7 @@ from replay.errors import ManifestError
 from replay.go.format import quote
 from replay.json import JSON
 from replay.manifests.defaulting import set_defaults
+from replay.manifests.engine_object import without_engine_objects
 from replay.manifests.field_error import FieldError, aggregate, invalid, required
 from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
 from replay.manifests.go_type.decode import decode
@@ -95,7 +96,7 @@ def load_api(path: Path, version: KubernetesVersion, *, mixed: bool = False) -> 
 
     A `mixed` directory may hold objects of other kinds, which are left out.
     """
-    return load_api_documents(path, read_directory(path), version, mixed=mixed)
+    return load_api_documents(path, without_engine_objects(read_directory(path)), version, mixed=mixed)
 
 
 def load_api_documents(

@@ -21,6 +21,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import Origin
 from replay.manifests.authorization_file import CONFIGURATION_FILE
 from replay.manifests.defaulting import set_defaults
+from replay.manifests.engine_object import without_engine_objects
 from replay.manifests.expression import CheckedExpression
 from replay.manifests.field_error import aggregate
 from replay.manifests.finding import SERVER, Finding, ManifestRefusal, Severity
@@ -127,6 +128,7 @@ def load_directory(
     what is about authorization, or in `ignored` files.
     """
     directory = read_directory(path, ignored | {CONFIGURATION_FILE} if mixed else ignored)
+    directory = without_engine_objects(directory) if mixed else directory
     return load_documents(path, directory, plugin, version, mixed=mixed)
 
 

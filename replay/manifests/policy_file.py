@@ -15,6 +15,7 @@ from msgspec import Struct
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.manifests.api_object import LoadedApi, load_api_documents
+from replay.manifests.engine_object import is_engine_document
 from replay.manifests.go_type.decode import plain
 from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.loader import LoadedDirectory, load_documents
@@ -55,7 +56,8 @@ def is_policy_file(path: Path) -> bool:
 def load_policy_file(path: Path, version: KubernetesVersion) -> PolicyFile:
     """Load a file without raising for what is wrong in its manifests; raises ManifestError where it cannot be read."""
     try:
-        documents = tuple(split_documents(str(path), _bytes(path)))
+        split = split_documents(str(path), _bytes(path))
+        documents = tuple(each for each in split if not is_engine_document(each))
     except Unreadable as error:
         raise ManifestError(error.reason, path=error.path, line=error.line) from error
     names = {document: tuple(_names(document)) for document in documents}

@@ -14,11 +14,19 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
 from replay.manifests.authorization_file import is_about_authorization
+from replay.manifests.engine_object import (
+    ENGINE_DIRECTORY,
+    engine_objects,
+    holds_engine_objects_alone,
+    is_engine_object,
+    with_engine,
+)
 from replay.manifests.finding import Finding
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
 from replay.manifests.policy_file import is_policy_file, load_policy_file
+from replay.manifests.read.documents import is_manifest
 from replay.manifests.served import static_problem
 from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_of_directory, server_of_file
 from replay.manifests.static_rule import STATIC_SUFFIX
@@ -35,6 +43,8 @@ class LoadedSet(Struct, frozen=True):
     api: LoadedApi | None = None
     server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
+    engine: tuple[JSON, ...] | None = None
+    """Objects of a policy engine, None if it has none."""
 
     @property
     def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
@@ -57,16 +67,24 @@ class SetObjects(Struct, frozen=True):
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
     server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
+    engine: tuple[JSON, ...] | None = None
+    """Objects of a policy engine; None leaves them to the cluster."""
 
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
         """The set; `api_objects` of the cluster are used where it has none of its own."""
-        api = defaulted_api_objects(api_objects, version) if self.api is None else self.api
+        cluster = list(api_objects)
+        api = defaulted_api_objects(cluster, version) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
-        return self.server.completed(manifests, version)
+        return with_engine(self.server.completed(manifests, version), self._engine(cluster))
+
+    def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
+        """The objects of a policy engine, those of the cluster where the set has none of its own."""
+        return tuple(filter(is_engine_object, api_objects)) if self.engine is None else self.engine
 
     def with_added(self, added: SetObjects, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> SetObjects:
         """This set and another one on top of it, whose objects take the place of those with the same kind and name."""
-        api = tuple(defaulted_api_objects(api_objects, version)) if self.api is None else self.api
+        cluster = list(api_objects)
+        api = tuple(defaulted_api_objects(cluster, version)) if self.api is None else self.api
         return SetObjects(
             static=_replaced(self.static, added.static),
             api=_replaced(api, added.api or ()),
@@ -74,6 +92,7 @@ class SetObjects(Struct, frozen=True):
             origins={**self.origins, **added.origins},
             server=self.server if added.server is NO_SERVER else added.server,
             hints=(*self.hints, *added.hints),
+            engine=_replaced(self._engine(cluster), added.engine or ()),
         )
 
 
@@ -99,6 +118,7 @@ def set_objects(path: Path, version: KubernetesVersion) -> SetObjects:
         origins={(item.kind, item.name): item.origin for item in own},
         server=loaded.server,
         hints=loaded.hints,
+        engine=loaded.engine,
     )
 
 
@@ -116,6 +136,8 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         raise ManifestError("no such file or directory", path=str(path))
     if is_about_authorization(path):
         return LoadedSet(str(path), {})
+    if holds_engine_objects_alone(path):
+        return LoadedSet(str(path), {}, engine=engine_objects(path))
     if not path.is_dir():
         return _file_set(path, version) if is_policy_file(path) else _configured_set(path, version)
     server = server_of_directory(path, version)
@@ -124,8 +146,15 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     api = load_api(api_directory, version) if api_directory.is_dir() else None
     for plugin, directory in own.items():
         require_static(directory, plugin, version)
-    if own or api is not None:
-        return LoadedSet(str(path), {p: load_directory(at, p, version) for p, at in own.items()}, api, server)
+    engine = [
+        each
+        for name in (ENGINE_DIRECTORY, API_DIRECTORY)
+        if (path / name).is_dir()
+        for each in engine_objects(path / name)
+    ]
+    if own or api is not None or engine:
+        directories = {p: load_directory(at, p, version) for p, at in own.items()}
+        return LoadedSet(str(path), directories, api, server, engine=tuple(engine) or None)
     if server.configuration is not None:
         return replace(_configured_set(server.configuration, version), path=str(path), server=server)
     ignored = server.file_names
@@ -133,7 +162,14 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     for plugin, loaded in directories.items():
         if loaded.objects or loaded.refusals:
             require_static(path, plugin, version)
-    return LoadedSet(str(path), {p: d for p, d in directories.items() if d.objects or d.refusals}, None, server)
+    used = {p: d for p, d in directories.items() if d.objects or d.refusals}
+    return LoadedSet(str(path), used, None, server, engine=_mixed_in(path))
+
+
+def _mixed_in(path: Path) -> tuple[JSON, ...] | None:
+    """The objects of a policy engine that stand among the manifests of a file, or directly in a directory."""
+    files = [path] if path.is_file() else sorted(each for each in path.iterdir() if is_manifest(each))
+    return tuple(value for file in files for value in engine_objects(file)) or None
 
 
 def require_static(directory: Path, plugin: PluginName, version: KubernetesVersion) -> None:
@@ -156,7 +192,8 @@ def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     named = {each.value["spec"].get("policyName") for each in objects if each.kind.endswith("PolicyBinding")}
     idle = [each.name for each in objects if each.kind.endswith("AdmissionPolicy") and each.name not in named]
     unbound = [f"{path}: `{name}` has no binding in this file, without which it decides nothing" for name in idle]
-    return LoadedSet(str(path), loaded.directories, loaded.api, hints=(*([hint] if names else []), *unbound))
+    hints = (*([hint] if names else []), *unbound)
+    return LoadedSet(str(path), loaded.directories, loaded.api, hints=hints, engine=_mixed_in(path))
 
 
 def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:

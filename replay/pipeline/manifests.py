@@ -98,7 +98,7 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     api_objects = Cluster(snapshot).api_objects()
     candidate = files.candidate
     if files.added:
-        candidate = files.current or SetObjects(api=())
+        candidate = files.current or SetObjects(api=(), engine=())
         for added in files.added:
             candidate = candidate.with_added(added, version, api_objects)
 

@@ -25,6 +25,7 @@ from replay.kube.object_lister import ObjectKey
 from replay.kube.object_ref import ObjectRef
 from replay.kube.plugin.limit_range import LIMIT_RANGE
 from replay.kube.schema import Schemas
+from replay.manifests.engine_object import is_engine_object
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
 from replay.reconstruct.history.effect import EffectKind
@@ -129,8 +130,8 @@ class Cluster:
         return Schemas(self.crds)
 
     def api_objects(self) -> list[JSON]:
-        """The admission policies, bindings and webhook configurations of the snapshot."""
-        return [obj for obj in self.snapshot if key_of(obj)[0] == ADMISSIONREGISTRATION]
+        """The admission policies, bindings and webhook configurations of the snapshot, and the objects of policy engines."""
+        return [obj for obj in self.snapshot if key_of(obj)[0] == ADMISSIONREGISTRATION or is_engine_object(obj)]
 
     def snapshot_object(self, group: str, kind: str, namespace: str, name: str) -> JSON:
         """The snapshot's version of one object, None if it has none."""

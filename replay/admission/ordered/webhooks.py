@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
@@ -13,7 +14,8 @@ from replay.admission.effects import ADMITTED
 from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
-from replay.admission.webhook.plugin import MutatingWebhookPlugin, validate
+from replay.admission.webhook.engine import engines_of
+from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, MatchResources
@@ -39,11 +41,12 @@ class WebhookPlugin(Struct, frozen=True):
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """A webhook."""
+        objects = repr(manifests.engine_objects) if manifests.engine_objects else ""
         for configuration in configurations_of(manifests, self.phase):
             for webhook in configuration.webhooks:
                 if webhook.rules:
                     match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
-                    digest = digest_of(self.phase, configuration.name, repr(webhook))
+                    digest = digest_of(self.phase, configuration.name, repr(webhook), objects)
                     yield Unit(configuration.name, digest, match)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
@@ -56,9 +59,9 @@ class WebhookPlugin(Struct, frozen=True):
         return webhook_reads(configurations_of(manifests, self.phase))
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """No other objects."""
-        del manifests
-        yield from ()
+        """What the engines read that answer for webhooks."""
+        for engine in engines_of(manifests):
+            yield from engine.looked_up()
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
         """The webhooks of several sets."""
@@ -72,6 +75,7 @@ class _Webhooks:
         self.is_idle = not any(configurations_of(each, phase) for each in sets)
         self._context = context
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
+        self._engines = [engines_of(manifests) for manifests in sets]
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
         """Where any may be called it is sent all of the request."""
@@ -91,14 +95,23 @@ class _Webhooks:
     def _admitter(self, hooks: Sequence[WebhookHook], index: int, asking: Asking) -> MutatingWebhookPlugin:
         side = asking.sides[index]
         where = (side.original, side.lister)
-        return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, asking.backends)
+        backends = self._backends(index, asking)
+        return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, backends)
+
+    def _backends(self, index: int, asking: Asking) -> Backends:
+        """Who answers for the webhooks of a set: who was asked for by name, else the policy engines of the set."""
+        if not self._engines[index]:
+            return asking.backends
+        lister = asking.sides[index].lister
+        own = {name: engine.backend(lister) for engine in self._engines[index] for name in engine.webhooks}
+        return {**own, **asking.backends}
 
     def validator(self, asking: Asking) -> RequestValidator | None:
         """The webhooks that may be called, in the validating phase."""
         if self._admission.phase != "validating":
             return None
         candidates = self._admission.candidates(asking.sides[0].attributes)
-        return _WebhookRequest(self._admission, candidates) if any(candidates) else None
+        return _WebhookRequest(self._admission, candidates, self._backends) if any(candidates) else None
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> MutatingWebhookWatch | None:
         """Its webhooks, watched, in the mutating phase."""
@@ -113,26 +126,35 @@ class _Webhooks:
         """Its webhooks, watched, in the validating phase."""
         if self._admission.phase != "validating":
             return None
-        return ValidatingWebhookWatch(self._admission, index, manifests, asking)
+        watched = replace(asking, backends=self._backends(index, asking))
+        return ValidatingWebhookWatch(self._admission, index, manifests, watched)
 
 
 class _WebhookRequest:
     """The validating webhooks that may be called about one request."""
 
-    def __init__(self, admission: WebhookAdmission, candidates: Sequence[Sequence[WebhookHook]]) -> None:
+    def __init__(
+        self,
+        admission: WebhookAdmission,
+        candidates: Sequence[Sequence[WebhookHook]],
+        backends: Callable[[int, Asking], Backends],
+    ) -> None:
         self._admission = admission
         self._candidates = candidates
+        self._backends = backends
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
         """What the webhooks of each set come to."""
         return [
-            self._decision(hooks, side.attributes.with_object(value), side.lister, asking)
+            self._decision(hooks, side.attributes.with_object(value), side.lister, self._backends(index, asking))
             if hooks and is_live
             else ADMITTED
-            for hooks, value, side, is_live in zip(self._candidates, objects, asking.sides, live, strict=True)
+            for index, (hooks, value, side, is_live) in enumerate(
+                zip(self._candidates, objects, asking.sides, live, strict=True)
+            )
         ]
 
     def _decision(
-        self, hooks: Sequence[WebhookHook], attributes: Attributes, lister: Lister, asking: Asking
+        self, hooks: Sequence[WebhookHook], attributes: Attributes, lister: Lister, backends: Backends
     ) -> Decision:
-        return validate(self._admission, hooks, (attributes, lister), asking.backends).decision()
+        return validate(self._admission, hooks, (attributes, lister), backends).decision()

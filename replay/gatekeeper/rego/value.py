@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 import orjson
 
 from replay.gatekeeper.rego.big_float import general_text
+from replay.kube.attributes import Missing
 
 Value = Any
 """A Rego value."""
@@ -308,6 +309,8 @@ def from_json(value: Any) -> Value:
         return value if all(map(_is, items, value)) else items
     if kind is int:
         return value if -1_000_000 < value < 1_000_000 else _double(float(value))
+    if kind is Missing:
+        return UnknownValue(value.reason)
     return _double(value) if kind is float else value
 
 

@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.manifests.engine_object import differing_webhooks
 from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
 
@@ -36,9 +37,10 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
     """Both sets without the webhooks that they share, but for those of some names.
 
     A webhook that both sets call answers both alike as far as anyone can tell without asking it, and what it did at the time
-    stands in the recorded objects.
+    stands in the recorded objects. That of a policy engine is asked where its objects differ.
     """
     current, candidate = sets
+    names |= differing_webhooks(current.engine_objects, candidate.engine_objects)
     return _without(current, candidate, names), _without(candidate, current, names)
 
 

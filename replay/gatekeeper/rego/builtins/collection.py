@@ -70,6 +70,7 @@ def _get(value: Value, key: Value, default: Value) -> Value:
 
 @builtin("object.keys", "o")
 def _keys(value: Value) -> Value:
+    wrong(*(item for _, item in pairs_of(value)))
     return Set(key for key, _ in pairs_of(value))
 
 

@@ -14,6 +14,7 @@ from replay.gatekeeper.rego.value import (
     Number,
     Object,
     Set,
+    UnknownValue,
     Value,
     compare,
     equal,
@@ -224,8 +225,10 @@ def _stepped(first: int, last: int, step: int) -> Value:
 @plain("count", 1)
 def _count(value: Value) -> Value:
     kind = type(value)
-    if kind is list or kind is dict or kind is str:
+    if kind is list or kind is str:
         return len(value)
+    if kind is dict:
+        return len(value) if UnknownValue not in map(type, value.values()) else wrong(*value.values())
     if kind is Set:
         return len(value.members)
     return len(value.entries) if kind is Object else wrong(value)

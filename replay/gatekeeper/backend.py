@@ -1,0 +1,146 @@
+"""Gatekeeper as who answers for its webhooks, with the objects of a set and those of the cluster at the time of a request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.gatekeeper.inventory import inventory_of_all
+from replay.gatekeeper.match import NotKnownError
+from replay.gatekeeper.policy_set import GatekeeperPolicies
+from replay.gatekeeper.rego.value import UnknownValue, Value
+from replay.gatekeeper.typed_namespace import typed_namespace
+from replay.gatekeeper.webhook import Answer, mutate, validate
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.json_patch import diff
+from replay.kube.lister import Lister
+from replay.manifests.engine_object import MUTATION, VALIDATION
+
+_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+
+def gatekeeper_of(manifests: ManifestSet) -> Gatekeeper | None:
+    """Gatekeeper with the objects of a set, None if it has none."""
+    policies = GatekeeperPolicies(manifests.engine_objects, prune=True)
+    return Gatekeeper(policies) if policies.mutates or policies.validates else None
+
+
+class Gatekeeper:
+    """Gatekeeper with the objects of one set."""
+
+    webhooks = (VALIDATION, MUTATION)
+
+    def __init__(self, policies: GatekeeperPolicies) -> None:
+        """Everything is compiled."""
+        self._policies = policies
+
+    def looked_up(self) -> Iterator[tuple[str, str]]:
+        """Namespaces, and the kinds that are synchronized where a template reads any."""
+        yield "", "Namespace"
+        if self._policies.uses_inventory:
+            yield from ((group, kind) for group, _, kind in sorted(self._policies.synced))
+
+    def backend(self, lister: Lister) -> GatekeeperBackend:
+        """Who answers about a request that meets these objects."""
+        return GatekeeperBackend(self._policies, lister)
+
+
+class GatekeeperBackend:
+    """The answers to one request."""
+
+    def __init__(self, policies: GatekeeperPolicies, lister: Lister) -> None:
+        """Nothing is looked up yet."""
+        self._policies = policies
+        self._lister = lister
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """What Gatekeeper answers, `Missing` where that is not known."""
+        return [self._answered(each.phase, each.request) for each in reviews]
+
+    def recall(
+        self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
+    ) -> WebhookAnswer | Missing | None:
+        """The answer about an object that is known in part; None where that needs all of it."""
+        if (
+            phase != "validating"
+            or isinstance(attributes.object, Missing)
+            or isinstance(attributes.old_object, Missing)
+        ):
+            return None
+        request: dict[str, JSON] = {
+            "uid": "",
+            "kind": invocation.kind._asdict(),
+            "resource": invocation.resource._asdict(),
+            "subResource": attributes.subresource,
+            "name": attributes.name,
+            "namespace": attributes.namespace,
+            "operation": str(attributes.operation),
+            "userInfo": _user(attributes),
+            "object": _value(attributes.object),
+            "oldObject": _value(attributes.old_object),
+            "options": attributes.options,
+        }
+        return self._answered(phase, request, attributes)
+
+    def _answered(
+        self, phase: Phase, request: Mapping[str, Any], attributes: Attributes | None = None
+    ) -> WebhookAnswer | Missing:
+        if phase == "mutating":
+            answer = mutate(self._policies, request, self._namespace)
+        else:
+            answer = validate(self._policies, request, self._namespace, lambda: self._inventory, attributes=attributes)
+        if answer.undetermined and not answer.denials:
+            return Missing("webhook", answer.undetermined[0])
+        if answer.code == 500:
+            return WebhookAnswer(status={"code": 500, "message": answer.message})
+        warnings = tuple(sorted(answer.warnings))
+        if not answer.allowed:
+            message = "\n".join(sorted(answer.denials))
+            return WebhookAnswer(status={"reason": "Forbidden", "code": 403, "message": message}, warnings=warnings)
+        return WebhookAnswer(allowed=True, patch=_patch(answer, request), warnings=warnings)
+
+    def _namespace(self, name: str) -> JSON:
+        """A namespace of the cluster; raises `NotKnownError`."""
+        found = self._lister.get(_NAMESPACE, "", name)
+        if isinstance(found, Missing):
+            raise NotKnownError(found.reason)
+        if isinstance(found, PartialObject):
+            return typed_namespace(found.value)
+        return None if found is None else typed_namespace(found)
+
+    @cached_property
+    def _inventory(self) -> Value:
+        """The synchronized objects as of the request; a kind whose writes are not known is not known."""
+        found: list[JSON] = []
+        for group, version, kind in sorted(self._policies.synced):
+            listed = self._lister.list(GroupVersionKind(group, version, kind), None)
+            if isinstance(listed, Missing):
+                return UnknownValue(f"the synchronized objects of {kind} are not known: {listed.reason}")
+            found += [
+                {**value, "apiVersion": f"{group}/{version}" if group else version, "kind": kind}
+                for value in map(_value, listed)
+                if not self._policies.excludes_synced(group, kind, value)
+            ]
+        return inventory_of_all(found)
+
+
+def _value(value: Any) -> Any:
+    return value.value if isinstance(value, PartialObject) else value
+
+
+def _user(attributes: Attributes) -> dict[str, JSON]:
+    user = attributes.user_info
+    found: dict[str, JSON] = {"username": user.username, "uid": user.uid, "groups": list(user.groups)}
+    if user.extra:
+        found["extra"] = {key: list(values) for key, values in user.extra.items()}
+    return {key: value for key, value in found.items() if value}
+
+
+def _patch(answer: Answer, request: Mapping[str, JSON]) -> tuple[JSON, ...]:
+    return () if answer.object is None else diff(request.get("object"), answer.object)

@@ -1,0 +1,180 @@
+"""Gatekeeper behind its webhooks: loaded from a set, asked by the chain, with what is known of a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Verdict
+from replay.cellib.version import NEWEST
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.discovery import builtin_discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import ObjectLister
+from replay.kube.schema import Schemas
+from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.replay.distinct_set import without_shared_webhooks
+
+TEMPLATE = """\
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: needs}
+spec:
+  crd:
+    spec:
+      names: {kind: Needs}
+      validation:
+        openAPIV3Schema: {type: object, properties: {label: {type: string}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package needs
+      violation[{"msg": msg}] {
+        not input.review.object.metadata.labels[input.parameters.label]
+        msg := sprintf("label %v is missing", [input.parameters.label])
+      }
+      violation[{"msg": "the host is taken"}] {
+        data.inventory.namespace[_]["v1"].ConfigMap[_].data.host == input.review.object.data.host
+      }
+---
+"""
+CONSTRAINT = """\
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Needs
+metadata: {name: team}
+spec:
+  match: {kinds: [{apiGroups: [''], kinds: [ConfigMap]}], namespaces: ['team-*']}
+  parameters: {label: LABEL, unheard: of}
+"""
+MUTATOR = """\
+apiVersion: mutations.gatekeeper.sh/v1
+kind: AssignMetadata
+metadata: {name: owner}
+spec:
+  match: {kinds: [{apiGroups: [''], kinds: [ConfigMap]}]}
+  location: metadata.labels.owner
+  parameters: {assign: {value: nobody}}
+"""
+SYNC = """\
+apiVersion: syncset.gatekeeper.sh/v1alpha1
+kind: SyncSet
+metadata: {name: s}
+spec: {gvks: [{group: '', version: v1, kind: ConfigMap}]}
+"""
+NAMESPACE = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team-a"}}
+TAKEN = {
+    "apiVersion": "v1",
+    "kind": "ConfigMap",
+    "metadata": {"name": "x", "namespace": "team-b"},
+    "data": {"host": "h"},
+}
+
+
+def _load(directory: Path, *documents: str) -> ManifestSet:
+    (directory / "gatekeeper").mkdir(parents=True)
+    (directory / "gatekeeper" / "all.yaml").write_text("---\n".join(documents), "utf-8")
+    return load_manifest_set(directory, version=NEWEST)
+
+
+def _attributes(value: Any) -> Attributes:
+    return Attributes(
+        operation=Operation.CREATE,
+        kind=GroupVersionKind("", "v1", "ConfigMap"),
+        resource=GroupVersionResource("", "v1", "configmaps"),
+        subresource="",
+        namespace="team-a",
+        name="c",
+        user_info=UserInfo("jane"),
+        object=value,
+        namespace_object=NAMESPACE,
+    )
+
+
+def _config_map(labels: JSON, data: JSON = None) -> JSON:
+    metadata = {"name": "c", "namespace": "team-a", "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, **({"data": data} if data else {})}
+
+
+def _decide(manifests: ManifestSet, value: Any, *objects: JSON) -> Decision:
+    chain = Chain([ManifestSet(), manifests], NEWEST, builtin_discovery(), Schemas([]))
+    attributes = _attributes(value)
+    return chain.decide(attributes, attributes, ObjectLister([NAMESPACE, *objects]))[1]
+
+
+@pytest.mark.parametrize(
+    ("labels", "data", "messages"),
+    [
+        ({"team": "a"}, None, []),
+        ({"app": "a"}, None, ["label team is missing"]),
+        ({"team": "a"}, {"host": "h"}, ["the host is taken"]),
+        ({}, {"host": "h"}, ["label team is missing", "the host is taken"]),
+    ],
+)
+def test_a_constraint(tmp_path: Path, labels: JSON, data: JSON, messages: list[str]) -> None:
+    manifests = _load(tmp_path, TEMPLATE, CONSTRAINT.replace("LABEL", "team"), SYNC)
+    decision = _decide(manifests, _config_map(labels, data), TAKEN)
+    assert decision.verdict is (Verdict.DENIED if messages else Verdict.ADMITTED)
+    text = "\n".join(f"[team] {message}" for message in messages)
+    denied_by = 'admission webhook "validation.gatekeeper.sh" denied the request: '
+    assert [denial.message for denial in decision.denials] == ([denied_by + text] if messages else [])
+
+
+def test_a_mutator_runs_where_the_mutating_webhook_stands(tmp_path: Path) -> None:
+    manifests = _load(tmp_path, TEMPLATE, CONSTRAINT.replace("LABEL", "owner"), MUTATOR)
+    decision = _decide(manifests, _config_map({"a": "b"}))
+    assert decision.verdict is Verdict.ADMITTED
+    assert list(decision.patch) == [{"op": "add", "path": "/metadata/labels/owner", "value": "nobody"}]
+
+
+UNKNOWN = Missing("object.metadata.labels", "the log does not hold it")
+PARTS = [
+    ("what is read is not known", {"labels": UNKNOWN}, Verdict.UNDETERMINED),
+    ("what is not read is not known", {"labels": {"team": "a"}, "annotations": UNKNOWN}, Verdict.ADMITTED),
+    ("what is known is enough to refuse", {"labels": {"app": UNKNOWN}}, Verdict.DENIED),
+]
+
+
+@pytest.mark.parametrize(("metadata", "verdict"), [row[1:] for row in PARTS], ids=[row[0] for row in PARTS])
+def test_an_object_that_is_known_in_part(tmp_path: Path, metadata: JSON, verdict: Verdict) -> None:
+    manifests = _load(tmp_path, TEMPLATE, CONSTRAINT.replace("LABEL", "team"))
+    value = _config_map({})
+    value["metadata"] |= metadata
+    assert _decide(manifests, PartialObject(value, (UNKNOWN,))).verdict is verdict
+
+
+def test_webhooks_of_both_sets_are_asked_where_constraints_differ(tmp_path: Path) -> None:
+    one = _load(tmp_path / "one", TEMPLATE, CONSTRAINT.replace("LABEL", "team"), MUTATOR)
+    same = _load(tmp_path / "same", TEMPLATE, CONSTRAINT.replace("LABEL", "team"), MUTATOR)
+    other = _load(tmp_path / "other", TEMPLATE, CONSTRAINT.replace("LABEL", "owner"), MUTATOR)
+    asked = [
+        [
+            webhook.name
+            for hooks in (each.mutating_webhooks, each.validating_webhooks)
+            for c in hooks
+            for webhook in c.webhooks
+        ]
+        for pair in ((one, same), (one, other))
+        for each in without_shared_webhooks(pair)
+    ]
+    assert asked == [[], [], ["validation.gatekeeper.sh"], ["validation.gatekeeper.sh"]]
+
+
+def test_objects_may_stand_among_other_manifests(tmp_path: Path) -> None:
+    policy = (
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\n"
+        "spec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], "
+        "resources: [configmaps]}]}, validations: [{expression: 'true'}]}\n"
+    )
+    for path in (tmp_path / "mixed.yaml", tmp_path / "directory" / "api" / "mixed.yaml", tmp_path / "alone" / "g.yaml"):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        documents = [TEMPLATE.removesuffix("---\n"), CONSTRAINT, *([policy] if path.name == "mixed.yaml" else [])]
+        path.write_text("---\n".join(documents), "utf-8")
+    for where in (tmp_path / "mixed.yaml", tmp_path / "directory", tmp_path / "alone", tmp_path / "alone" / "g.yaml"):
+        manifests = load_manifest_set(where, version=NEWEST)
+        assert [value["kind"] for value in manifests.engine_objects] == ["ConstraintTemplate", "Needs"], where
+        assert len(manifests.validating_policies) == ("alone" not in str(where)), where
