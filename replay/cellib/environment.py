@@ -128,13 +128,14 @@ def _validators(server: KubernetesVersion) -> tuple[AstValidator, ...]:
     return (*_VALIDATORS, of_format)
 
 
-def admission_env(
+def admission_env(  # noqa: PLR0913 - what an environment depends on
     version: KubernetesVersion,
     kind: ExpressionKind,
     *,
     has_params: bool,
     variables: Mapping[str, Type] | None,
     compatible: KubernetesVersion | None = None,
+    has_authorizer: bool = True,
 ) -> Env:
     """The environment of one kind of expression on a server; equal calls share one.
 
@@ -142,7 +143,7 @@ def admission_env(
     conditions, and policies without variables, without composition). `compatible` is the version whose libraries there are,
     the server's own where it is None.
     """
-    authorizer = kind is not ExpressionKind.MESSAGE_EXPRESSION
+    authorizer = has_authorizer and kind is not ExpressionKind.MESSAGE_EXPRESSION
     types = None if variables is None else tuple(variables.items())
     return _env(version, compatible or version, authorizer, kind.is_mutation, has_params, types)
 

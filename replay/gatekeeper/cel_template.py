@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, NamedTuple
 
 from replay.admission.inputs import Inputs
 from replay.admission.request import admission_request
 from replay.admission.validating.policy_decision import Action
 from replay.admission.validating.validator import Validator
+from replay.cel.env import Env
+from replay.cellib.environment import ExpressionKind, admission_env
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import (
@@ -40,6 +44,29 @@ class CELViolation(NamedTuple):
     unknown: str = ""
 
 
+class _Compiler(ExpressionCompiler):
+    """Expressions without `authorizer`; only variables see the whole constraint as `params`."""
+
+    def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
+        """Compile an expression of a kind, seeing the variables declared so far."""
+        return self.compiled_here(kind, expression)
+
+    def _env(self, kind: ExpressionKind) -> Env:
+        has_params = kind is ExpressionKind.VARIABLE
+        return admission_env(self._version, kind, has_params=has_params, variables=self._types, has_authorizer=False)
+
+
+class _Validator(Validator):
+    """The expressions of a template."""
+
+    @cached_property
+    def _compiler(self) -> ExpressionCompiler:
+        compiler = _Compiler(self._version, has_params=True)
+        for variable in self._policy.variables:
+            compiler.declare_variable(variable.name, variable.expression)
+        return compiler
+
+
 class CELTemplate:
     """The code of a template in CEL."""
 
@@ -48,7 +75,7 @@ class CELTemplate:
         self.name = name
         self.source = source
         _check(source)
-        self._validator = Validator(self.policy(), VERSION)
+        self._validator = _Validator(self.policy(), VERSION)
         self.generates_policy = source.get("generateVAP")
 
     def policy(self) -> ValidatingAdmissionPolicy:

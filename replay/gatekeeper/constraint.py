@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any
 
 from msgspec import Struct
@@ -13,8 +14,7 @@ from replay.gatekeeper.schema import defaulted, problems, pruned, unknown_fields
 from replay.gatekeeper.template import ConstraintTemplate, RefusedError
 from replay.go.format import float_text
 from replay.json import JSON
-from replay.kube.admissionregistration import LabelSelector, LabelSelectorRequirement
-from replay.matching.selectors import MatchSelectorError, selector_from_label_selector
+from replay.manifests.validate.match import validate_label_selector
 
 GROUP = "constraints.gatekeeper.sh"
 WEBHOOK, AUDIT, GATOR, NATIVE = "validation.gatekeeper.sh", "audit.gatekeeper.sh", "gator.gatekeeper.sh", "vap.k8s.io"
@@ -74,7 +74,7 @@ def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = Fa
         )
     found = list(problems(template.schema, value))
     if found:
-        raise RefusedError("schema validation failed: " + (found[0] if len(found) == 1 else f"[{', '.join(found)}]"))
+        raise RefusedError("schema validation failed: " + aggregate([f"[].{each}" for each in found]))
     unknown = list(unknown_fields(template.schema, value, is_root=True))
     if unknown:
         raise RefusedError(f"invalid Constraint: unknown fields: [{' '.join(unknown)}]")
@@ -96,14 +96,19 @@ def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = Fa
 def _check_selector(value: JSON) -> None:
     if not isinstance(value, dict):
         return
-    expressions = tuple(
-        LabelSelectorRequirement(each.get("key") or "", each.get("operator") or "", tuple(each.get("values") or ()))
+    expressions = [
+        {"key": each.get("key") or "", "operator": each.get("operator") or "", "values": each.get("values")}
         for each in value.get("matchExpressions") or ()
-    )
-    try:
-        selector_from_label_selector(LabelSelector(dict(value.get("matchLabels") or {}), expressions))
-    except MatchSelectorError as error:
-        raise RefusedError(f"invalid Constraint: {error}") from None
+    ]
+    selector = {"matchLabels": value.get("matchLabels"), "matchExpressions": expressions}
+    # Gatekeeper names `labelSelector` for both selectors, and not `match` above it.
+    if found := [str(error) for error in validate_label_selector(selector, "spec.labelSelector")]:
+        raise RefusedError(f"invalid Constraint: {aggregate(found)}")
+
+
+def aggregate(problems: Sequence[str]) -> str:
+    """Several problems in one text, as an aggregate of errors of Kubernetes prints them."""
+    return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
 def _scoped(spec: JSON) -> dict[str, tuple[str, ...]]:

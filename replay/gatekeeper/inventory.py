@@ -7,7 +7,7 @@ from typing import Any
 
 from replay.gatekeeper.constraint import stored
 from replay.gatekeeper.policy_set import GatekeeperPolicies
-from replay.gatekeeper.rego.value import Value
+from replay.gatekeeper.rego.value import UNDEFINED, Value
 from replay.json import JSON
 
 
@@ -23,7 +23,7 @@ def _is_synced(policies: GatekeeperPolicies, value: Mapping[str, JSON]) -> bool:
 
 
 def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:
-    """The inventory that holds these objects."""
+    """The inventory that holds these objects; there is none where it would be empty."""
     found: dict[str, Any] = {}
     for value in objects:
         api_version, kind = str(value.get("apiVersion") or ""), str(value.get("kind") or "")
@@ -35,4 +35,4 @@ def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:
             else found.setdefault("cluster", {})
         )
         scope.setdefault(api_version, {}).setdefault(kind, {})[name] = stored(value)
-    return found
+    return found or UNDEFINED

@@ -250,7 +250,12 @@ def reviewed_request(request: Mapping[str, JSON], namespace: JSON, attributes: A
     seen.setdefault("uid", "")
     if operation == "DELETE":
         value = old
-    seen |= {"object": value, "oldObject": old, "options": request.get("options"), "namespaceObject": namespace}
+    seen |= {
+        "object": value,
+        "oldObject": old,
+        "options": request.get("options"),
+        "namespaceObject": {} if namespace is None else namespace,
+    }
     known = _attributes(request) if attributes is None else attributes
     return Review(seen, known, value, old, namespace, ORIGINAL, operation, namespace)
 
@@ -270,7 +275,12 @@ def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, sou
     for name in ("name", "namespace"):
         if metadata.get(name):
             request[name] = metadata[name]
-    request |= {"object": value, "oldObject": old, "options": None, "namespaceObject": namespace}
+    request |= {
+        "object": value,
+        "oldObject": old,
+        "options": None,
+        "namespaceObject": {} if namespace is None else namespace,
+    }
     attributes = _attributes({**request, "object": None if operation == "DELETE" else value})
     return Review(request, attributes, value, old, namespace, source, operation, namespace)
 

@@ -61,7 +61,7 @@ _GO_TYPES = {
     list: "array",
     str: "string",
     bool: "boolean",
-    int: "integer",
+    int: "number",
     float: "number",
     type(None): "null",
 }

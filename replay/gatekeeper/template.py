@@ -89,14 +89,8 @@ def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
     except UnsupportedRegoError as error:
         return ConstraintTemplate(*common, unsupported=str(error))
     except RegoError as error:
-        prefix = (
-            "invalid ConstraintTemplate: "
-            if "_parse_error" in str(error)
-            else "1 error occurred: "
-            if "rego_" in str(error)
-            else ""
-        )
-        raise RefusedError(f"{prefix}{error}") from None
+        what = "invalid ConstraintTemplate" if "_parse_error" in str(error) else "unable to compile modules"
+        raise RefusedError(f"{what}: 1 error occurred: {error}") from None
 
 
 def engines_of(value: JSON) -> tuple[str, ...]:
@@ -171,7 +165,7 @@ def _check_references(module: Module, file: str) -> None:
     ]
     if refused:
         raise RefusedError(
-            f"invalid ConstraintTemplate: invalid data references: check refs failed on module {file}: errors ({len(refused)}):\n"
+            f"invalid ConstraintTemplate: invalid data references: check refs failed on module {{{file}}}: errors ({len(refused)}):\n"
             + "\n".join(refused)
             + "\n"
         )

@@ -84,8 +84,8 @@ def _tokens(text: str) -> list[_Token]:
             found.append(_Token("IDENT", text[at:end]))
             at = end
         elif character in "\"'":
-            value, at = _string(text, at)
-            found.append(_Token("ERROR", "") if value is None else _Token("IDENT", value))
+            value, at, is_whole = _string(text, at)
+            found.append(_Token("IDENT" if is_whole else "ERROR", value))
         else:
             found.append(_Token(_SYMBOLS.get(character, "ERROR"), character))
             at += 1
@@ -96,19 +96,19 @@ def _is_plain(character: str) -> bool:
     return character in "_-" or (character.isascii() and character.isalnum())
 
 
-def _string(text: str, at: int) -> tuple[str | None, int]:
+def _string(text: str, at: int) -> tuple[str, int, bool]:
     quote, out = text[at], ""
     at += 1
     while at < len(text):
         if text[at] == quote:
-            return out, at + 1
+            return out, at + 1, True
         if text[at] == "\\":
             at += 1
             if at >= len(text):
                 break
         out += text[at]
         at += 1
-    return None, at
+    return out, at, False
 
 
 def parse_location(text: str) -> Location:
@@ -149,7 +149,9 @@ def _list_node(tokens: Sequence[_Token], at: int) -> tuple[ListNode, int]:
     elif token.kind == "INT":
         value = int(token.text)
         if value >= 2**63:
-            raise RefusedError(f"overflow in integer string: {token.text}: parsing key value for key: {key}")
+            raise RefusedError(
+                f"invalid integer: overflow in integer string: {token.text}: parsing key value for key: {key}"
+            )
     elif token.kind != "GLOB":
         raise RefusedError(f"unexpected token: expected key value or glob in listSpec, got: {token}")
     if tokens[at + 3].kind != "RBRACKET":

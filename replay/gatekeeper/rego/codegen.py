@@ -45,6 +45,8 @@ class Names(msgspec.Struct):
     rules: dict[tuple[str, ...], int]
     functions: dict[tuple[str, ...], tuple[int, int]]
     builtins: dict[str, tuple[int, Callable[..., Any]]]
+    called: set[tuple[str, ...]]
+    """Rules that may be called as functions without arguments."""
     constants: list[Any] = msgspec.field(default_factory=list)
     used: set[str] = msgspec.field(default_factory=set)
     uses: set[tuple[str, ...]] = msgspec.field(default_factory=set)
@@ -424,6 +426,9 @@ class FunctionWriter:
             code = f"{self.names.builtin(name)}({', '.join(arguments)})"
             return self._defined(code)
         path = path_of(term.function) or ()
+        if path in self.names.called and not term.arguments:
+            self.names.uses.add(path)
+            return self._defined(f"r{self.names.rules[path]}({self.context[-1]})")
         if path not in self.names.functions:
             raise RegoError(term.line, f"undefined function data.{'.'.join(path)}", "rego_type_error", self.file)
         number, expected = self.names.functions[path]
@@ -487,7 +492,8 @@ class FunctionWriter:
                 self.names.uses.add(found)
                 return self._defined(f"r{self.names.rules[found]}({self.context[-1]})"), operands[length:]
         if path[:1] == ["inventory"]:
-            return f"{self.context[-1]}.inventory", operands[1:]
+            inventory = f"{self.context[-1]}.inventory"
+            return inventory if operands[1:] else self._defined(inventory), operands[1:]
         raise UnsupportedRegoError(
             term.line, f"a reference to all of data{''.join('.' + part for part in path)}", self.file
         )

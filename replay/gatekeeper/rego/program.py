@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from replay.gatekeeper.rego.ast import Module, Rule
+from replay.gatekeeper.rego.ast import Infix, Module, Ref, Rule, Scalar, Var
 from replay.gatekeeper.rego.builtins.registry import ARITIES, DEPRECATED, FUNCTIONS, interpolated
 from replay.gatekeeper.rego.codegen import Names
 from replay.gatekeeper.rego.lexer import RegoError
@@ -45,6 +45,7 @@ class Program:
         functions = {path: found for path, found in grouped.items() if found[0].head.arguments is not None}
         for path, found in grouped.items():
             _check_alike(path, found, files)
+        _check_entry(rules.get(entry), entry)
         self.names = Names(
             {path: number for number, path in enumerate(rules)},
             {
@@ -52,6 +53,7 @@ class Program:
                 for number, (path, found) in enumerate(functions.items())
             },
             {name: (arity, FUNCTIONS[name]) for name, arity in ARITIES.items()},
+            {path for path, found in rules.items() if not all(_has_type(rule) for rule in found)},
         )
         uses: dict[Path, set[Path]] = {}
         lines: list[str] = []
@@ -90,7 +92,38 @@ class Program:
     def ask(self, input_: Value, inventory: Value, left: list[int] | None = None) -> tuple[Set, Context]:
         """The members of the entry rule for an input, and how they came about."""
         context = Context(input_, inventory, len(self.names.rules), [STEPS] if left is None else left)
-        return self._entry(context), context
+        said = self._entry(context)
+        if not isinstance(said, Set):
+            # The keys of a value that is no set, over which `data.template.violation[r]` goes.
+            said = Set(said if isinstance(said, dict) else ())
+        return said, context
+
+
+def _has_type(rule: Rule) -> bool:
+    """Whether the value of a rule has a type that its text tells; OPA lets what may be anything be called like a function."""
+    if rule.head.is_set or rule.head.key is not None:
+        return True
+    value = rule.head.value
+    if not isinstance(value, Var):
+        return not isinstance(value, Ref)
+    told = {
+        side.name
+        for literal in rule.body
+        if isinstance(literal.expression, Infix) and literal.expression.operator in ("=", ":=")
+        for side, other in (
+            (literal.expression.left, literal.expression.right),
+            (literal.expression.right, literal.expression.left),
+        )
+        if isinstance(side, Var) and not isinstance(other, Var | Ref)
+    }
+    return value.name in told
+
+
+def _check_entry(rules: Sequence[Rule] | None, entry: Path) -> None:
+    """The entry rule has members: it is no function, and no rule whose value is a number, a text, a boolean or null."""
+    values = [rule.head.value for rule in rules or () if rule.head.key is None]
+    if rules is None or (values and all(isinstance(value, Scalar) or value is None for value in values)):
+        raise RegoError(15, f"undefined ref: data.{'.'.join(entry)}[r]", "rego_type_error", "hooks.hooks_builtin")
 
 
 def _check_alike(path: Path, rules: Sequence[Rule], files: Mapping[int, str]) -> None:
