@@ -119,10 +119,10 @@ def plain_error(message: str) -> Refusal:
 
 
 def known(value: Any) -> Any:
-    """What was asked for, an object that is known in parts included; raises UnknownInputError for what is not known."""
+    """Return a value, guarded where it is known only in part; raise UnknownInputError for what is not known."""
     if isinstance(value, Missing):
         raise UnknownInputError(value)
-    return getattr(value, "value", value)
+    return guarded(value.value) if isinstance(value, PartialObject) else value
 
 
 class PluginPhase(Protocol):

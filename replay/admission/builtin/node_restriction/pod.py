@@ -26,7 +26,7 @@ def not_found(singular: str, name: str) -> str:
 
 def pod_of(review: Review, name: str) -> JSON | Refusal:
     """A pod as the cache of the server has it, or 404."""
-    pod = known(review.cluster.lister.get(POD, review.attributes.namespace, name))
+    pod = known(review.cluster.get(POD, review.attributes.namespace, name))
     return Refusal(404, "NotFound", not_found("pod", name)) if pod is None else pod
 
 
@@ -75,7 +75,7 @@ def _wrong_owner(review: Review, node: str, owner: JSON | None) -> Refusal | str
         return f'node "{node}" can only create pods with a controller owner reference set to itself'
     if owner.get("blockOwnerDeletion"):
         return f'node "{node}" must not set blockOwnerDeletion on an owner reference'
-    node_object = known(review.cluster.lister.get(NODE, "", node))
+    node_object = known(review.cluster.get(NODE, "", node))
     if node_object is None:
         return Refusal(404, "NotFound", not_found("node", node))
     uid_expected, uid = owner.get("uid") or "", uid_of(node_object)

@@ -125,11 +125,11 @@ def _migrated(source: JSON) -> str:
 
 
 def _driver_of_claim(review: Review, namespace: str, name: str) -> str:
-    claim = known(review.cluster.lister.get(_CLAIM, namespace, name))
+    claim = known(review.cluster.get(_CLAIM, namespace, name))
     if claim is None:
         raise _LookupError(not_found("persistentvolumeclaim", name))
     volume_name = (claim.get("spec") or {}).get("volumeName") or ""
-    volume = known(review.cluster.lister.get(_VOLUME, "", volume_name))
+    volume = known(review.cluster.get(_VOLUME, "", volume_name))
     if volume is None:
         raise _LookupError(not_found("persistentvolume", volume_name))
     spec = volume.get("spec") or {}
@@ -137,7 +137,7 @@ def _driver_of_claim(review: Review, namespace: str, name: str) -> str:
 
 
 def _audiences(review: Review, name: str) -> list[str]:
-    driver = known(review.cluster.lister.get(_DRIVER, "", name))
+    driver = known(review.cluster.get(_DRIVER, "", name))
     if driver is None:
         raise _LookupError(not_found("csidriver.storage.k8s.io", name))
     return [each.get("audience") or "" for each in (driver.get("spec") or {}).get("tokenRequests") or ()]
@@ -163,7 +163,7 @@ def _wrong_node(review: Review, node: str, spec: JSON) -> Refusal | None:
         return review.forbidden(
             f'PodCertificateRequest.Spec.NodeName="{named}", which is not the requesting node "{node}"'
         )
-    node_object = known(review.cluster.lister.get(NODE, "", named))
+    node_object = known(review.cluster.get(NODE, "", named))
     if node_object is None:
         missing = not_found("node", named)
         return plain_error(f'while retrieving node "{named}" named in the PodCertificateRequest: {missing}')
@@ -178,7 +178,7 @@ def _wrong_node(review: Review, node: str, spec: JSON) -> Refusal | None:
 
 def _wrong_pod(review: Review, node: str, spec: JSON) -> Refusal | None:
     full, name = _pod_name(review, spec), spec.get("podName") or ""
-    pod = known(review.cluster.lister.get(POD, review.attributes.namespace, name))
+    pod = known(review.cluster.get(POD, review.attributes.namespace, name))
     if pod is None:
         missing = not_found("pod", name)
         return plain_error(f'while retrieving pod "{full}" named in the PodCertificateRequest: {missing}')
@@ -195,12 +195,12 @@ def _wrong_pod(review: Review, node: str, spec: JSON) -> Refusal | None:
 def _wrong_account(review: Review, node: str, spec: JSON) -> Refusal | None:
     del node
     namespace, full = review.attributes.namespace, _pod_name(review, spec)
-    pod = known(review.cluster.lister.get(POD, namespace, spec.get("podName") or ""))
+    pod = known(review.cluster.get(POD, namespace, spec.get("podName") or ""))
     name, own = spec.get("serviceAccountName") or "", pod["spec"].get("serviceAccountName") or ""
     if name != own:
         problem = f'contains serviceAccountName ("{name}") that differs from running pod ("{own}")'
         return review.forbidden(f'PodCertificateRequest for pod "{full}" {problem}')
-    account = known(review.cluster.lister.get(SERVICE_ACCOUNT, namespace, name))
+    account = known(review.cluster.get(SERVICE_ACCOUNT, namespace, name))
     if account is None:
         problem = f'while retrieving service account "{namespace}/{name}" named in the PodCertificateRequest'
         return plain_error(f"{problem}: {not_found('serviceaccount', name)}")
@@ -215,7 +215,7 @@ def _wrong_account(review: Review, node: str, spec: JSON) -> Refusal | None:
 def _wrong_signer(review: Review, node: str, spec: JSON) -> Refusal | None:
     del node
     full, signer = _pod_name(review, spec), spec.get("signerName") or ""
-    pod = known(review.cluster.lister.get(POD, review.attributes.namespace, spec.get("podName") or ""))
+    pod = known(review.cluster.get(POD, review.attributes.namespace, spec.get("podName") or ""))
     for volume in pod["spec"].get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
             if (source.get("podCertificate") or {}).get("signerName") == signer:

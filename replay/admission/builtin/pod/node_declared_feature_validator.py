@@ -87,7 +87,7 @@ class NodeDeclaredFeatureValidator(Plugin):
         needed = [feature for feature, is_needed in _FEATURES if is_needed(old["spec"], pod["spec"])]
         if not needed:
             return None
-        node = known(review.cluster.lister.get(_NODE, "", name))
+        node = known(review.cluster.get(_NODE, "", name))
         if node is None:
             return review.forbidden(f"node {quote(name)} not found")
         declared = (node.get("status") or {}).get("declaredFeatures") or ()

@@ -84,7 +84,7 @@ def _admit_pod(review: Review) -> Refusal | None:
 def _established(review: Review, name: str) -> _Established | None:
     """What a class says, or the default where none is named; None for a class that is not there."""
     if name:
-        named = known(review.cluster.lister.get(PRIORITY_CLASS, "", name))
+        named = known(review.cluster.get(PRIORITY_CLASS, "", name))
         return None if named is None else _Established(name, named.get("value") or 0, named.get("preemptionPolicy"))
     default = _default_class(review)
     if default is None:

@@ -34,7 +34,7 @@ class PodResizeValidator(Plugin):
         name = (pod.get("spec") or {}).get("nodeName")
         if not name or _generation(pod) == _generation(old):
             return None
-        node = known(review.cluster.lister.get(_NODE, "", name))
+        node = known(review.cluster.get(_NODE, "", name))
         if node is None:
             return review.forbidden(f"node {quote(name)} not found")
         system = ((node.get("metadata") or {}).get("labels") or {}).get(_SYSTEM, "linux")

@@ -50,7 +50,7 @@ def _runtime_class(review: Review) -> JSON | Refusal | None:
     name = review.object["spec"].get("runtimeClassName")
     if name is None:
         return None
-    runtime_class = known(review.cluster.lister.get(RUNTIME_CLASS, "", name))
+    runtime_class = known(review.cluster.get(RUNTIME_CLASS, "", name))
     return (
         review.forbidden(f'pod rejected: RuntimeClass "{name}" not found') if runtime_class is None else runtime_class
     )

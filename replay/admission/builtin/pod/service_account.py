@@ -101,7 +101,7 @@ def _with_account(review: Review, *, is_strict: bool, ephemeral: bool) -> Refusa
 
 
 def _account(review: Review, name: str) -> JSON | None:
-    return known(review.cluster.lister.get(SERVICE_ACCOUNT, review.attributes.namespace, name))
+    return known(review.cluster.get(SERVICE_ACCOUNT, review.attributes.namespace, name))
 
 
 def _not_found(review: Review, name: str) -> str:

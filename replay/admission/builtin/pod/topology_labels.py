@@ -37,6 +37,6 @@ class PodTopologyLabels(Plugin):
 
 
 def _labels_of(review: Review, name: str) -> JSON:
-    node = known(review.cluster.lister.get(_NODE, "", name))
+    node = known(review.cluster.get(_NODE, "", name))
     labels = ((node or {}).get("metadata") or {}).get("labels") or {}
     return {label: labels[label] for label in _LABELS if label in labels}

@@ -39,7 +39,7 @@ def _allows_resize(review: Review, claim: JSON, old: JSON) -> bool:
     name = storage_class_of(claim)
     if not name or name != storage_class_of(old):
         return False
-    storage_class = known(review.cluster.lister.get(STORAGE_CLASS.kind, "", name))
+    storage_class = known(review.cluster.get(STORAGE_CLASS.kind, "", name))
     return bool(storage_class and storage_class.get("allowVolumeExpansion"))
 
 
