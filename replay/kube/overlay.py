@@ -22,6 +22,8 @@ GroupKind = tuple[str, str]
 NamespacedName = tuple[str, str]
 """Namespace and name."""
 _NAMESPACE: GroupKind = ("", "Namespace")
+_NAME_LABEL = "kubernetes.io/metadata.name"
+"""The label that the API server gives each namespace."""
 
 
 def objects_by_kind(objects: Iterable[JSON]) -> dict[GroupKind, dict[NamespacedName, JSON]]:
@@ -61,9 +63,15 @@ class Overlay(Struct, frozen=True, dict=True):
         return lister if self.is_empty else _OverLister(self, lister)
 
     def over(self, kind: GroupKind, name: NamespacedName, live: Any) -> Any:
-        """An object as it would be; None where it would not be there."""
+        """Return an object as it would be; None where it would not be there.
+
+        A manifest that only the earlier set has takes its object away. Of a Namespace it takes only labels and annotations away: the
+        namespace exists whether or not a set names it.
+        """
         own = self.own.get(kind, {}).get(name)
         last = self.last.get(kind, {}).get(name)
+        if own is None and last is not None and kind == _NAMESPACE:
+            return _unlabelled(live, last)
         if own is None:
             return live if last is None else None
         if isinstance(live, Missing):
@@ -105,6 +113,20 @@ class _OverLister:
         return [obj for _, obj in sorted(objects.items(), key=lambda each: each[0])]
 
 
+def _unlabelled(live: Any, last: JSON) -> Any:
+    """Return a namespace without the labels and annotations that a manifest gave it."""
+    if isinstance(live, PartialObject):
+        return PartialObject(_unlabelled(live.value, last), live.missing)
+    if not isinstance(live, dict) or not isinstance(live.get("metadata"), dict):
+        return live
+    metadata = dict(live["metadata"])
+    for field in ("labels", "annotations"):
+        given = set((last.get("metadata") or {}).get(field) or ()) - {_NAME_LABEL}
+        if isinstance(metadata.get(field), dict):
+            metadata[field] = {key: value for key, value in metadata[field].items() if key not in given}
+    return {**live, "metadata": metadata}
+
+
 def applied(live: JSON, last: JSON, new: JSON) -> JSON:
     """The three-way merge of maps; nobody's values are changed."""
     merged = {key: value for key, value in live.items() if key in new or key not in last}
@@ -122,7 +144,7 @@ def _defaulted(obj: JSON, kind: GroupKind) -> JSON:
     """What decisions read of the defaults of the API (`k8s.io/kubernetes/pkg/apis/core/v1/defaults.go`)."""
     if kind == _NAMESPACE:
         metadata = obj.get("metadata") or {}
-        labels = {"kubernetes.io/metadata.name": metadata.get("name"), **(metadata.get("labels") or {})}
+        labels = {_NAME_LABEL: metadata.get("name"), **(metadata.get("labels") or {})}
         return {**obj, "metadata": {**metadata, "labels": labels}}
     if kind == ("", "LimitRange"):
         spec = obj.get("spec") or {}

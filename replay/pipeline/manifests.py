@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +20,7 @@ from replay.manifests.set_loader import SetObjects, set_objects
 from replay.pipeline.kcp.folder import ShardFolders, load_shard, snapshot_of, union
 from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.scenario import Scenario
-from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.snapshot import read_snapshot
 
 
@@ -102,10 +103,14 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         for added in files.added:
             candidate = candidate.with_added(added, version, api_objects)
 
-    def with_plugins(objects: SetObjects | None) -> ManifestSet | None:
+    # What the baseline's `api/` names and a candidate without one does not is taken away, although the snapshot shows it.
+    named = {key_of(obj) for obj in (files.current.api or ())} if files.current is not None else set()
+    left = [obj for obj in api_objects if key_of(obj) not in named]
+
+    def with_plugins(objects: SetObjects | None, in_cluster: Sequence[JSON]) -> ManifestSet | None:
         if objects is None:
             return None
-        manifest_set = objects.manifest_set(version, api_objects)
+        manifest_set = objects.manifest_set(version, in_cluster)
         check_plugins(manifest_set)
         return manifest_set
 
@@ -116,8 +121,8 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     return Manifests(
         version,
         snapshot,
-        with_plugins(files.current),
-        with_plugins(candidate),
+        with_plugins(files.current, api_objects),
+        with_plugins(candidate, left),
         (authorizing(scenario.current), authorizing(planned)),
         tuple(dict.fromkeys(hint for each in (files.current, candidate) if each is not None for hint in each.hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),

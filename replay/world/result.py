@@ -9,6 +9,7 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from replay.admission.decision import Denial
+from replay.audit.answer.refusal import denied_by
 from replay.audit.event import RequestRecord
 from replay.world.controller import Retry
 
@@ -76,17 +77,20 @@ def merged_end(ends: Sequence[RequestEnd]) -> RequestEnd:
 
 
 def answered(record: RequestRecord) -> RequestEnd:
-    """What the server of the log answered."""
-    return result_of(record.code, record.status_message, record.status_reason)
+    """Return how the request ended in the log."""
+    return result_of(record.code, record.status_message, record.status_reason, record.resource)
 
 
-def result_of(code: int, message: str, reason: str) -> RequestEnd:
-    """What an answer says; `reason` is that of its `Status`."""
+def result_of(code: int, message: str, reason: str, resource: str = "") -> RequestEnd:
+    """Return how a request ended by its answer: the HTTP status, and message and reason of the `Status`.
+
+    A refusal by a built-in plugin is a denial like that of a policy.
+    """
     if not code:
         return UNKNOWN
     if code < _ERRORS_FROM:
         return _success(code)
-    if _DENIED.search(message):
+    if _DENIED.search(message) or denied_by(message, resource):
         return RequestEnd(Cause.DENIED, code)
     if code == EXISTS.code:
         return EXISTS if reason == "AlreadyExists" else CONFLICT

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Verdict
+from replay.audit.answer.refusal import denied_by
 from replay.audit.place import LogPosition
 from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Basis, Missing, Operation
@@ -152,20 +153,38 @@ class WorldStep:
     @cached_property
     def is_reached(self) -> bool:
         """Whether policies were asked, as far as the log tells."""
+        if self.plugin:
+            return True
         answer = progress(self.exchange) if not self.exchange.succeeded else None
         return (answer or self._rebuilder.progress(self.exchange, self.olds)).reached is not Reached.FAILED_BEFORE
 
     @cached_property
     def fails_anyway(self) -> bool:
         """Whether it failed in the log for what is the same in every world: authorization, decoding, its own object."""
-        if self.exchange.succeeded or self.logged.cause == Cause.DENIED:
+        if self.exchange.succeeded:
             return False
+        if self.logged.cause == Cause.DENIED:
+            return self.is_denied_by_shared_plugin
         how_far = progress(self.exchange)
         # Where it is not known how far it came, that depends on the object.
         if how_far is None or how_far.reached is not Reached.FAILED_BEFORE or self.failed_by_definition:
             return False
         is_open = how_far.plugin == _LIFECYCLE or how_far.reason in (*_OF_THE_NAMESPACE, *_OF_POLICIES)
         return not is_open and not self.is_invalid_by_current
+
+    @cached_property
+    def plugin(self) -> str:
+        """The built-in plugin that denied the request in the log, or an empty text."""
+        return denied_by(self.record.status_message, self.record.resource)
+
+    @cached_property
+    def is_denied_by_shared_plugin(self) -> bool:
+        """Whether a built-in plugin denied it that both sets have alike, so that neither set is asked about it."""
+        if not self.plugin:
+            return False
+        current, _ = self.decisions
+        is_reproduced = any(denial.policy == self.plugin for denial in current.denials)
+        return not is_reproduced and current.verdict is not Verdict.UNDETERMINED
 
     @property
     def conflicts(self) -> bool:

@@ -204,6 +204,15 @@ def wording_of(message: str, resource: str = "") -> RefusalWording | None:
     return next((each for each in wordings if each.pattern.search(message)), None)
 
 
+def denied_by(message: str, resource: str = "") -> str:
+    """Return the built-in plugin whose configuration a refusal depends on, or an empty text.
+
+    NamespaceLifecycle is not among them: it refuses what the state of the namespace does not allow, under every set.
+    """
+    plugin = refused_by(message, resource)
+    return "" if plugin == "NamespaceLifecycle" else plugin
+
+
 def refused_by(message: str, resource: str = "") -> str:
     """The built-in plugin that a response message is of, empty where none is recognised."""
     wording = wording_of(message, resource)
