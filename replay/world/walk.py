@@ -49,6 +49,7 @@ from replay.world.result import (
     ABSENT,
     FORBIDDEN,
     NOT_SENT,
+    UNKNOWN,
     Alone,
     Blame,
     Cause,
@@ -83,6 +84,10 @@ class WalkContext(Struct, frozen=True):
     """By the number of a collection the name of the first object that is refused in the other world."""
     barred: frozenset[int] = frozenset()
     """The numbers of the writes that the candidate's authorizers refuse."""
+    let_in: frozenset[int] = frozenset()
+    """The numbers of the writes that only the candidate's authorizers allow."""
+    unnamed: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
+    """By group, resource and namespace the number of the first creation that is let in and whose name the log lacks."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """By group and resource the kinds of what decisions look up."""
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
@@ -238,12 +243,18 @@ class _ObjectWalk:
         if not record.subresource and (record.verb == "create" or record.code == CREATED):
             self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in branches)
 
-    def _answers(self, step: WorldStep, branch: Branch) -> Iterator[ServerAnswer]:
+    def _answers(  # noqa: C901 - the order of the server, one answer for each step
+        self, step: WorldStep, branch: Branch
+    ) -> Iterator[ServerAnswer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
         if step.record.seq in self._around.barred:
             yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
+        elif step.record.seq in self._around.let_in:
+            yield from self._server.newly_allowed(step, branch.state, is_open=self._may_be_created(step, branch))
+        elif step.logged.cause == Cause.ABSENT and self._may_be_created(step, branch):
+            yield ServerAnswer(UNKNOWN, branch.state)
         elif step.ending is not None and (unlike := self._unlike(step, step.ending)) is not None:
             prior = step.unless_written if branch.state is None else branch.state
             yield ServerAnswer(unlike, prior, blame=step.ending.blame)
@@ -262,6 +273,13 @@ class _ObjectWalk:
                 # A controller that sees the object does not make it.
                 is_seen = controls and answer.result.cause == Cause.EXISTS != step.logged.cause
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
+
+    def _may_be_created(self, step: WorldStep, branch: Branch) -> bool:
+        """Whether an object that is not there may be one that a request has created which is let in, and whose name the log lacks."""
+        is_there = step.existed if branch.state is None else not branch.is_absent
+        record = step.record
+        since = self._around.unnamed.get((record.api_group, record.resource, record.namespace))
+        return since is not None and since < record.seq and not is_there
 
     def _unlike(self, step: WorldStep, lookups: Lookups) -> RequestEnd | None:
         """How a request ends before admission otherwise than in the log."""

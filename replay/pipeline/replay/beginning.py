@@ -37,10 +37,10 @@ class Beginning(Struct):
         key = stored_key(about, audit_id)
         self.objects[key] = (*self.objects.get(key, ()), seq)
 
-    def bar(self, about: ObjectRef) -> None:
-        """Take over an object that the candidate's authorizers do not let anybody write."""
-        if about.name:
-            self.objects.setdefault(stored_key(about), ())
+    def concern(self, keys: Iterable[str]) -> None:
+        """Take over objects of requests that only one set's authorizers allow."""
+        for key in keys:
+            self.objects.setdefault(key, ())
 
     def add(self, other: Beginning) -> None:
         """Take over those of another part of the log."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping
 from functools import cache, cached_property
+from typing import NamedTuple
 
 import orjson
 
@@ -21,7 +22,7 @@ from replay.kube.rbac.kind import RBAC_GROUP, RBAC_RESOURCES
 from replay.manifests.diff import diff_sets
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.replay.gate import OPEN
+from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ownership import Ownership
 from replay.world.collection import Collections
@@ -100,6 +101,27 @@ def followed_collections(records: Iterable[RequestRecord], job: Job, findings: C
         return not is_refused or (record.seq in findings and not changed.isdisjoint(refusers(record)))
 
     return Collections.of(filter(is_followed, records), job.cluster.discovery)
+
+
+class GatedObjects(NamedTuple):
+    """Objects of requests that only one set's authorizers allow; `unnamed` has creations of which the log lacks the name.
+
+    These are by group, resource and namespace the number of the first of them.
+    """
+
+    keys: frozenset[str] = frozenset()
+    unnamed: Mapping[tuple[str, str, str], int] = {}
+
+
+def gated_objects(store: Store, gate: Gate) -> GatedObjects:
+    """Return the objects that a gate concerns."""
+    if gate == OPEN:
+        return GatedObjects()
+    rows = store.query("gated", requests=sorted(gate.refused | gate.let_in)).rows()
+    unnamed = {
+        (group, resource, namespace): since for group, resource, namespace, _, since in rows if since is not None
+    }
+    return GatedObjects(frozenset(row[3] for row in rows), unnamed)
 
 
 def in_collections(store: Store, collections: Collections, stops: Mapping[int, str]) -> frozenset[str]:

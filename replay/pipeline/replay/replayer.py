@@ -159,7 +159,7 @@ class Replayer(Struct, frozen=True, dict=True):
                 part.lines.append(_line(LogPosition(record.seq, 0), outcome, record))
 
     def _gated(self, record: RequestRecord, decision: Decision) -> Decision:
-        return self.gate.candidate(record.seq, decision) if record.seq not in self.gate.let_in else ADMITTED
+        return ADMITTED if record.seq in self.gate.let_in else self.gate.candidate(record.seq, decision)
 
     def _succeeded_line(self, record: RequestRecord) -> Line:
         """The line of a request that succeeded and that no policy can match, written by the template of its class."""
@@ -225,8 +225,6 @@ class Replayer(Struct, frozen=True, dict=True):
         place = LogPosition(record.seq, request.item)
         about = stored_subject(record, subject(attributes))
         outcomes.summary.count(outcome)
-        if record.seq in self.gate.refused:
-            outcomes.begins.bar(about)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
             self._find(request, outcome, Pending(place, finding(outcome)), outcomes, redactor)
         if outcome.outcome in STORING:
@@ -269,6 +267,8 @@ class Replayer(Struct, frozen=True, dict=True):
 
     def decisions(self, request: ReplayRequest) -> list[Decision]:
         """What both sets decide about a request, as far as it came."""
+        if request.record.seq in self.gate.let_in:  # it never came to admission in the log
+            return [NOT_REACHED, self.decide(request, self.cluster.at(request.record))[1]]
         if request.reached is Reached.FAILED_BEFORE:
             return self._mutations_alone(request)
         return as_far_as_reached(request, self.decide(request, self.cluster.at(request.record)))

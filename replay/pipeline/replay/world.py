@@ -33,6 +33,7 @@ from replay.pipeline.replay.reach import (
     LogAnswers,
     dependent,
     followed_collections,
+    gated_objects,
     in_collections,
     in_namespaces,
     looked_up_kinds,
@@ -193,11 +194,19 @@ def world_of(
     answers: LogAnswers, crew: Crew[Job], begins: Beginning, progress: Progress, archive: KeptWalks | None = None
 ) -> World:
     """What follows; the job of the crew has the history of what decisions look up. `archive` has walks that need not be done again."""
+    job, store = crew.job, answers.store
+    gated = gated_objects(store, job.gate)
+    begins.concern(gated.keys)
     if not begins.objects:
         return World()
-    job, store = crew.job, answers.store
     collections = followed_collections(answers.collections, job, begins.numbers)
-    around = WalkContext(collections, barred=job.gate.refused, kinds=looked_up_kinds(job))
+    around = WalkContext(
+        collections,
+        barred=job.gate.refused,
+        let_in=job.gate.let_in,
+        unnamed=gated.unnamed,
+        kinds=looked_up_kinds(job),
+    )
     first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
     world = _followed(_Stage(answers, crew, progress, World(), archive), first)
     if stops := world.stops:

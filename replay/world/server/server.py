@@ -134,6 +134,44 @@ class Server:
         request = step.in_namespace(self._elsewhere.updated(step, here))
         return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))
 
+    def newly_allowed(  # noqa: C901 - the order of the server, one answer for each step
+        self, step: WorldStep, state: State, *, is_open: bool
+    ) -> Iterator[ServerAnswer]:
+        """The answers to a request that the authorizers refused in the log, which therefore lacks its body.
+
+        `is_open` tells whether the object may be there although the log's is not.
+        """
+        record, decision = step.record, step.candidate
+        exists = step.existed if state is None else not is_absent(state)
+        is_creation = record.verb == "create" and not record.subresource
+        if not (exists or is_creation or record.subresource in _ASKS_FIRST or step.exchange.is_connect):
+            yield ServerAnswer(UNKNOWN if is_open else ABSENT, state)
+        elif decision.denials:
+            yield ServerAnswer(denied(decision), state, decision)
+        elif not exists and not is_creation:
+            yield ServerAnswer(UNKNOWN if is_open or decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
+        elif decision.verdict is Verdict.UNDETERMINED:
+            yield ServerAnswer(UNKNOWN, state, decision)
+            if record.verb == "delete":
+                yield from (
+                    ServerAnswer(UNKNOWN, left, decision)
+                    for left in left_by_deletion(here_in(step, state), step.exchange)
+                )
+            elif exists and not is_creation:
+                yield ServerAnswer(UNKNOWN, Missing("", "the log lacks the body of a write to it"), decision)
+        elif is_creation:
+            yield ServerAnswer(succeeds(201)._replace(certain=False), state, decision)
+        elif record.verb == "delete":
+            for left in left_by_deletion(here_in(step, state), step.exchange):
+                yield ServerAnswer(succeeds(200)._replace(certain=False), left, decision)
+        elif step.exchange.is_connect:
+            yield ServerAnswer(connected(here_in(step, state)), state)
+        elif record.verb == "create":
+            yield subresource_done(step, state)
+        else:
+            written = Missing("", "the log lacks the body of a write to it")
+            yield ServerAnswer(succeeds(200)._replace(certain=False), written, decision)
+
     def _connect(self, step: WorldStep, state: State) -> ServerAnswer:
         """Admission comes before the pod is looked up (`handlers.ConnectResource`), which needs a node to connect to."""
         decision = step.candidate
