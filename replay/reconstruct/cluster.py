@@ -63,22 +63,25 @@ Writes = Mapping[ObjectRef, Sequence[RequestRecord]]
 class Cluster:
     """The objects of a snapshot and of the records given, each with its history."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913, PLR0917 - all that is known of a cluster
         self,
         snapshot: Iterable[JSON] = (),
         records: Writes | Iterable[RequestRecord] = (),
         clock: RevisionClock | None = None,
         timed: Callable[[RequestRecord], RequestRecord] | None = None,
         deletions: CollectionDeletions = _NO_DELETIONS,
+        without_default: frozenset[GroupVersionKind] = frozenset(),
     ) -> None:
         """`records` are the writes to the kinds that decisions look up: namespaces, parameters, RBAC, CRDs.
 
         By object, or in order. Those of an object are read when it is asked for, and only the last objects asked for are
         remembered. `timed` changes a record before it is used. `deletions` are those of whole collections.
+        `without_default` are kinds of classes of which the log shows that none is the default: only a default class is ever listed.
         """
         self.snapshot = list(snapshot)
         self.clock = clock
         self.deletions = deletions
+        self.without_default = without_default
         self._timed = timed
         self._objects = {key_of(obj): obj for obj in self.snapshot}
         self._covered = {key[:2] for key in self._objects}
@@ -310,7 +313,7 @@ class ClusterLister(Struct, frozen=True):
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
-        if not self.cluster.is_covered(kind):
+        if not self.cluster.is_covered(kind) and kind not in self.cluster.without_default:
             return Missing(
                 kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
             )

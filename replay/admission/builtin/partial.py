@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
 from replay.kube.attributes import Missing
@@ -103,6 +103,13 @@ def guarded(value: Any) -> Any:
     if isinstance(value, list):
         return [_UnknownItem(each) if isinstance(each, Missing) else guarded(each) for each in value]
     return value
+
+
+def replaced(value: dict[str, Any], changes: Mapping[str, Any], removed: Iterable[str] = ()) -> dict[str, Any]:
+    """Return a copy of a map with other entries, and without some; what is not known of the rest stays guarded."""
+    gone = frozenset(removed)
+    entries = {**{key: each for key, each in dict.items(value) if key not in gone}, **changes}
+    return _PartialMap(entries) if _holds_missing(entries.values()) else entries
 
 
 def unguarded(value: Any) -> Any:

@@ -58,7 +58,7 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.builtin import REPRODUCED
-from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
+from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, kinds_without_default
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import TolerantReconstructor, widened, widened_samples
 from replay.reconstruct.trust import Trust
@@ -118,10 +118,14 @@ class Job(Struct, frozen=True, dict=True):
         """The cluster over the time of the log."""
         clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
         timed = partial(widened, error=self.clock_error) if self.clock_error else None
-        cluster_class = Cluster if self.workspaces is None else ShardCluster
-        return cluster_class(
-            self.snapshot, self.lookups, clock, timed, CollectionDeletions(self.deletions, self.clock_error)
+        on = {each.name for each in self.sets[0].builtin}
+        without_default = frozenset(
+            kind for kind in kinds_without_default(self.classes) if not on or f"Default{kind.kind}" in on
         )
+        deletions = CollectionDeletions(self.deletions, self.clock_error)
+        if self.workspaces is not None:
+            return ShardCluster(self.snapshot, self.lookups, clock, timed, deletions)
+        return Cluster(self.snapshot, self.lookups, clock, timed, deletions, without_default)
 
     @cached_property
     def chain(self) -> Chain | ShardChain:

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.resource_quota.book import QuotaBook
 from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA, ResourceQuota
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Undetermined
@@ -24,13 +24,14 @@ from replay.admission.ordered.builtin import asked_phase, cluster_of, note
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, rules_criteria
 from replay.audit.store import Store
 from replay.kube.admissionregistration import ManifestSet
-from replay.kube.attributes import Attributes, Operation, PartialObject
+from replay.kube.attributes import Attributes
 from replay.kube.overlay import objects_by_kind
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.decide import decide
-from replay.pipeline.replay.opening import open_books
-from replay.pipeline.replay.order import LoggedRequest, in_order, logged_request
+from replay.pipeline.replay.opening import open_book
+from replay.pipeline.replay.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
+from replay.pipeline.replay.quota import QuotaLedger
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 
@@ -39,9 +40,6 @@ RequestKey = tuple[int, int]
 Entries = Mapping[RequestKey, tuple[Decision, ...]]
 """What the plugins say for each set, where they say anything."""
 
-FAILED = 400
-"""The least status of a request that was not carried out."""
-_OF_DELETION = frozenset({"deletionTimestamp", "deletionGracePeriodSeconds"})
 _LIKELY = "likely denied, if all that may have been charged before was"
 
 
@@ -60,18 +58,17 @@ class Books(NamedTuple):
 
     least: Plugin
     most: Plugin
-    gone: set[tuple[str, str, str]]
-    """What was deleted: resource, namespace and name."""
 
 
 class Ledger(Struct):
     """The plugins that remember, of several sets; `places` are namespaces that they are about, None for all."""
 
     chain: Chain
-    sets: Sequence[ManifestSet]
     books: Sequence[tuple[Books | None, ...]]
     """By plugin, for each set."""
     predicate: Predicate
+    quotas: QuotaLedger | None = None
+    """The quotas, which come after all others."""
     entries: dict[RequestKey, tuple[Decision, ...]] = field(default_factory=dict)
 
     def ask(self, cluster: Cluster, requests: Iterable[LoggedRequest]) -> Entries:
@@ -80,29 +77,43 @@ class Ledger(Struct):
         for books in self.books:
             plugin = next(each for each in books if each is not None).least
             for each in in_order(request_list, by_receipt=plugin.is_timed):
-                if (plugin.handles(each.original.operation)) or isinstance(plugin, ResourceQuota):
+                if plugin.handles(each.original.operation) and each.request.record.verb != DELETE_COLLECTION:
                     self._ask(books, each, cluster)
+        for each in in_order(request_list, by_receipt=False) if self.quotas is not None else ():
+            self._ask_quotas(self.quotas, each, cluster)
         return self.entries
+
+    def _decided(self, each: LoggedRequest, cluster: Cluster) -> list[Decision]:
+        """What all that comes before decides for each set."""
+        request = each.request
+        decisions = decide(self.chain, request, cluster.at(request.record))
+        earlier = self.entries.get((request.record.seq, request.item), (ADMITTED,) * len(decisions))
+        return [joined((decision, own), ()) for decision, own in zip(decisions, earlier, strict=True)]
+
+    def _note(self, each: LoggedRequest, decisions: Sequence[Decision]) -> None:
+        key = each.request.record.seq, each.request.item
+        earlier = self.entries.get(key, (ADMITTED,) * len(decisions))
+        if any(own is not ADMITTED for own in decisions):
+            pairs = zip(earlier, decisions, strict=True)
+            self.entries[key] = tuple(one if own is ADMITTED else joined((one, own), ()) for one, own in pairs)
+
+    def _ask_quotas(self, quotas: QuotaLedger | None, each: LoggedRequest, cluster: Cluster) -> None:
+        if quotas is not None and each.request.attributes.namespace:
+            self._note(each, quotas.ask(each, self._decided(each, cluster)))
 
     def _ask(self, books: tuple[Books | None, ...], each: LoggedRequest, cluster: Cluster) -> None:
         request = each.request
         lister = cluster.at(request.record)
-        decisions = decide(self.chain, request, lister)
-        key = request.record.seq, request.item
-        entries = self.entries.get(key, (ADMITTED,) * len(books))
         sides = self.chain.asking(each.original, request.attributes, lister, {}).sides
-        attributes_by_side = self.chain.validated(each.original, request.attributes, lister)
-        decisions_with_books = []
-        for book, side, shown, decision, earlier in zip(
-            books, sides, attributes_by_side, decisions, entries, strict=True
-        ):
-            own = ADMITTED
-            if book is not None:
-                where = cluster_of(side.lister, self.chain.context)
-                own = _one(book, each, shown, where, joined((decision, earlier), ()))
-            decisions_with_books.append(earlier if own is ADMITTED else joined((earlier, own), ()))
-        if any(own is not ADMITTED for own in decisions_with_books):
-            self.entries[key] = tuple(decisions_with_books)
+        shown = self.chain.validated(each.original, request.attributes, lister)
+        rows = zip(books, sides, shown, self._decided(each, cluster), strict=True)
+        decisions = [
+            ADMITTED
+            if book is None
+            else _one(book, each, attributes, cluster_of(side.lister, self.chain.context), decision)
+            for book, side, attributes, decision in rows
+        ]
+        self._note(each, decisions)
 
 
 def _one(
@@ -111,57 +122,27 @@ def _one(
     """What one plugin of one set says of a request, and what it remembers of it."""
     record = each.request.record
     time = record.received
-    effects, refused = Effects(), bool(decision.denials)
+    effects = Effects()
+    if decision.denials or not each.came_to_the_end:
+        return ADMITTED
     is_open = not each.is_certain or bool(decision.undetermined)
-    if not refused and each.came_to_the_end:
-        least = book.least if not is_open else copy.deepcopy(book.least)
-        low, high = Effects(), Effects()
-        result, _ = asked_phase(least, attributes, cluster, time, low)
-        more, _ = asked_phase(book.most, attributes, cluster, time, high)
-        if result is None or more is None:
-            effects = high
-        elif result.refusal is not None:
-            note(effects, book.least.name, result)
-        elif more.refusal is not None:
-            effects.undetermined.append(
-                Undetermined(book.least.name, "", f"{_LIKELY}: {more.refusal.message}", "usage")
-            )
-        refused = result is not None and result.refusal is not None
-    _follow(book, each, cluster, time, refused=refused)
+    least = book.least if not is_open else copy.deepcopy(book.least)
+    low, high = Effects(), Effects()
+    result, _ = asked_phase(least, attributes, cluster, time, low)
+    more, _ = asked_phase(book.most, attributes, cluster, time, high)
+    if result is None or more is None:
+        effects = high
+    elif result.refusal is not None:
+        note(effects, book.least.name, result)
+    elif more.refusal is not None:
+        effects.undetermined.append(Undetermined(book.least.name, "", f"{_LIKELY}: {more.refusal.message}", "usage"))
     return effects.decision()
-
-
-def _follow(book: Books, each: LoggedRequest, cluster: PluginCluster, time: int, *, refused: bool) -> None:
-    """Give back what a request freed that was carried out; what was refused was never charged."""
-    attributes, record = each.request.attributes, each.request.record
-    key = str(attributes.resource.group_resource), attributes.namespace, attributes.name
-    if attributes.operation is Operation.CREATE and not attributes.subresource:
-        book.gone.discard(key)
-    elif record.code >= FAILED or key in book.gone:
-        return
-    if attributes.operation is Operation.DELETE:
-        attributes = _as_charged(attributes)
-    for plugin in (book.least, book.most):
-        if isinstance(plugin, ResourceQuota) and (plugin is book.least or each.is_certain):
-            freed = plugin.follow(attributes, cluster, time, refused=refused)
-            if freed and attributes.operation is Operation.DELETE:
-                book.gone.add(key)  # deletions that come at the same time all answer with the object
-
-
-def _as_charged(attributes: Attributes) -> Attributes:
-    """A deletion of an object as it was before anybody began to delete it: until it is gone, it is charged."""
-    old = attributes.old_object
-    value = old.value if isinstance(old, PartialObject) else old
-    if not isinstance(value, dict) or not isinstance(value.get("metadata"), dict):
-        return attributes
-    metadata = {key: each for key, each in value["metadata"].items() if key not in _OF_DELETION}
-    bare = {**value, "metadata": metadata}
-    return replace(attributes, old_object=PartialObject(bare, old.missing) if isinstance(old, PartialObject) else bare)
 
 
 def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin: int = 0) -> Ledger | None:
     """The ledger for the sets of a chain, None where no plugin that remembers is asked; the log begins at `begin`."""
     books: list[tuple[Books | None, ...]] = []
+    quotas: QuotaLedger | None = None
     predicates: list[Predicate] = []
     mapper = EquivalentResourceMapper(cluster.discovery)
     for plugin in BUILTIN_PLUGINS:
@@ -170,24 +151,27 @@ def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin
         plugins = [plugin.plugin(manifests) for manifests in sets]
         if not any(plugins):
             continue
-        predicate = coarse_predicate(rules_criteria(plugin.type), mapper)
         if plugin.type is ResourceQuota:
             namespaces = _namespaces(plugins, sets, cluster)
             if namespaces is not None and not namespaces:
                 continue
-            for own, manifests in zip(plugins, sets, strict=True):
-                if isinstance(own, ResourceQuota):
-                    open_books(own, manifests, cluster, begin)
-            predicate = _WRITES if namespaces is None else both(_WRITES, _within(namespaces))
-        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each), set()) for each in plugins))
-        predicates.append(predicate)
-    if not books:
+            own = [QuotaBook(each) if isinstance(each, ResourceQuota) else None for each in plugins]
+            for book in own:
+                if book is not None:
+                    open_book(book, namespaces, cluster, begin)
+            quotas = QuotaLedger(chain, own, cluster)
+            predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
+            continue
+        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each)) for each in plugins))
+        predicates.append(coarse_predicate(rules_criteria(plugin.type), mapper))
+    if not predicates:
         return None
     sql = " or ".join(each.sql for each in predicates)
-    return Ledger(chain, sets, books, Predicate(f"({sql})", tuple(v for each in predicates for v in each.parameters)))
+    parameters = tuple(value for each in predicates for value in each.parameters)
+    return Ledger(chain, books, Predicate(f"({sql})", parameters), quotas)
 
 
-_WRITES = Predicate("(verb in ('create', 'update', 'patch', 'delete'))", ())
+_WRITES = Predicate("(verb in ('create', 'update', 'patch', 'delete', 'deletecollection'))", ())
 
 
 def _within(namespaces: Iterable[str]) -> Predicate:
@@ -214,5 +198,5 @@ def _requests(store: Store, predicate: Predicate, reconstructor: Reconstructor) 
     for number in range(store.parts):
         for records in store.part(number).objects(predicate):
             for request in reconstructor.requests(records):
-                if (logged := logged_request(request)) is not None:
+                if (logged := logged_request(request, with_collections=True)) is not None:
                     yield logged

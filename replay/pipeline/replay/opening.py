@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import NamedTuple
 
-from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA, ResourceQuota
+from replay.admission.builtin.resource_quota.book import CountedObject, QuotaBook
+from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.discovery import Discovery
@@ -17,19 +17,12 @@ from replay.reconstruct.cluster import Cluster, key_of
 _MICROSECONDS = 1_000_000
 
 
-class Counted(NamedTuple):
-    """An object that may count for a quota."""
-
-    resource: GroupResource
-    object: JSON
-
-
-def open_books(plugin: ResourceQuota, manifests: ManifestSet, cluster: Cluster, begin: int) -> None:
-    """Charge new quotas of a set with the objects of the snapshot that were there before `begin` (microseconds)."""
-    for (namespace, name), quota in _new_quotas(manifests, cluster):
-        plugin.begin(
-            namespace, name, quota, [(each.resource, each.object) for each in _there(cluster, namespace, begin)]
-        )
+def open_book(book: QuotaBook, namespaces: Collection[str] | None, cluster: Cluster, begin: int) -> None:
+    """Enter the objects of the snapshot that were there before `begin` (microseconds); `namespaces` None stands for all."""
+    for namespace, counted in _there(cluster, begin):
+        if namespaces is None or namespace in namespaces:
+            name = str(counted.object["metadata"]["name"])
+            book.put(namespace, (str(counted.resource), name), counted)
 
 
 def _new_quotas(manifests: ManifestSet, cluster: Cluster) -> Iterator[tuple[tuple[str, str], JSON]]:
@@ -39,14 +32,14 @@ def _new_quotas(manifests: ManifestSet, cluster: Cluster) -> Iterator[tuple[tupl
             yield name, quota
 
 
-def _there(cluster: Cluster, namespace: str, begin: int) -> Iterator[Counted]:
-    """The objects of a namespace that were created before an instant, as the snapshot has them."""
+def _there(cluster: Cluster, begin: int) -> Iterator[tuple[str, CountedObject]]:
+    """The objects that were created before an instant, as the snapshot has them, with their namespaces."""
     kinds = _resources(cluster.discovery)
     for obj in cluster.snapshot:
-        group, kind, own, _ = key_of(obj)
+        group, kind, namespace, _ = key_of(obj)
         created = (obj.get("metadata") or {}).get("creationTimestamp")
-        if own == namespace and (group, kind) in kinds and isinstance(created, str) and _time(created) < begin:
-            yield Counted(kinds[group, kind], obj)
+        if namespace and (group, kind) in kinds and isinstance(created, str) and _time(created) < begin:
+            yield namespace, CountedObject(kinds[group, kind], obj)
 
 
 def _resources(discovery: Discovery) -> Mapping[tuple[str, str], GroupResource]:

@@ -11,6 +11,7 @@ from replay.reconstruct.reached import is_denied_by_policy, reached_mutation
 from replay.reconstruct.request import Reached, ReplayRequest
 
 _VERBS = frozenset({"create", "update", "patch", "delete"})
+DELETE_COLLECTION = "deletecollection"
 
 
 class _Place(NamedTuple):
@@ -35,10 +36,14 @@ class LoggedRequest(NamedTuple):
         return self.request.reached is not Reached.FAILED_BEFORE
 
 
-def logged_request(request: ReplayRequest) -> LoggedRequest | None:
-    """What both phases were told; None for what admission was not asked about, and for deletions of collections."""
+def logged_request(request: ReplayRequest, *, with_collections: bool = False) -> LoggedRequest | None:
+    """Return what both phases were told; None for what admission was not asked about.
+
+    The objects of a deletion of a collection count only `with_collections`.
+    """
     record, attributes = request.record, request.attributes
-    if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT:
+    is_collection = with_collections and record.verb == DELETE_COLLECTION
+    if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT and not is_collection:
         return None
     original = request.before_mutation
     attributes_asked = original if isinstance(original, Attributes) else attributes.with_object(original)

@@ -10,6 +10,7 @@ from collections.abc import Iterable
 
 from replay.json import FieldPath
 from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
 from replay.kube.plugin.priority import PREEMPT
@@ -20,7 +21,22 @@ from replay.reconstruct.record.known import Hole, Known, get
 ShownClass = tuple[str, int, int, str | None]
 """Resource, received and stage time (microseconds) of a creation without a class, and the class it got; or a class written."""
 _DEFAULTS = {("networking.k8s.io", "ingresses"): INGRESS_CLASS, ("", "persistentvolumeclaims"): STORAGE_CLASS}
+"""By group and resource of the objects that get a class."""
 _PRIORITY_CLASS = ("spec", "priorityClassName")
+
+
+def kinds_without_default(shown: Iterable[ShownClass]) -> frozenset[GroupVersionKind]:
+    """Return the kinds of classes of which the log shows that none is the default.
+
+    An object that was created without a class, and got none, proves it, as long as the log writes no class.
+    """
+    rows = list(shown)
+    written, without = {row[0] for row in rows}, {row[0] for row in rows if row[3] is None}
+    return frozenset(
+        default.kind
+        for (_, resource), default in _DEFAULTS.items()
+        if resource in without and default.resource not in written
+    )
 
 
 class DefaultClasses:

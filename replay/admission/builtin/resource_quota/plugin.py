@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.configuration import aggregate, check_kind
-from replay.admission.builtin.partial import UnknownInputError
+from replay.admission.builtin.partial import UnknownInputError, replaced
 from replay.admission.builtin.plugin import (
     CREATE_UPDATE,
     Plugin,
@@ -18,7 +18,7 @@ from replay.admission.builtin.plugin import (
 )
 from replay.admission.builtin.pod.resources import Amounts, add, amounts
 from replay.admission.builtin.resource_quota.evaluator import IGNORED, Evaluator, evaluator_of
-from replay.admission.builtin.resource_quota.pod_usage import is_charged
+from replay.admission.builtin.resource_quota.pod_usage import ENDED
 from replay.admission.builtin.resource_quota.scope import ScopeError, printed, selectors_of
 from replay.errors import ManifestError
 from replay.json import JSON
@@ -35,7 +35,7 @@ _API_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
 _Used = dict[tuple[str, str], dict[str, Quantity]]
 
 
-class _Quota(NamedTuple):
+class Quota(NamedTuple):
     """A quota with what is used of it now."""
 
     name: str
@@ -59,6 +59,7 @@ class ResourceQuota(Plugin):
         self._limited = limited
         self._used: _Used = {}
         self._refused: set[tuple[str, str, str]] = set()
+        self._ended: set[tuple[str, str, str]] = set()
 
     @property
     def limits_without_quota(self) -> bool:
@@ -90,7 +91,7 @@ class ResourceQuota(Plugin):
         resource = attributes.resource.group_resource
         if not attributes.namespace or creates_namespace or resource in IGNORED:
             return None
-        quotas = self._quotas(review)
+        quotas = self.quotas(review)
         evaluator = evaluator_of(resource)
         if (not quotas and not self._limited) or not evaluator.handles(review):
             return None
@@ -108,16 +109,16 @@ class ResourceQuota(Plugin):
     def begin(self, namespace: str, name: str, quota: JSON, objects: Sequence[tuple[GroupResource, JSON]]) -> None:
         """Let a quota begin with what objects use that are there."""
         hard = amounts((quota.get("status") or quota.get("spec") or {}).get("hard"))
-        new_quota = _Quota(name, hard, {}, selectors_of(quota))
+        new_quota = Quota(name, hard, {}, selectors_of(quota))
         used: dict[str, Quantity] = {each: Quantity(0, text="0") for each in hard}
         for resource, obj in objects:
             evaluator = evaluator_of(resource)
-            if resource not in IGNORED and _matches(evaluator, new_quota, obj):
+            if resource not in IGNORED and matches(evaluator, new_quota, obj):
                 add(used, {key: value for key, value in evaluator.usage(obj, 0).items() if key in hard})
         self._used[namespace, name] = used
 
-    def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> bool:
-        """Give back what a request freed that was carried out whatever this plugin said; whether it freed anything.
+    def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> None:
+        """Give back what a request freed that was carried out whatever this plugin said.
 
         A final deletion frees all, a pod at its end its compute resources. What this plugin refused to create was never charged.
         """
@@ -126,38 +127,48 @@ class ResourceQuota(Plugin):
         key = str(resource), attributes.namespace, attributes.name
         if attributes.operation is Operation.CREATE and not attributes.subresource:
             (self._refused.add if refused else self._refused.discard)(key)
+            self._ended.discard(key)
+        if attributes.dry_run or not attributes.namespace or resource in IGNORED:
+            return
         try:
-            leftover = _left(review)
-            if leftover is None or attributes.dry_run or not attributes.namespace or resource in IGNORED:
-                return False
-            if attributes.operation is Operation.DELETE and key in self._refused:
+            if is_end_of_pod(review):
+                if key not in self._refused | self._ended:
+                    self._give_back(review, as_charged(review.old_object), rest=("count/pods",))
+                    self._ended.add(key)
+            elif is_removal(review):
+                if key not in self._refused:
+                    stored = as_charged(review.old_object) if key not in self._ended else _ENDED_POD
+                    self._give_back(review, stored)
                 self._refused.discard(key)
-            elif key not in self._refused:
-                self._give_back(review, review.old_object, leftover)
+                self._ended.discard(key)
         except UnknownInputError:
-            return False
-        return True
+            return
 
-    def _give_back(self, review: Review, obj: JSON, rest: Amounts) -> None:
-        """Take what an object uses off every quota that it counts for; none goes below nothing."""
+    def _give_back(self, review: Review, obj: JSON, rest: Sequence[str] = ()) -> None:
+        """Take what an object uses, but for the `rest`, off every quota that it counts for; none goes below nothing."""
         evaluator = evaluator_of(review.attributes.resource.group_resource)
         usage = {name: value for name, value in evaluator.usage(obj, review.time).items() if name not in rest}
-        for quota in self._quotas(review):
-            if _matches(evaluator, quota, obj):
-                freed = {name: _difference(used, usage[name]) for name, used in quota.used.items() if name in usage}
+        for quota in self.quotas(review):
+            if matches(evaluator, quota, obj):
+                freed = {name: difference(used, usage[name]) for name, used in quota.used.items() if name in usage}
                 self._used[review.attributes.namespace, quota.name] = {**quota.used, **freed}
 
-    def _quotas(self, review: Review) -> list[_Quota]:
+    def set_used(self, namespace: str, name: str, used: Amounts) -> None:
+        """Set what is used of a quota."""
+        self._used[namespace, name] = dict(used)
+
+    def quotas(self, review: Review) -> list[Quota]:
+        """Return the quotas of the request's namespace with what is used of them; raise UnknownInputError."""
         namespace = review.attributes.namespace
         quotas = []
         for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):
             name, status = str(each["metadata"]["name"]), each.get("status") or {}
             used = self._used.get((namespace, name))
             used_amounts = amounts(status.get("used")) if used is None else used
-            quotas.append(_Quota(name, amounts(status.get("hard")), used_amounts, selectors_of(each)))
+            quotas.append(Quota(name, amounts(status.get("hard")), used_amounts, selectors_of(each)))
         return quotas
 
-    def _charge(self, review: Review, quota: _Quota, used: Amounts) -> None:
+    def _charge(self, review: Review, quota: Quota, used: Amounts) -> None:
         is_same = used.keys() == quota.used.keys() and all(
             value.compare(quota.used[name]) == 0 for name, value in used.items()
         )
@@ -171,7 +182,7 @@ class ResourceQuota(Plugin):
 
 
 def _check(
-    review: Review, evaluator: Evaluator, quotas: list[_Quota], limited: list[JSON]
+    review: Review, evaluator: Evaluator, quotas: list[Quota], limited: list[JSON]
 ) -> Refusal | dict[str, Amounts]:
     """What is used afterwards of each quota that changes, or the refusal (`CheckRequest`)."""
     obj = review.object
@@ -181,7 +192,7 @@ def _check(
         # the server logs it and lets the request through
         return {}
     in_scopes = [scope for quota in quotas for scope in _scopes(evaluator, obj, quota.selectors)]
-    interesting = [quota for quota in quotas if _matches(evaluator, quota, obj)]
+    interesting = [quota for quota in quotas if matches(evaluator, quota, obj)]
     if message := next(filter(None, (_unready(evaluator, quota, obj) for quota in interesting)), ""):
         return review.forbidden(message)
     usage = evaluator.usage(obj, review.time)
@@ -195,12 +206,12 @@ def _check(
     return refusal if refusal is not None else _used_afterwards(review, interesting, deltas)
 
 
-def _counted(evaluator: Evaluator, quota: _Quota) -> list[str]:
+def _counted(evaluator: Evaluator, quota: Quota) -> list[str]:
     """What a quota limits of the things that objects of this resource use."""
     return sorted(name for name in quota.hard if evaluator.counts(name))
 
 
-def _unready(evaluator: Evaluator, quota: _Quota, obj: JSON) -> str:
+def _unready(evaluator: Evaluator, quota: Quota, obj: JSON) -> str:
     """Why a quota cannot be held against an object."""
     names = _counted(evaluator, quota)
     if message := evaluator.constraints(obj, names):
@@ -221,16 +232,23 @@ def _uncovered(review: Review, names: set[str], limited_scopes: list[JSON], in_s
     return plain_error(f"insufficient quota to match these scopes: [{' '.join(map(printed, missing_scopes))}]")
 
 
-def _left(review: Review) -> Amounts | None:
-    """What an object uses still after a request that frees something; None for one that frees nothing."""
+_ENDED_POD: Final[JSON] = {"spec": {}, "status": {"phase": "Succeeded"}}
+"""A pod that quotas count as an object alone."""
+
+
+def is_end_of_pod(review: Review) -> bool:
+    """Return whether a request reports that a pod has come to its end: it then uses no compute resources any more."""
+    if review.attributes.operation is not Operation.UPDATE or not review.is_resource("", "pods", "", "status"):
+        return False
+    return ((review.object or {}).get("status") or {}).get("phase") in ENDED
+
+
+def is_removal(review: Review) -> bool:
+    """Return whether a request removes its object; a pod with a node is first deleted gracefully."""
     attributes = review.attributes
-    is_pod = review.is_resource("", "pods", "", "status")
-    if attributes.operation is Operation.DELETE and not attributes.subresource:
-        return {} if not is_pod or _is_final(review) else None
-    if attributes.operation is Operation.UPDATE and is_pod:
-        was, now = (is_charged(each, review.time) for each in (review.old_object, review.object))
-        return evaluator_of(attributes.resource.group_resource).usage(review.object, review.time) if was > now else None
-    return None
+    if attributes.operation is not Operation.DELETE or attributes.subresource:
+        return False
+    return not review.is_resource("", "pods") or _is_final(review)
 
 
 def _is_final(review: Review) -> bool:
@@ -240,11 +258,27 @@ def _is_final(review: Review) -> bool:
     return grace == 0 or not (review.old_object.get("spec") or {}).get("nodeName")
 
 
+def as_charged(obj: JSON) -> JSON:
+    """Return an object as quotas counted it until it was deleted or came to its end.
+
+    Admission sees the old object of a deletion with the timestamp of this deletion, with which a pod counts as nothing
+    (`rest.BeforeDelete` sets it first). What the deletion gives back is the usage of the stored object.
+    """
+    metadata, status = (dict.get(obj, name) for name in ("metadata", "status"))
+    changes = {}
+    if isinstance(metadata, dict):
+        changes["metadata"] = replaced(metadata, {}, ("deletionTimestamp", "deletionGracePeriodSeconds"))
+    if isinstance(status, dict):
+        changes["status"] = replaced(status, {}, ("phase",))
+    return replaced(obj, changes, () if isinstance(status, dict) else ("status",))
+
+
 def _scopes(evaluator: Evaluator, obj: JSON, selectors: list[JSON]) -> list[JSON]:
     return [each for each in selectors if evaluator.is_in(each, obj)] if evaluator.has_scopes else []
 
 
-def _matches(evaluator: Evaluator, quota: _Quota, obj: JSON) -> bool:
+def matches(evaluator: Evaluator, quota: Quota, obj: JSON) -> bool:
+    """Return whether a quota counts an object."""
     in_scope = [evaluator.is_in(selector, obj) for selector in quota.selectors]
     return all(in_scope) and any(evaluator.counts(name) for name in quota.hard)
 
@@ -254,7 +288,7 @@ _NONE: Final = ""
 
 
 def _deltas(
-    review: Review, evaluator: Evaluator, interesting: list[_Quota], usage: Amounts
+    review: Review, evaluator: Evaluator, interesting: list[Quota], usage: Amounts
 ) -> dict[str, dict[str, Quantity]]:
     """What the request adds for each quota that is about it; an update that a quota knew before adds the difference."""
     attributes = review.attributes
@@ -262,14 +296,15 @@ def _deltas(
     old = review.old_object
     if attributes.operation is Operation.UPDATE and (old.get("metadata") or {}).get("resourceVersion"):
         old_usage = evaluator.usage(old, review.time)
-        more = {name: _difference(value, old_usage.get(name)) for name, value in usage.items()}
-        known_before = {quota.name for quota in interesting if _matches(evaluator, quota, old)} or {_NONE}
+        more = {name: difference(value, old_usage.get(name)) for name, value in usage.items()}
+        known_before = {quota.name for quota in interesting if matches(evaluator, quota, old)} or {_NONE}
         deltas |= {name: more for name in known_before if name in deltas}
     added = {name: {key: value for key, value in each.items() if value.sign} for name, each in deltas.items()}
     return {name: each for name, each in added.items() if each}
 
 
-def _difference(value: Quantity, other: Quantity | None) -> Quantity:
+def difference(value: Quantity, other: Quantity | None) -> Quantity:
+    """Return a quantity less another one, if there is one."""
     difference = value if other is None else value.subtract(other)
     return difference if difference.sign > 0 else Quantity(0, text="0")
 
@@ -284,7 +319,7 @@ def _limited_names(review: Review, usage: Amounts, limited: list[JSON]) -> set[s
 
 
 def _used_afterwards(
-    review: Review, interesting: list[_Quota], deltas: Mapping[str, Amounts]
+    review: Review, interesting: list[Quota], deltas: Mapping[str, Amounts]
 ) -> Refusal | dict[str, Amounts]:
     """The usage with the additions, or the refusals of all quotas that have not as much left."""
     usage_by_quota: dict[str, Amounts] = {}

@@ -12,6 +12,8 @@ from replay.json import JSON
 from replay.kube.quantity import Quantity
 
 ONE: Final = Quantity(1)
+ENDED: Final = ("Failed", "Succeeded")
+"""The phases of a pod that has come to its end."""
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
@@ -43,7 +45,7 @@ def pod_usage(pod: JSON, now: int) -> dict[str, Quantity]:
 
 def is_charged(pod: JSON, now: int) -> bool:
     """Whether a pod has not come to its end (`QuotaV1Pod`); without a time a deletion is long over."""
-    if (pod.get("status") or {}).get("phase") in ("Failed", "Succeeded"):
+    if (pod.get("status") or {}).get("phase") in ENDED:
         return False
     metadata = pod.get("metadata") or {}
     deletion, grace = metadata.get("deletionTimestamp"), metadata.get("deletionGracePeriodSeconds")

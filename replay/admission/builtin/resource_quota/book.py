@@ -1,0 +1,169 @@
+"""What the objects of one set use of its quotas, object by object, in the order of a log.
+
+The quota controller counts the objects of a namespace again whenever one of them goes or a pod ends (`replenishQuota` and `syncResourceQuota`
+of `pkg/controller/resourcequota`). What admission charged for a creation that failed afterwards stays charged until then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from replay.admission.builtin.partial import UnknownInputError
+from replay.admission.builtin.plugin import Review
+from replay.admission.builtin.pod.resources import Amounts, add
+from replay.admission.builtin.resource_quota.evaluator import IGNORED, evaluator_of
+from replay.admission.builtin.resource_quota.plugin import Quota, ResourceQuota, difference, matches
+from replay.json import JSON
+from replay.kube.gvk import GroupResource
+from replay.kube.quantity import Quantity
+
+ObjectName = tuple[str, str]
+"""Resource with group, and name."""
+
+
+class CountedObject(NamedTuple):
+    """An object that quotas may count; it may not be there where it is not `is_certain`."""
+
+    resource: GroupResource
+    object: JSON
+    is_certain: bool = True
+
+
+class _Total(Struct):
+    """What is used of one quota: certainly, and at most. Of `unknown` objects the usage is not known."""
+
+    quota: Quota
+    least: dict[str, Quantity] = field(default_factory=dict)
+    most: dict[str, Quantity] = field(default_factory=dict)
+    unknown: int = 0
+
+
+class _Namespace(Struct):
+    objects: dict[ObjectName, CountedObject] = field(default_factory=dict)
+    names: set[ObjectName] = field(default_factory=set)
+    leaked: list[CountedObject] = field(default_factory=list)
+    totals: dict[str, _Total] = field(default_factory=dict)
+
+
+class QuotaBook:
+    """The objects of one set in namespaces with quotas."""
+
+    def __init__(self, plugin: ResourceQuota) -> None:
+        """`plugin` reads the quotas of the set."""
+        self.plugin = plugin
+        self.absent: set[str] = set()
+        """The uids of objects of the log that this set does not have: what they own is not made."""
+        self._namespaces: dict[str, _Namespace] = {}
+
+    def get(self, namespace: str, name: ObjectName) -> CountedObject | None:
+        """Return an object, None if there is none."""
+        return self._of(namespace).objects.get(name)
+
+    def put(self, namespace: str, name: ObjectName, counted: CountedObject) -> None:
+        """Add or replace an object."""
+        self._take(namespace, name)
+        self._of(namespace).objects[name] = counted
+        self._of(namespace).names.add(name)
+        self._count(namespace, counted, 1)
+
+    def remove(self, namespace: str, name: ObjectName, *, is_certain: bool) -> None:
+        """Take an object out. What was charged without an object is forgotten: the controller counts again."""
+        counted = self._take(namespace, name)
+        if counted is not None and not is_certain:
+            self.put(namespace, name, counted._replace(is_certain=False))
+        self.recount(namespace)
+
+    def leak(self, namespace: str, counted: CountedObject) -> None:
+        """Charge a creation that failed after admission."""
+        self._of(namespace).leaked.append(counted)
+        self._count(namespace, counted, 1)
+
+    def recount(self, namespace: str) -> None:
+        """Forget what was charged without an object."""
+        leaked = self._of(namespace).leaked
+        for counted in leaked:
+            self._count(namespace, counted, -1)
+        leaked.clear()
+
+    def used(self, namespace: str, quota: Quota) -> tuple[Amounts, Amounts] | None:
+        """Return what is used of a quota certainly and at most; None where the usage of an object is not known."""
+        of_namespace = self._of(namespace)
+        total = of_namespace.totals.get(quota.name)
+        if total is None or (total.quota.hard, total.quota.selectors) != (quota.hard, quota.selectors):
+            zero = {name: Quantity(0, text="0") for name in quota.hard}
+            total = of_namespace.totals[quota.name] = _Total(quota, dict(zero), dict(zero))
+            for counted in (*of_namespace.objects.values(), *of_namespace.leaked):
+                _add_to(total, counted, 1)
+        return None if total.unknown else (total.least, total.most)
+
+    def known_names(self, namespace: str) -> set[ObjectName]:
+        """Return the names of all objects that ever were in a namespace."""
+        return self._of(namespace).names
+
+    def usage(self, namespace: str, quota: str, counted: CountedObject) -> Amounts:
+        """Return what an object uses of a quota, nothing where that is not known."""
+        total = self._of(namespace).totals.get(quota)
+        if total is None:
+            return {}
+        single = _Total(total.quota, {name: Quantity(0, text="0") for name in total.quota.hard}, {})
+        single.most = dict(single.least)
+        _add_to(single, counted, 1)
+        return single.most
+
+    def quotas(self, review: Review) -> list[Quota]:
+        """Return the quotas of the request's namespace; raise UnknownInputError where they are not known."""
+        return self.plugin.quotas(review)
+
+    def _of(self, namespace: str) -> _Namespace:
+        if namespace not in self._namespaces:
+            self._namespaces[namespace] = _Namespace()
+        return self._namespaces[namespace]
+
+    def _take(self, namespace: str, name: ObjectName) -> CountedObject | None:
+        counted = self._of(namespace).objects.pop(name, None)
+        if counted is not None:
+            self._count(namespace, counted, -1)
+        return counted
+
+    def _count(self, namespace: str, counted: CountedObject, sign: int) -> None:
+        for total in self._of(namespace).totals.values():
+            _add_to(total, counted, sign)
+
+
+def _add_to(total: _Total, counted: CountedObject, sign: int) -> None:
+    if counted.resource in IGNORED:
+        return
+    evaluator = evaluator_of(counted.resource)
+    try:
+        if not matches(evaluator, total.quota, counted.object):
+            return
+        usage = {name: each for name, each in evaluator.usage(counted.object, 0).items() if name in total.quota.hard}
+    except UnknownInputError:
+        total.unknown += sign
+        return
+    for amounts in (total.least, total.most) if counted.is_certain else (total.most,):
+        if sign > 0:
+            add(amounts, usage)
+        else:
+            amounts.update({name: difference(amounts[name], each) for name, each in usage.items()})
+
+
+def plus(amounts: Amounts, more: Amounts) -> dict[str, Quantity]:
+    """Return the sum of amounts; none is below zero."""
+    total = dict(amounts)
+    add(total, {name: value for name, value in more.items() if name in total})
+    return {name: value if value.sign >= 0 else Quantity(0, text="0") for name, value in total.items()}
+
+
+def minus(amounts: Amounts, less: Amounts) -> dict[str, Quantity]:
+    """Return a difference of amounts, which may be below zero."""
+    return {name: value.subtract(less[name]) if name in less else value for name, value in amounts.items()}
+
+
+def owners_of(obj: JSON) -> Iterable[str]:
+    """Return the uids of the controllers of an object."""
+    references = (obj.get("metadata") or {}).get("ownerReferences") or ()
+    return [str(each.get("uid")) for each in references if each.get("controller")]

@@ -1,0 +1,295 @@
+"""What quotas say of the requests of a log, for several sets at once, in the order of admission.
+
+The first set is the one that was in force: the log tells what its quotas refused, and nothing contradicts that. For every other set the
+objects that it has are followed one by one. Where the log shows a quota, what was used of it before the log began is taken from its status.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct, field
+
+from replay.admission.builtin.cluster import PluginCluster
+from replay.admission.builtin.partial import UnknownInputError, guarded
+from replay.admission.builtin.plugin import Review
+from replay.admission.builtin.pod.resources import Amounts, amounts
+from replay.admission.builtin.resource_quota.book import CountedObject, QuotaBook, minus, owners_of, plus
+from replay.admission.builtin.resource_quota.plugin import (
+    RESOURCE_QUOTA,
+    Quota,
+    ResourceQuota,
+    as_charged,
+    is_end_of_pod,
+    is_removal,
+)
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Denial, Undetermined
+from replay.admission.effects import ADMITTED, Effects
+from replay.admission.ordered.builtin import asked_phase, cluster_of, note
+from replay.audit.answer.refusal import refused_by
+from replay.audit.event import RequestRecord
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.pipeline.replay.order import LoggedRequest
+from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.record.body import Body
+
+FAILED, EXISTS = 400, 409
+_LIKELY = "likely denied, if all that may have been charged before was"
+_UNKNOWN_USE = Undetermined(
+    ResourceQuota.name,
+    "",
+    "what was used of a quota is not known",
+    "usage",
+    "record the writes to resourcequotas/status (level RequestResponse)",
+)
+
+
+class QuotaLedger(Struct):
+    """The quotas of several sets; `books` has None for a set without the plugin."""
+
+    chain: Chain
+    books: Sequence[QuotaBook | None]
+    cluster: Cluster
+    offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
+    """By namespace and name of a quota that the log shows: what was used of it beside the objects that are followed."""
+
+    def ask(self, each: LoggedRequest, decisions: Sequence[Decision]) -> list[Decision]:
+        """Return what quotas say of one request for each set, given what all other plugins decide; then follow the request."""
+        lister = self.cluster.at(each.request.record)
+        sides = self.chain.asking(each.original, each.request.attributes, lister, {}).sides
+        shown = self.chain.validated(each.original, each.request.attributes, lister)
+        live = cluster_of(lister, self.chain.context)
+        self._anchor(each, live)
+        own = []
+        for number, (book, side, attributes, decision) in enumerate(
+            zip(self.books, sides, shown, decisions, strict=True)
+        ):
+            if book is None:
+                own.append(ADMITTED)
+                continue
+            where = cluster_of(side.lister, self.chain.context)
+            step = _Step(self, book, each, attributes, where, is_logged=number == 0)
+            own.append(step.run(decision))
+        return own
+
+    def _anchor(self, each: LoggedRequest, live: PluginCluster) -> None:
+        """Learn what is used of the quotas of a namespace beside the objects that are followed, where their status tells."""
+        book = self.books[0]
+        namespace = each.request.attributes.namespace
+        quotas = live.list(RESOURCE_QUOTA, namespace)
+        if book is None or isinstance(quotas, Missing):
+            return
+        for quota in quotas:
+            try:
+                name, status = str(quota["metadata"]["name"]), quota.get("status") or {}
+                hard, used = amounts(status.get("hard")), amounts(status.get("used"))
+                known_quota = Quota(name, hard, used, [])
+            except UnknownInputError:
+                continue
+            if self.offsets.get((namespace, name)) is not None:
+                continue
+            if self.cluster.begins_by(namespace, each.request.record.received):
+                self.offsets[namespace, name] = {}
+                continue
+            followed = book.used(namespace, known_quota)
+            is_told = hard and set(hard) <= set(used) and followed is not None
+            self.offsets[namespace, name] = minus(used, followed[1]) if is_told and followed is not None else None
+
+
+class _Step(Struct):
+    """One request in one set."""
+
+    ledger: QuotaLedger
+    book: QuotaBook
+    each: LoggedRequest
+    attributes: Attributes
+    where: PluginCluster
+    is_logged: bool
+
+    @property
+    def record(self) -> RequestRecord:
+        """The request in the log."""
+        return self.each.request.record
+
+    def run(self, decision: Decision) -> Decision:
+        """Return what the quotas of the set say, and follow what becomes of the object."""
+        attributes = self.attributes
+        if attributes.operation is Operation.DELETE or attributes.subresource == "eviction":
+            self._delete(decision)
+            return ADMITTED
+        if attributes.operation is Operation.CREATE and not attributes.subresource:
+            return self._create(decision)
+        if attributes.operation is Operation.UPDATE:
+            return self._update(decision)
+        return ADMITTED
+
+    @property
+    def key(self) -> tuple[str, str]:
+        name = self.attributes.name or str(Body(self.record.response_object).metadata.get("name") or "")
+        return str(self.attributes.resource.group_resource), name
+
+    def _counted(self, *, is_certain: bool) -> CountedObject | None:
+        value = self.attributes.object
+        if isinstance(value, Missing) or value is None:
+            return None
+        plain = guarded(value.value) if isinstance(value, PartialObject) else value
+        return CountedObject(self.attributes.resource.group_resource, plain, is_certain)
+
+    def _create(self, decision: Decision) -> Decision:
+        record, namespace = self.record, self.attributes.namespace
+        is_certain = self.each.is_certain and not decision.undetermined
+        counted = self._counted(is_certain=is_certain)
+        if self._is_unsent(counted):
+            return ADMITTED
+        if decision.denials or not self._comes_to_quotas():
+            self._leave_out()
+            return ADMITTED
+        own = self._checked(is_certain=is_certain)
+        if own.denials:
+            self._leave_out()
+        elif counted is not None and not self.attributes.dry_run:
+            is_there = self.book.get(namespace, self.key) is not None
+            if is_there or (record.code == EXISTS and self.is_logged):
+                self.book.leak(namespace, counted)
+            elif self.key[1]:
+                self.book.put(namespace, self.key, counted)
+        return own
+
+    def _comes_to_quotas(self) -> bool:
+        """Whether a creation that the set admits comes to its quotas: validation of the API is before (422), the storage after (409)."""
+        record = self.record
+        if self.is_logged:
+            return record.code < FAILED or record.code == EXISTS or self._is_refused_in_log
+        return record.code < FAILED or record.code == EXISTS or self.each.came_to_the_end or record.code == 403
+
+    @property
+    def _is_refused_in_log(self) -> bool:
+        return refused_by(self.record.status_message, self.record.resource) == ResourceQuota.name
+
+    def _is_unsent(self, counted: CountedObject | None) -> bool:
+        """Whether a creation is for an owner that this set does not have."""
+        try:
+            is_unsent = counted is not None and any(uid in self.book.absent for uid in owners_of(counted.object))
+        except UnknownInputError:
+            return False
+        if is_unsent:
+            self._leave_out()
+        return is_unsent
+
+    def _leave_out(self) -> None:
+        """Note that the set does not have an object that the log has."""
+        if self.record.code < FAILED and self.record.response_uid:
+            self.book.absent.add(self.record.response_uid)
+
+    def _checked(self, *, is_certain: bool) -> Decision:
+        """What quotas say of a write."""
+        if self.is_logged:
+            return self._as_logged()
+        review = Review(self.attributes, self.where, self.record.received, is_read_only=True)
+        least, most = Effects(), Effects()
+        low = self._asked(review, 0, least)
+        if low is None:
+            return least.decision()
+        if low.refusal is not None and is_certain:
+            note(least, self.book.plugin.name, low)
+            return least.decision()
+        high = self._asked(review, 1, most)
+        if high is None:
+            return most.decision()
+        if high.refusal is not None:
+            most.undetermined.append(
+                Undetermined(self.book.plugin.name, "", f"{_LIKELY}: {high.refusal.message}", "usage")
+            )
+        return most.decision()
+
+    def _asked(self, review: Review, bound: int, effects: Effects):  # type: ignore[no-untyped-def]  # noqa: ANN202
+        """The plugin's answer where the least (0) or the most (1) that may be used is; None where that is not known."""
+        namespace = self.attributes.namespace
+        try:
+            quotas = self.book.quotas(review)
+        except UnknownInputError as error:
+            missing = error.missing
+            reason = f"`{missing.path}` is not known: {missing.reason}"
+            effects.undetermined.append(Undetermined(self.book.plugin.name, "", reason, missing.path, missing.fix))
+            return None
+        for quota in quotas:
+            used = self.book.used(namespace, quota)
+            offset = self.ledger.offsets.get((namespace, quota.name), {})
+            if used is None or offset is None:
+                effects.undetermined.append(_UNKNOWN_USE)
+                return None
+            self.book.plugin.set_used(namespace, quota.name, plus(used[bound], offset))
+        result, _ = asked_phase(self.book.plugin, self.attributes, self.where, self.record.received, effects)
+        return result
+
+    def _as_logged(self) -> Decision:
+        """The refusal of the log, if it was one of quotas."""
+        if not self._is_refused_in_log:
+            return ADMITTED
+        effects = Effects()
+        record = self.record
+        effects.denials.append(
+            Denial(self.book.plugin.name, "", None, record.status_message, record.status_reason, record.code)
+        )
+        return effects.decision()
+
+    def _update(self, decision: Decision) -> Decision:
+        namespace, attributes = self.attributes.namespace, self.attributes
+        is_certain = self.each.is_certain and not decision.undetermined
+        present = self.book.get(namespace, self.key)
+        if present is None:
+            present = self._adopted()
+        if present is None or decision.denials:
+            return ADMITTED
+        is_evaluated = self.each.came_to_the_end and attributes.subresource in ("", "resize")
+        own = self._checked(is_certain=is_certain) if is_evaluated else ADMITTED
+        counted = self._counted(is_certain=is_certain and present.is_certain)
+        if own.denials or self.record.code >= FAILED or attributes.dry_run or counted is None:
+            return own
+        self.book.put(namespace, self.key, counted)
+        try:
+            if is_end_of_pod(Review(attributes, self.where, self.record.received, is_read_only=True)):
+                self.book.recount(namespace)
+        except UnknownInputError:
+            pass
+        return own
+
+    def _adopted(self) -> CountedObject | None:
+        """An object that was there before the log began, and that a request shows; None for one that this set does not have."""
+        old, namespace = self.attributes.old_object, self.attributes.namespace
+        if any(self.key in each.known_names(namespace) for each in self.ledger.books if each is not None):
+            return None
+        value = guarded(old.value) if isinstance(old, PartialObject) else old
+        if not isinstance(value, dict):
+            return None
+        counted = CountedObject(self.attributes.resource.group_resource, as_charged(value))
+        for book in self.ledger.books:
+            if book is not None:
+                book.put(namespace, self.key, counted)
+        for (place, name), offset in self.ledger.offsets.items():
+            book = self.ledger.books[0]
+            if place == namespace and offset and book is not None:
+                self.ledger.offsets[place, name] = minus(offset, book.usage(namespace, name, counted))
+        return counted
+
+    def _delete(self, decision: Decision) -> None:
+        record, namespace = self.record, self.attributes.namespace
+        if decision.denials or self.attributes.dry_run or record.code >= FAILED:
+            return
+        present = self.book.get(namespace, self.key)
+        if present is None:
+            return
+        try:
+            is_gone = self.attributes.subresource == "eviction" or is_removal(
+                Review(self.attributes, self.where, record.received, is_read_only=True)
+            )
+            if (present.object.get("metadata") or {}).get("finalizers"):
+                is_gone = False
+            if self.attributes.subresource == "eviction" and (present.object.get("spec") or {}).get("nodeName"):
+                is_gone = False
+        except UnknownInputError:
+            self.book.remove(namespace, self.key, is_certain=False)
+            return
+        if is_gone:
+            self.book.remove(namespace, self.key, is_certain=self.each.is_certain and not decision.undetermined)
