@@ -14,7 +14,7 @@ from replay.kube.merge.field_manager import ApplyConflictError
 from replay.kube.schema import Schemas
 from replay.reconstruct.patch.apply import after_apply
 from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, touched
-from replay.reconstruct.patch.result import after_patch
+from replay.reconstruct.patch.result import after_patch, shown_form
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
@@ -95,7 +95,7 @@ def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
     if isinstance(old, Missing) or old.value is None or form_of(exchange) is PatchForm.APPLY:
         return False
     try:
-        after = after_patch(exchange, old.value)
+        after = after_patch(exchange, old.value, strategic=shown_form(exchange, old.value))
     except UnappliedPatchError:
         return False
     return agrees(after, exchange.response.json, (*_IGNORED, *(hole.path for hole in old.holes)))
@@ -118,7 +118,8 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
         _check_lists(patch, base)
         if form is PatchForm.APPLY:
             return after_apply(exchange, base, schemas).with_holes(holes)
-        return Known(after_patch(exchange, old.value), Basis.RECONSTRUCTED, base.holes).with_holes(holes)
+        after = after_patch(exchange, old.value, strategic=shown_form(exchange, old.value))
+        return Known(after, Basis.RECONSTRUCTED, base.holes).with_holes(holes)
     except ApplyConflictError:
         return Missing("", "the apply conflicts with other managers of the object that the log tells of")
     except UnappliedPatchError as error:

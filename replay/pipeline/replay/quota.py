@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, guarded
@@ -69,7 +70,7 @@ class QuotaLedger(Struct):
                 own.append(ADMITTED)
                 continue
             where = cluster_of(side.lister, self.chain.context)
-            step = _Step(self, book, each, attributes, where, is_logged=number == 0)
+            step = _Step(self, book, each, _with_reset_status(attributes), where, is_logged=number == 0)
             own.append(step.run(decision))
         return own
 
@@ -95,6 +96,17 @@ class QuotaLedger(Struct):
             followed = book.used(namespace, known_quota)
             is_told = hard and set(hard) <= set(used) and followed is not None
             self.offsets[namespace, name] = minus(used, followed[1]) if is_told and followed is not None else None
+
+
+def _with_reset_status(attributes: Attributes) -> Attributes:
+    """Return attributes of a creation without a status that is not known: the strategies of counted kinds reset it."""
+    value = attributes.object
+    if attributes.operation is not Operation.CREATE or not isinstance(value, PartialObject):
+        return attributes
+    if not isinstance(value.value, dict) or not isinstance(value.value.get("status"), Missing):
+        return attributes
+    plain = {key: each for key, each in value.value.items() if key != "status"}
+    return replace(attributes, object=PartialObject(plain, value.missing))
 
 
 class _Step(Struct):

@@ -6,7 +6,7 @@ can only be a merge patch, and for the rest it does not matter as long as both m
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from functools import cache
 
 from replay.json import JSON, FieldPath
@@ -74,6 +74,43 @@ def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[F
         if agrees(result, after, ignored):
             forms.append(strategic)
     return forms[0] if len(forms) == 1 else None
+
+
+def shown_form(exchange: Exchange, old: JSON) -> bool | None:
+    """Return whether a map patch is a strategic merge patch, as far as the object in its answer shows; None where it does not.
+
+    Mutation may have changed the object after the patch. So only the places where both forms differ count: the answer shows a form where it
+    has the value of this form in at least one of these places, and the value of the other form in none.
+    """
+    answer = exchange.response.json
+    if not exchange.succeeded or not isinstance(answer, dict) or not may_be_either(exchange):
+        return None
+    try:
+        strategic = after_patch(exchange, old, strategic=True)
+    except UnappliedPatchError:
+        return None
+    try:
+        merged = after_patch(exchange, old, strategic=False)
+    except UnappliedPatchError:
+        return True  # the server would have refused a merge patch
+    shown = set(_told(strategic, merged, answer))
+    return shown.pop() if len(shown) == 1 else None
+
+
+def _told(strategic: JSON, merged: JSON, answer: JSON) -> Iterator[bool]:
+    """Whether an answer has the value of the strategic form, for each place where both forms differ and it has one of their values."""
+    if strategic == merged:
+        return
+    if isinstance(strategic, dict) and isinstance(merged, dict) and isinstance(answer, dict):
+        for key in {**strategic, **merged}:
+            yield from _told(strategic.get(key), merged.get(key), answer.get(key))
+    elif isinstance(strategic, list) and isinstance(merged, list) and isinstance(answer, list):
+        if len(strategic) != len(merged) and len(answer) in (len(strategic), len(merged)):
+            yield len(answer) == len(strategic)
+        for one, other, item in zip(strategic, merged, answer, strict=False):
+            yield from _told(one, other, item)
+    elif answer in (strategic, merged):
+        yield bool(answer == strategic)
 
 
 def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic: bool | None) -> JSON:
