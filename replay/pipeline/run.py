@@ -52,7 +52,7 @@ from replay.pipeline.replay.kept_result import KeptResults, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
-from replay.pipeline.replay.preparation import job_without_history, with_history
+from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
 from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
@@ -164,9 +164,10 @@ def _job(
     job = replace(job, within=together(chosen(store, options.focus), concerning(job, question.named)))
     if question.authorizers is None:
         return job, None
-    job = with_history(store, job)
+    job = with_history(store, job, is_gated=True)
     authorized = replay_authorization(store, question.authorizers, job)
-    return replace(job, gate=authorized.gate, authorizers=question.authorizers), authorized
+    job = replace(job, gate=authorized.gate, authorizers=question.authorizers)
+    return with_ledger(store, job), authorized
 
 
 def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:

@@ -139,8 +139,17 @@ def _one(
     return effects.decision()
 
 
-def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin: int = 0) -> Ledger | None:
-    """The ledger for the sets of a chain, None where no plugin that remembers is asked; the log begins at `begin`."""
+def ledger_of(
+    chain: Chain,
+    sets: Sequence[ManifestSet],
+    cluster: Cluster,
+    begin: int = 0,
+    refused: frozenset[int] = frozenset(),
+) -> Ledger | None:
+    """Return the ledger for the sets of a chain, None where no plugin that remembers is asked.
+
+    The log begins at `begin`, in microseconds. The requests of `refused` do not come to admission under the candidate.
+    """
     books: list[tuple[Books | None, ...]] = []
     quotas: QuotaLedger | None = None
     predicates: list[Predicate] = []
@@ -159,7 +168,7 @@ def ledger_of(chain: Chain, sets: Sequence[ManifestSet], cluster: Cluster, begin
             for book in own:
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
-            quotas = QuotaLedger(chain, own, cluster)
+            quotas = QuotaLedger(chain, own, cluster, refused)
             predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
             continue
         books.append(tuple(None if each is None else Books(each, copy.deepcopy(each)) for each in plugins))

@@ -62,8 +62,11 @@ def job_of(  # noqa: PLR0913 - what a job is made of
     return with_history(store, job)
 
 
-def with_history(store: Store, job: Job) -> Job:
-    """The job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what."""
+def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
+    """Return the job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what.
+
+    A job that `is_gated` gets its ledger later (`with_ledger`): its authorizers have to be asked first.
+    """
     lookup_kinds = _looked_up(job.distinct_sets, Cluster(job.snapshot).discovery)
     if job.workspaces is not None:
         shard = ShardCluster(job.snapshot, store.lookups(SHARD_LOOKUPS))
@@ -78,12 +81,17 @@ def with_history(store: Store, job: Job) -> Job:
         owners={(row[0], row[1], row[2]): (row[3], row[4]) for row in store.answer("owners")},
     )
     ready = replace(ready, classes=_shown_classes(store, ready))
-    if not keeps_books(ready.distinct_sets) or not isinstance(ready.chain, Chain):
-        return ready
-    ledger = ledger_of(ready.chain, ready.distinct_sets, ready.cluster, ready.began)
+    return ready if is_gated else with_ledger(store, ready)
+
+
+def with_ledger(store: Store, job: Job) -> Job:
+    """Return the job with what plugins that remember say of requests; the gate of the job must be known."""
+    if not keeps_books(job.distinct_sets) or not isinstance(job.chain, Chain):
+        return job
+    ledger = ledger_of(job.chain, job.distinct_sets, job.cluster, job.began, job.gate.refused)
     if ledger is None:
-        return ready
-    return replace(ready, entries=entries_of(store, ledger, ready.reconstructor, ready.cluster))
+        return job
+    return replace(job, entries=entries_of(store, ledger, job.reconstructor, job.cluster))
 
 
 def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:

@@ -52,6 +52,8 @@ class QuotaLedger(Struct):
     chain: Chain
     books: Sequence[QuotaBook | None]
     cluster: Cluster
+    refused: frozenset[int] = frozenset()
+    """The numbers of requests that the authorizers of all sets but the first one refuse."""
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
     """By namespace and name of a quota that the log shows: what was used of it beside the objects that are followed."""
 
@@ -66,7 +68,9 @@ class QuotaLedger(Struct):
         for number, (book, side, attributes, decision) in enumerate(
             zip(self.books, sides, shown, decisions, strict=True)
         ):
-            if book is None:
+            if book is None or (number > 0 and each.request.record.seq in self.refused):
+                if book is not None:
+                    _miss(book, each.request.record)
                 own.append(ADMITTED)
                 continue
             where = cluster_of(side.lister, self.chain.context)
@@ -96,6 +100,12 @@ class QuotaLedger(Struct):
             followed = book.used(namespace, known_quota)
             is_told = hard and set(hard) <= set(used) and followed is not None
             self.offsets[namespace, name] = minus(used, followed[1]) if is_told and followed is not None else None
+
+
+def _miss(book: QuotaBook, record: RequestRecord) -> None:
+    """Note that a set does not have the object that a request of the log creates."""
+    if record.verb == "create" and not record.subresource and record.code < FAILED:
+        book.miss(record.response_uid)
 
 
 def _with_reset_status(attributes: Attributes) -> Attributes:
@@ -155,11 +165,11 @@ class _Step(Struct):
         if self._is_unsent(counted):
             return ADMITTED
         if decision.denials or not self._comes_to_quotas():
-            self._leave_out()
+            _miss(self.book, self.record)
             return ADMITTED
         own = self._checked(is_certain=is_certain)
         if own.denials:
-            self._leave_out()
+            _miss(self.book, self.record)
         elif counted is not None and not self.attributes.dry_run:
             is_there = self.book.get(namespace, self.key) is not None
             if is_there or (record.code == EXISTS and self.is_logged):
@@ -186,13 +196,8 @@ class _Step(Struct):
         except UnknownInputError:
             return False
         if is_unsent:
-            self._leave_out()
+            _miss(self.book, self.record)
         return is_unsent
-
-    def _leave_out(self) -> None:
-        """Note that the set does not have an object that the log has."""
-        if self.record.code < FAILED and self.record.response_uid:
-            self.book.absent.add(self.record.response_uid)
 
     def _checked(self, *, is_certain: bool) -> Decision:
         """What quotas say of a write."""

@@ -76,6 +76,11 @@ class QuotaBook:
             self.put(namespace, name, counted._replace(is_certain=False))
         self.recount(namespace)
 
+    def miss(self, uid: str) -> None:
+        """Note that the set does not have an object of the log: what it owns is not made."""
+        if uid:
+            self.absent.add(uid)
+
     def leak(self, namespace: str, counted: CountedObject) -> None:
         """Charge a creation that failed after admission."""
         self._of(namespace).leaked.append(counted)
