@@ -9,7 +9,7 @@ from replay.kube.attributes import Basis, Missing
 from replay.kube.schema import Schemas
 from replay.reconstruct.mutation_input import patched
 from replay.reconstruct.patch.body import UnappliedPatchError, UnfittingPatchError, touched
-from replay.reconstruct.patch.result import after_patch, is_strategic, may_be_either
+from replay.reconstruct.patch.result import after_patch, is_strategic, may_be_either, shown_form
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, replaced
 from replay.world.state import NOISE
@@ -52,7 +52,8 @@ def is_strategic_patch(exchange: Exchange, old: Callable[[], Known | Missing]) -
     after, live = exchange.response.json, old()
     if not isinstance(after, dict) or isinstance(live, Missing) or live.value is None:
         return None
-    return is_strategic(exchange, live.value, after, (*NOISE, *(hole.path for hole in live.holes)))
+    told = is_strategic(exchange, live.value, after, (*NOISE, *(hole.path for hole in live.holes)))
+    return told if told is not None else shown_form(exchange, live.value)
 
 
 def _is_in_list(path: FieldPath) -> bool:

@@ -94,6 +94,7 @@ SAMPLES = {
     "resources": "['namespaces']",
     "wanted": "[7]",
     "updates": "[7]",
+    "requests": "[7]",
     "expression": "resource",
     "start": "0",
     "end": "1",

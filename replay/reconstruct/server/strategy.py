@@ -6,7 +6,9 @@ BeforeUpdate). It is needed for requests that stored nothing: of all others the 
 
 from __future__ import annotations
 
-from replay.json import FieldPath
+from collections.abc import Iterable
+
+from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing
 from replay.kube.discovery import APIResource
 from replay.reconstruct.history.derived import second
@@ -162,13 +164,58 @@ def after_update(original: Known, old: Known | Missing, exchange: Exchange) -> K
         state = _taken_over(state, old, path)
     if exchange.record.subresource == "status":
         return _status_updated(state, old, exchange)
-    if exchange.record.subresource:
+    if (exchange.resource.group_resource.resource, exchange.record.subresource) in _POD_SUBRESOURCES:
+        state = _pod_updated(state, old, exchange.record.subresource)
+    elif exchange.record.subresource:
         state = state.with_holes(
             [Hole(_SPEC, "a subresource changes part of it"), Hole(_STATUS, "a subresource may change it")]
         )
     elif _keeps_status(exchange, old):
         state = _taken_over(state, old, _STATUS)
     return changed(state, old, exchange.resource.group_resource, exchange.api_resource)
+
+
+_POD_SUBRESOURCES = frozenset({("pods", "ephemeralcontainers"), ("pods", "resize")})
+_KEPT_BY_POD_SUBRESOURCES = ("generation", "labels", "annotations", "finalizers", "ownerReferences")
+"""`metav1.ResetObjectMetaForStatus`."""
+
+
+def _pod_updated(state: Known, old: Known, subresource: str) -> Known:
+    """Return a pod after an update of a part of its specification; all else stays as it was.
+
+    (`pkg/registry/core/pod/strategy.go`, `dropNonEphemeralContainerUpdates` and `dropNonResizeUpdates`.)
+    """
+    sent = state
+    state = _taken_over(_taken_over(state, old, _SPEC), old, _STATUS)
+    for name in _KEPT_BY_POD_SUBRESOURCES:
+        state = _taken_over(state, old, ("metadata", name))
+    if subresource == "ephemeralcontainers":
+        return _taken_over(state, sent, ("spec", "ephemeralContainers"))
+    for field in ("containers", "initContainers"):
+        path: FieldPath = ("spec", field)
+        if get(sent.value, path) is not None:
+            containers = _resized(get(sent.value, path), get(old.value, path) or ())
+            state = state.with_value(path, containers).with_holes(
+                [hole for hole in sent.holes if hole.path[:2] == path]
+            )
+    if get(sent.value, ("spec", "resources")) is not None:
+        state = _taken_over(state, sent, ("spec", "resources"))
+    return state
+
+
+def _resized(sent: list[JSON], old: Iterable[JSON]) -> list[JSON]:
+    """Containers as they were, with the resources and the resize policy that a request sends."""
+    by_name = {each.get("name"): each for each in old}
+    containers = []
+    for container in sent:
+        before = by_name.get(container.get("name"))
+        if before is None:
+            containers.append(container)
+            continue
+        kept = {key: value for key, value in before.items() if key not in ("resources", "resizePolicy")}
+        changed_fields = {key: container[key] for key in ("resources", "resizePolicy") if key in container}
+        containers.append({**kept, **changed_fields})
+    return containers
 
 
 def _keeps_status(exchange: Exchange, old: Known) -> bool:
