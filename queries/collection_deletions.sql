@@ -28,7 +28,7 @@ select
 from request
 where
   verb = 'deletecollection'
-  and if(request_object is null, request_uri not like '%dryRun=%', json_extract(request_object, '$.dryRun') is null)
+  and not is_dry_run(verb, request_uri, request_object)
   and (
     code between 200 and 299 and coalesce(json_array_length(response_object, '$.items'), 1) > 0
     or code not between 200 and 299

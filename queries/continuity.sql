@@ -8,9 +8,9 @@ with written as (
   select
     identity, seq, audit_id, api_group, resource, subresource, verb, code,
     nullif(object_resource_version, '0') as replaced,
-    contains(request_uri, 'dryRun') as dry_run,
+    is_dry_run(verb, request_uri, request_object) as dry_run,
     if(
-      contains(request_uri, 'dryRun')
+      is_dry_run(verb, request_uri, request_object)
         or subresource in ('attach', 'binding', 'eviction', 'exec', 'log', 'portforward', 'proxy', 'token'),
       null, nullif(response_resource_version, '')
     ) as stored

@@ -9,7 +9,7 @@ select
   if(default_class is not null, nullif(default_class, ''), object_name) as class_name
 from request
 where
-  subresource = '' and code between 200 and 299 and request_uri not like '%dryRun%'
+  subresource = '' and code between 200 and 299 and not is_dry_run(verb, request_uri, request_object)
   and (
     default_class is not null and resource != 'pods'
     or (

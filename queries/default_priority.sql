@@ -9,14 +9,14 @@ with created as (
   from request
   where
     api_group = '' and resource = 'pods' and default_class is not null and response_kind = 'Pod'
-    and request_uri not like '%dryRun%'
+    and not is_dry_run(verb, request_uri, request_object)
 ), written as (
   select resource, received, stage_time, object_name as class_name
   from request
   where
     api_group = 'scheduling.k8s.io' and resource = 'priorityclasses'
     and verb in ('create', 'update', 'patch', 'delete', 'deletecollection')
-    and subresource = '' and code between 200 and 299 and request_uri not like '%dryRun%'
+    and subresource = '' and code between 200 and 299 and not is_dry_run(verb, request_uri, request_object)
     and response_kind || coalesce(response_object ->> '$.globalDefault', '') != 'PriorityClass'
 )
 select resource, min(epoch_us(received)) as received, max(epoch_us(stage_time)) as stage_time, class_name

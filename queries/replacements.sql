@@ -12,6 +12,6 @@ where
   and one.verb = 'update'
   and earlier.verb in ('create', 'update', 'patch', 'delete')
   and earlier.code between 200 and 299
-  and not contains(earlier.request_uri, 'dryRun')
+  and not is_dry_run(earlier.verb, earlier.request_uri, earlier.request_object)
 group by one.audit_id, one.api_group, one.resource, one."namespace", one."name", one.workspace, one.stage_time
 order by all

@@ -120,13 +120,13 @@ class Collector(Struct, frozen=True):
             is_gone = number is not None and not meeting.is_held
             yield ServerAnswer(NOT_SENT if is_unsent else meeting.admitted, None if is_gone else state)
         elif meeting.is_stopped:
-            yield ServerAnswer(meeting.logged, state if state is not None else self._left())
+            yield ServerAnswer(meeting.logged, state if state is not None else self.left())
         elif self._is_alike(meeting, state):
             yield ServerAnswer(meeting.logged, _ended(meeting, state) if meeting.is_held else None)
         elif number is None and isinstance(state, Later) and self._is_not_selected(meeting, state):
             yield ServerAnswer(meeting.logged, state)
         elif meeting.by_controller and self._is_left(meeting.namespace):
-            yield ServerAnswer(NOT_SENT, state if state is not None else self._left())
+            yield ServerAnswer(NOT_SENT, state if state is not None else self.left())
         else:
             yield from self._of_content(meeting, branch)
 
@@ -186,7 +186,7 @@ class Collector(Struct, frozen=True):
         is_gone_in_log = meeting.number is not None and not meeting.is_held
         return [None if is_gone_in_log and each == GONE else each for each in left]
 
-    def _left(self) -> Later:
+    def left(self) -> Later:
         """The object as the last write of the log left it, worked out when somebody asks."""
         return Later(partial(self._log_state, self.existence.passed))
 

@@ -26,10 +26,12 @@ from replay.kube.immutable import (
     REQUIRED,
     REQUIRED_OF_UPDATES,
 )
+from replay.kube.quantity import parse_quantity
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
 
+_MOST_SECONDS = 2**31 - 1
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
 _SPEC = ("spec",)
@@ -89,7 +91,7 @@ def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
     """Whether a built-in object is without what none may be without, or selects other pods than those of its template."""
     key = (resource.group, resource.resource)
     paths = REQUIRED.get(key, ()) + (() if creates else REQUIRED_OF_UPDATES.get(key, ()))
-    if any(not get(new.value, path) and not _is_open(path, new) for path in paths) or lacks_required(new.value):
+    if any(not get(new.value, path) and not _is_open(path, new) for path in paths) or is_invalid_pod(new.value):
         return True
     selected, labels = get(new.value, ("spec", "selector", "matchLabels")), (*POD_TEMPLATE, "metadata", "labels")
     if key[0] != "apps" or not isinstance(selected, dict) or _is_open(labels, new):
@@ -212,7 +214,10 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
 
 def _has_images(path: FieldPath, value: JSON) -> bool:
     """Whether all containers that a value adds are seen, and have an image."""
-    if b'"containers"' in orjson.dumps(value) or path[-1] == "image":
+    encoded = orjson.dumps(value)
+    if b'"containers"' in encoded or path[-1] == "image":
+        return False
+    if b'"resources"' in encoded or "resources" in path or path[-1] == "activeDeadlineSeconds":
         return False
     added = value if path[-1] == "containers" else [value] if "containers" in path[-2:-1] else []
     return all(isinstance(each, dict) and each.get("image") for each in added or ())
@@ -244,7 +249,7 @@ def touches_metadata(patch: Sequence[JSON]) -> bool:
 def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Iterator[FieldPath]:
     for path in _METADATA:
         yield from _broken_metadata(get(value.value, path), path)
-    if lacks_required(value.value):
+    if is_invalid_pod(value.value):
         yield POD_TEMPLATE
     if schema is not None and value.value is not None:
         open_paths = {hole.path for hole in value.holes}
@@ -339,12 +344,37 @@ def _matches(pattern: str, text: str) -> bool:
 _METADATA: tuple[FieldPath, ...] = (("metadata",), ("spec", "template", "metadata"))
 
 
-def lacks_required(value: JSON) -> bool:
-    """Whether a pod or pod template has a container without an image (`validateContainerCommon`)."""
+def is_invalid_pod(value: JSON) -> bool:
+    """Whether a pod or pod template breaks a rule that mutations break (`pkg/apis/core/validation/validation.go`).
+
+    A container has an image (`validateContainerCommon`), requests no more than its limit (`ValidateContainerResourceRequirements`), and the
+    deadline of a pod is a positive 32 bit number (`ValidatePodSpec`).
+    """
     kind = value.get("kind") if isinstance(value, dict) else None
     spec = get(value, ("spec",)) if kind == "Pod" else get(value, ("spec", "template", "spec"))
-    containers = get(spec, ("containers",))
-    return isinstance(containers, list) and any(isinstance(each, dict) and not each.get("image") for each in containers)
+    if not isinstance(spec, dict):
+        return False
+    deadline = spec.get("activeDeadlineSeconds")
+    if isinstance(deadline, int) and not 0 < deadline <= _MOST_SECONDS:
+        return True
+    containers = [each for name in ("containers", "initContainers") for each in spec.get(name) or ()]
+    if any(isinstance(each, dict) and _requests_too_much(each) for each in containers):
+        return True
+    required = spec.get("containers")
+    return isinstance(required, list) and any(isinstance(each, dict) and not each.get("image") for each in required)
+
+
+def _requests_too_much(container: JSON) -> bool:
+    resources = container.get("resources") or {}
+    requests, limits = (resources.get(name) or {} for name in ("requests", "limits"))
+    try:
+        return any(
+            parse_quantity(str(request)).compare(parse_quantity(str(limits[name]))) > 0
+            for name, request in requests.items()
+            if name in limits and not isinstance(request, Missing) and not isinstance(limits[name], Missing)
+        )
+    except (ValueError, AttributeError):
+        return False
 
 
 def _is_open(path: FieldPath, state: Known) -> bool:

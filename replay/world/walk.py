@@ -55,6 +55,7 @@ from replay.world.result import (
     Cause,
     Consequence,
     RequestEnd,
+    label,
     merged_end,
 )
 from replay.world.server.answer import ServerAnswer, denied
@@ -346,6 +347,9 @@ class _ObjectWalk:
         previous, record = self._branches, collection.record
         if not self._collector.concerns(collection, self._uid, previous):
             return
+        if record.seq in self._around.barred:
+            self._keep(collection)
+            return
         place = LogPosition(record.seq, collection.items.get(self._uid) or 0)
         at = namespaces_at(self._around.namespaces, record.namespace, place, record.workspace)[0]
         lookups = self._around.lookups(record) if self._walker.judge.consults(record) else SAME_LOOKUPS
@@ -363,6 +367,20 @@ class _ObjectWalk:
         if meeting.number is not None and not (meeting.is_held or meeting.exchange.dry_run):
             self._existence.end()
         self._note(place, previous)
+
+    def _keep(self, collection: Collection) -> None:
+        """The object is left alone by a deletion that the candidate's authorizers refuse."""
+        previous, number = self._branches, collection.items.get(self._uid)
+        if number is None:
+            return
+        blame = Blame(collection.record.audit_id, label(collection.record))
+        self._branches = tuple(
+            Branch(branch.state if branch.state is not None else self._collector.left(), branch.blame or blame)
+            for branch in previous
+        )
+        if self._uid not in collection.held:
+            self._existence.end()
+        self._note(LogPosition(collection.record.seq, number), previous)
 
     def _note(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
         """Keep when the object changes in the other world, and whether it is there for what it owns."""

@@ -43,8 +43,8 @@ LABELS: list[tuple[str, Any, Any, Any, Any]] = [
     ),
     ("one that somebody else set stays", namespace(a="1"), namespace(), namespace(), {"a": "1", **OWN}),
     ("an object that was not there", None, None, namespace(c="2"), {"c": "2", **OWN}),
-    ("a namespace that is no longer named loses the label", namespace(a="1"), namespace(a="1"), None, {**OWN}),
-    ("and keeps the label that somebody else set", namespace(a="1", b="2"), namespace(a="1"), None, {"b": "2", **OWN}),
+    ("a namespace that is no longer named loses the label", namespace(a="1"), namespace(a="1"), None, {}),
+    ("and keeps the label that somebody else set", namespace(a="1", b="2"), namespace(a="1"), None, {"b": "2"}),
 ]
 
 

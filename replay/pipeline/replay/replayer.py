@@ -345,6 +345,8 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
         return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)
     log = answered(record)
+    if outcome.outcome is OutcomeKind.UNCHANGED and log.cause == Cause.DENIED and outcome.candidate.denials:
+        return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)  # perhaps that of another policy
     if outcome.outcome is OutcomeKind.UNDETERMINED:
         # What is open of the current set alone, the log has answered.
         is_told = outcome.candidate.verdict is Verdict.ADMITTED and log.cause in (Cause.SUCCEEDS, Cause.EXISTS)

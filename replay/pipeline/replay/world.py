@@ -22,9 +22,10 @@ from msgspec.structs import replace
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
-from replay.audit.place import BETWEEN, TICKS, LogPosition, is_named, object_place
+from replay.audit.place import BETWEEN, TICKS, LogPosition, is_named, object_place, stored_key
 from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
+from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, WaveWalks
@@ -46,7 +47,7 @@ from replay.world.controller import Retry, attempts, is_controller, retry_of
 from replay.world.lookup import LookupsInTime
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods, template_key
-from replay.world.result import NOT_SENT, Alone, Blame, Cause, Consequence, result_of
+from replay.world.result import FORBIDDEN, NOT_SENT, Alone, Blame, Cause, Consequence, result_of
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked, Walker
 
@@ -207,6 +208,8 @@ def world_of(
         unnamed=gated.unnamed,
         kinds=looked_up_kinds(job),
     )
+    barred = [each for each in collections.all if each.record.seq in job.gate.refused]
+    begins.concern(key for each in barred for key in _deleted_keys(each))
     first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
     world = _followed(_Stage(answers, crew, progress, World(), archive), first)
     if stops := world.stops:
@@ -214,6 +217,9 @@ def world_of(
         keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), begins)
         world = _followed(_Stage(answers, crew, progress, World(), archive), again)
+    for record in answers.collections:
+        if record.seq in job.gate.refused:
+            world.collections[record.seq] = Consequence(FORBIDDEN, root=True)
     _retried(store, world)
     _refused_still(store, world)
     store.rest()  # whoever merges has more use for its memory
@@ -222,6 +228,13 @@ def world_of(
             job.replayer.unread_line(each.record) for each in collections.all if world.is_told_of_nothing(each)
         ]
     return world
+
+
+def _deleted_keys(collection: DeletedCollection) -> Iterator[str]:
+    """The keys of the objects that a collection deleted in the log."""
+    record = collection.record
+    for name in collection.names:
+        yield stored_key(ObjectRef(record.api_group, record.resource, record.namespace, name, record.workspace))
 
 
 def _followed(stage: _Stage, first: Wave) -> World:

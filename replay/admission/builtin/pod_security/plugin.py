@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Final
 
+from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Review, internal_error, known
 from replay.admission.builtin.pod_security.configuration import PodSecurityConfiguration, read_configuration
 from replay.admission.builtin.pod_security.pod import Pod, Violation
@@ -74,7 +76,8 @@ class PodSecurity(Plugin):
         if resource == ("", "pods"):
             return self._pod(review)
         if resource in _TEMPLATES and not review.attributes.subresource:
-            self._controller(review, _TEMPLATES[resource])
+            with suppress(UnknownInputError):  # it never refuses a workload, whatever its template is
+                self._controller(review, _TEMPLATES[resource])
         return None
 
     def _namespace(self, review: Review) -> Refusal | None:
@@ -95,7 +98,8 @@ class PodSecurity(Plugin):
         if review.attributes.namespace in self._exemptions.namespaces:
             self._warn_of_exemption(review, policy, labels)
         else:
-            review.warnings += self._warnings_of_pods(review, policy.enforce)
+            with suppress(UnknownInputError):  # it only warns of them
+                review.warnings += self._warnings_of_pods(review, policy.enforce)
         return None
 
     def _warn_of_exemption(self, review: Review, policy: NamespacePolicy, labels: Mapping[str, str]) -> None:
