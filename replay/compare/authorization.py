@@ -76,6 +76,11 @@ def is_newly_let_in(current: Authorization, candidate: Authorization) -> bool:
     return current.decision in _REFUSED and candidate.decision is AuthorizationVerdict.ALLOW
 
 
+def is_no_longer_known(current: Authorization, candidate: Authorization) -> bool:
+    """Whether a request came to admission, and it is not known whether it would do so again."""
+    return current.decision is AuthorizationVerdict.ALLOW and candidate.decision is AuthorizationVerdict.UNKNOWN
+
+
 class AuthorizationCell(NamedTuple):
     """Requests that are alike in all that a report tells: `source` is what decided before, `target` what decides now.
 

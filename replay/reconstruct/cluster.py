@@ -296,7 +296,7 @@ class ClusterLister(Struct, frozen=True):
         """The object with how it was known; None if it is known not to exist."""
         history = self.cluster.history(kind, namespace, name)
         if history is None:
-            if self.cluster.is_covered(kind):
+            if self.cluster.is_covered(kind) or self.cluster.begins_by(namespace, self.start):
                 return None
             return Missing(
                 kind.kind,
@@ -313,7 +313,8 @@ class ClusterLister(Struct, frozen=True):
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
-        if not self.cluster.is_covered(kind) and kind not in self.cluster.without_default:
+        is_known = self.cluster.is_covered(kind) or kind in self.cluster.without_default
+        if not is_known and not (namespace and self.cluster.begins_by(namespace, self.start)):
             return Missing(
                 kind.kind, f"the snapshot holds no {kind.kind}", "give a snapshot of the cluster (--cluster)"
             )

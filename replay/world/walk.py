@@ -87,6 +87,8 @@ class WalkContext(Struct, frozen=True):
     """The numbers of the writes that the candidate's authorizers refuse."""
     let_in: frozenset[int] = frozenset()
     """The numbers of the writes that only the candidate's authorizers allow."""
+    unknown: frozenset[int] = frozenset()
+    """The numbers of the writes of which it is not known whether the candidate's authorizers allow them."""
     unnamed: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
     """By group, resource and namespace the number of the first creation that is let in and whose name the log lacks."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
@@ -244,13 +246,17 @@ class _ObjectWalk:
         if not record.subresource and (record.verb == "create" or record.code == CREATED):
             self._is_earlier = all(branch.state is not None and not branch.is_absent for branch in branches)
 
-    def _answers(  # noqa: C901 - the order of the server, one answer for each step
+    def _answers(  # noqa: C901, PLR0912 - the order of the server, one answer for each step
         self, step: WorldStep, branch: Branch
     ) -> Iterator[ServerAnswer]:
         """What may be answered in one branch: first by what is around the object, then by the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
-        if step.record.seq in self._around.barred:
+        if step.record.seq in self._around.unknown:
+            yield ServerAnswer(UNKNOWN, step.unless_written if branch.state is None else branch.state)
+            for answer in self._server.answers(step, branch.state):
+                yield answer._replace(result=UNKNOWN)
+        elif step.record.seq in self._around.barred:
             yield ServerAnswer(FORBIDDEN, step.unless_written if branch.state is None else branch.state)
         elif step.record.seq in self._around.let_in:
             yield from self._server.newly_allowed(step, branch.state, is_open=self._may_be_created(step, branch))

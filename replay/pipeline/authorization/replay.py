@@ -27,6 +27,7 @@ from replay.compare.authorization import (
     cell_of,
     is_newly_let_in,
     is_newly_refused,
+    is_no_longer_known,
     webhooks_asked,
 )
 from replay.identity import IdentityMap
@@ -249,6 +250,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
         summary.not_reached[NOT_REACHED.get(code, NO_DECISION)] += count
     refused: list[int] = []
     let_in: list[int] = []
+    unknown: list[int] = []
     differing: list[tuple[int, str, _Tally]] = []
     tallies: dict[tuple[int, str | None, str | None], _Tally] = {}
     for alike in replayed.alike():
@@ -260,6 +262,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
         tally.requests += len(alike.seqs)
         refused += alike.seqs if tally.refused else []
         let_in += alike.seqs if tally.let_in else []
+        unknown += alike.seqs if tally.unknown else []
         if tally.agreement is AuthorizationAgreement.DIFFERS:
             differing += [(*each, tally) for each in zip(alike.seqs, alike.audit_ids, strict=False)]
     for tally in tallies.values():
@@ -267,7 +270,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
     for _, audit_id, tally in sorted(differing, key=itemgetter(0, 1))[:MOST_EXAMPLES]:
         summary.disagree(audit_id, tally.decided.current, *tally.recorded)
     summary.writes_newly_refused, summary.writes_newly_let_in = len(refused), len(let_in)
-    return summary, Gate(frozenset(refused), frozenset(let_in))
+    return summary, Gate(frozenset(refused), frozenset(let_in), frozenset(unknown))
 
 
 class _Tally(Struct):
@@ -281,6 +284,7 @@ class _Tally(Struct):
     cell: AuthorizationCell | None
     refused: bool
     let_in: bool
+    unknown: bool
     requests: int = 0
 
     @classmethod
@@ -289,10 +293,12 @@ class _Tally(Struct):
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None
         is_write = attributes.verb in _WRITES or attributes.subresource in _CONNECT
-        refused, let_in = is_write and is_newly_refused(*decided), is_write and is_newly_let_in(*decided)
+        refused, let_in, unknown = (
+            is_write and each(*decided) for each in (is_newly_refused, is_newly_let_in, is_no_longer_known)
+        )
         recorded = request.decision or "", request.reason or ""
         agreement = agreement_of(decided.current, *recorded)
-        return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, let_in)
+        return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, let_in, unknown)
 
     def count(self, summary: AuthorizationSummary) -> None:
         """Add them all; tallies are added in the order of their first requests."""

@@ -12,6 +12,8 @@ class Gate(Struct, frozen=True):
 
     refused: frozenset[int] = frozenset()
     let_in: frozenset[int] = frozenset()
+    unknown: frozenset[int] = frozenset()
+    """Those that were allowed, and of which it is not known whether the candidate's authorizers allow them."""
 
     def candidate(self, seq: int, decision: Decision) -> Decision:
         """Return the candidate's decision about a request, given the decision of its policies alone."""

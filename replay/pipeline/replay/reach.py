@@ -117,7 +117,7 @@ def gated_objects(store: Store, gate: Gate) -> GatedObjects:
     """Return the objects that a gate concerns."""
     if gate == OPEN:
         return GatedObjects()
-    rows = store.query("gated", requests=sorted(gate.refused | gate.let_in)).rows()
+    rows = store.query("gated", requests=sorted(gate.refused | gate.let_in | gate.unknown)).rows()
     unnamed = {
         (group, resource, namespace): since for group, resource, namespace, _, since in rows if since is not None
     }

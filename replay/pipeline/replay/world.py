@@ -58,6 +58,10 @@ _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED,
 """Of the objects of a collection the one that ends first in this order says how the request ends."""
 
 
+_FORBIDDEN = Consequence(FORBIDDEN, root=True)
+"""How a request ends that the authorizers refuse, whatever it is about."""
+
+
 class World(Struct):
     """The consequences of a candidate by place, and of whole collections by the number of their request."""
 
@@ -69,12 +73,15 @@ class World(Struct):
     """How often pods are tried for each object that is in this world alone, and whose pods are refused."""
     lines: list[Line] = field(default_factory=list)
     """Lines of collections of nothing, which no other line tells of, and that end otherwise."""
+    forbidden: frozenset[int] = frozenset()
+    """The numbers of the requests that the candidate's authorizers refuse."""
     still: Counter[str] = field(default_factory=Counter)
     """By uid of an owner how often the log's requests for it are refused, then and in this world."""
 
     def consequence(self, place: LogPosition) -> Consequence | None:
         """What becomes of a request; of a `deletecollection` all objects end as the request does."""
-        return self.collections.get(place.seq) or self.consequences.get(place)
+        known = self.collections.get(place.seq) or self.consequences.get(place)
+        return known or (_FORBIDDEN if place.seq in self.forbidden else None)
 
     def blame(self, place: LogPosition) -> Blame | None:
         """The request that a finding follows; None for a root, which needs no other to end otherwise than in the log.
@@ -199,12 +206,13 @@ def world_of(
     gated = gated_objects(store, job.gate)
     begins.concern(gated.keys)
     if not begins.objects:
-        return World()
+        return World(forbidden=job.gate.refused)
     collections = followed_collections(answers.collections, job, begins.numbers)
     around = WalkContext(
         collections,
         barred=job.gate.refused,
         let_in=job.gate.let_in,
+        unknown=job.gate.unknown,
         unnamed=gated.unnamed,
         kinds=looked_up_kinds(job),
     )
@@ -217,9 +225,7 @@ def world_of(
         keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), begins)
         world = _followed(_Stage(answers, crew, progress, World(), archive), again)
-    for record in answers.collections:
-        if record.seq in job.gate.refused:
-            world.collections[record.seq] = Consequence(FORBIDDEN, root=True)
+    world.forbidden = job.gate.refused
     _retried(store, world)
     _refused_still(store, world)
     store.rest()  # whoever merges has more use for its memory

@@ -21,7 +21,8 @@ from replay.reconstruct.history.derived import FINALIZERS, MICROSECONDS, scale_o
 from replay.reconstruct.history.effect import EffectKind, is_gone
 from replay.reconstruct.history.eviction import perhaps_evicted
 from replay.reconstruct.history.history import NOT_FOUND, History
-from replay.reconstruct.patch.body import PatchForm, agrees, form_of, made_by, touched
+from replay.reconstruct.patch.body import PatchForm, UnappliedPatchError, agrees, form_of, made_by, touched
+from replay.reconstruct.patch.result import after_patch, shown_form
 from replay.reconstruct.record.body import BodyShape, revision, revision_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get, merged
@@ -150,6 +151,8 @@ class OldObjects(Struct, frozen=True):
             return _patched_away(exchange, last, changed)
         ignored = (*_WRITTEN_BY_ALL, *(hole.path for hole in last.holes))
         is_whole = changed is None or agrees(last.value, after, (*changed, *ignored))
+        if not is_whole and changed is not None:  # defaults may depend on what the patch changed
+            is_whole = agrees(_with_defaults(exchange, last.value), after, (*changed, *ignored))
         if not (is_whole and _generations_agree(last.value, after) and _is_same(last.value, after)):
             return None
         if changed is None:
@@ -250,6 +253,16 @@ def _went_away(exchange: Exchange) -> bool:
     (`Store.Delete`).
     """
     return is_gone(exchange, exchange.response.metadata, exchange.response.json)
+
+
+def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
+    """Return the object that a patch makes of an old one, with its defaults; the old one where that is not known."""
+    if form_of(exchange) is PatchForm.APPLY:
+        return old
+    try:
+        return after_patch(exchange, old, strategic=shown_form(exchange, old))
+    except UnappliedPatchError:
+        return old
 
 
 def _left_alone(after: JSON, changed: list[FieldPath]) -> Known | Missing:
