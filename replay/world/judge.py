@@ -57,6 +57,8 @@ class Judge(Struct, frozen=True, dict=True):
     """Whether a policy of the candidate that may match a request asks authorizers, or for parameters."""
     shown: Callable[[ReplayRequest, Decision], Decision]
     """A decision as far as people may see it."""
+    with_quotas: Callable[[ReplayRequest, Decision], Decision]
+    """A decision with what the candidate's quotas say of the request: they follow the candidate's own objects."""
 
     def new_object(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the candidate's validating phase is shown for a request of the log."""
@@ -116,7 +118,7 @@ class Judge(Struct, frozen=True, dict=True):
         if not self.asks(request.record):
             return ADMITTED
         arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
-        return self.shown(request, self.alone().decide(*arguments)[1])
+        return self.shown(request, self.with_quotas(request, self.alone().decide(*arguments)[1]))
 
     def object_elsewhere(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the validating phase is shown."""

@@ -241,8 +241,23 @@ class Job(Struct, frozen=True, dict=True):
                 return self.shard_chain(alone=True)
             return self.chain_of((ManifestSet(objects=self.distinct_sets[0].objects), self.distinct_sets[1]))
 
+        def with_quotas(request: ReplayRequest, decision: Decision) -> Decision:
+            entry = self.entries.get((request.record.seq, request.item))
+            return decision if entry is None else with_entry([decision], entry[1:])[0]
+
         asks, heeds, consults = self._asks_candidate, self._heeds, self.consults
-        return Judge(self.chain, alone, decisions, self.webhooks.backends, self.schemas, asks, heeds, consults, shown)
+        return Judge(
+            self.chain,
+            alone,
+            decisions,
+            self.webhooks.backends,
+            self.schemas,
+            asks,
+            heeds,
+            consults,
+            shown,
+            with_quotas,
+        )
 
     @cached_property
     def elsewhere(self) -> Elsewhere:

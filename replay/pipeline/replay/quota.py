@@ -33,7 +33,9 @@ from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 from replay.pipeline.replay.order import LoggedRequest
 from replay.reconstruct.cluster import Cluster
+from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
+from replay.reconstruct.record.exchange import Exchange
 
 FAILED, EXISTS = 400, 409
 _LIKELY = "likely denied, if all that may have been charged before was"
@@ -255,6 +257,9 @@ class _Step(Struct):
         namespace, attributes = self.attributes.namespace, self.attributes
         is_certain = self.each.is_certain and not decision.undetermined
         present = self.book.get(namespace, self.key)
+        if present is None and self._creates():
+            self.attributes = replace(attributes, operation=Operation.CREATE, old_object=None)
+            return self._create(decision)
         if present is None:
             present = self._adopted()
         if present is None or decision.denials:
@@ -271,6 +276,11 @@ class _Step(Struct):
         except UnknownInputError:
             pass
         return own
+
+    def _creates(self) -> bool:
+        """Whether an update creates its object, which the log has and this set does not."""
+        is_known = any(self.key in each.known_names(self.attributes.namespace) for each in self.ledger.books if each)
+        return is_known and creates(Exchange(self.record, self.ledger.cluster.discovery))
 
     def _adopted(self) -> CountedObject | None:
         """An object that was there before the log began, and that a request shows; None for one that this set does not have."""

@@ -64,6 +64,8 @@ class Evaluator(Struct, frozen=True):
     is_in: Callable[[JSON, JSON], bool] = _in_no_scope
     constraints: Callable[[JSON, Iterable[str]], str] = _no_constraints
     has_scopes: bool = False
+    reads_objects: bool = True
+    """Whether anything of an object matters but that it is there."""
 
 
 @lru_cache(maxsize=1024)
@@ -75,7 +77,7 @@ def evaluator_of(resource: GroupResource) -> Evaluator:
     names = {count_name(resource): ONE}
     if not resource.group and resource.resource in _ALIASES:
         names[resource.resource] = ONE
-    return Evaluator(_is_created, names.__contains__, lambda _, __: names)
+    return Evaluator(_is_created, names.__contains__, lambda _, __: names, reads_objects=False)
 
 
 def count_name(resource: GroupResource) -> str:

@@ -93,7 +93,8 @@ class ResourceQuota(Plugin):
             return None
         quotas = self.quotas(review)
         evaluator = evaluator_of(resource)
-        if (not quotas and not self._limited) or not evaluator.handles(review):
+        is_counted = any(evaluator.counts(name) for quota in quotas for name in quota.hard)
+        if not (is_counted or self._limited) or not evaluator.handles(review):
             return None
         try:
             checked = _check(review, evaluator, quotas, self._limited)
@@ -185,7 +186,7 @@ def _check(
     review: Review, evaluator: Evaluator, quotas: list[Quota], limited: list[JSON]
 ) -> Refusal | dict[str, Amounts]:
     """What is used afterwards of each quota that changes, or the refusal (`CheckRequest`)."""
-    obj = review.object
+    obj = review.object if evaluator.reads_objects else {}
     try:
         limited_scopes = _scopes(evaluator, obj, [s for each in limited for s in each.get("matchScopes") or ()])
     except ScopeError:
@@ -293,7 +294,7 @@ def _deltas(
     """What the request adds for each quota that is about it; an update that a quota knew before adds the difference."""
     attributes = review.attributes
     deltas: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
-    old = review.old_object
+    old = review.old_object if attributes.operation is Operation.UPDATE else {}
     if attributes.operation is Operation.UPDATE and (old.get("metadata") or {}).get("resourceVersion"):
         old_usage = evaluator.usage(old, review.time)
         more = {name: difference(value, old_usage.get(name)) for name, value in usage.items()}
