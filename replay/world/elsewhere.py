@@ -193,7 +193,32 @@ def after_write(state: Known | Missing, exchange: Exchange, written: Known | Mis
         return written
     if isinstance(state, Missing) or isinstance(written, Missing):
         return state
+    if exchange.record.verb == "update" and not get(exchange.request.json, MANAGED):
+        state = _without_owner_of_replicas(state)
     return state.with_value(("spec", "replicas"), get(written.value, ("spec", "replicas")) or 0)
+
+
+def _without_owner_of_replicas(state: Known) -> Known:
+    """Return a workload of which nobody owns the number of replicas, as after a PUT of a Scale without managedFields.
+
+    The handler takes the owners of the Scale that was sent for those of the workload (`managedfields.ScaleHandler.ToParent`).
+    """
+    entries = get(state.value, MANAGED)
+    if not isinstance(entries, list):
+        return state
+    left = []
+    for entry in entries:
+        fields = entry.get("fieldsV1") or {}
+        spec = fields.get("f:spec")
+        if isinstance(spec, dict) and "f:replicas" in spec:
+            rest = {name: each for name, each in spec.items() if name != "f:replicas"}
+            others = {name: each for name, each in fields.items() if name != "f:spec"}
+            fields = {**others, "f:spec": rest} if rest else others
+            if not fields:
+                continue
+            entry = {**entry, "fieldsV1": fields}  # noqa: PLW2901 - the entry without the field
+        left.append(entry)
+    return state.with_value(MANAGED, left)
 
 
 def _in_namespace(configuration: dict[str, JSON], exchange: Exchange) -> dict[str, JSON]:

@@ -18,7 +18,7 @@ from replay.world.judge import Judge
 from replay.world.result import INVALID, Cause
 from replay.world.state import known_of
 from replay.world.step import WorldStep
-from replay.world.validation import breaks_metadata_of, changes_immutable, lacks_fields
+from replay.world.validation import breaks_metadata_of, changes_immutable, is_invalid_pod, lacks_fields
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
 """The parts of a `field.Path`."""
@@ -41,12 +41,18 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
     creates = isinstance(here, Known) and here.value is None
     if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):
         return True
-    if breaks_update(step, here, written):
+    if breaks_update(step, here, written) or _is_resized_beyond_limits(step, written):
         return True
     is_new = creates or step.is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
     if is_new and judge.breaks_definition(kind, written, here, step.lister):
         return True
     return _stays_invalid(step, here, written)
+
+
+def _is_resized_beyond_limits(step: WorldStep, written: Known | Missing) -> bool:
+    """Whether a resize of a pod leaves a container that requests more than its limit."""
+    is_resize = step.record.resource == "pods" and step.record.subresource == "resize"
+    return is_resize and isinstance(written, Known) and is_invalid_pod(written.value)
 
 
 def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -> bool:

@@ -1,0 +1,87 @@
+"""Small logs that were predicted wrongly once, with what a live server answered under the candidate."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
+SHARED = Path(__file__).parents[3] / "shared"
+CASES = SHARED / "acceptance"
+PLAN = SHARED / "recordings" / "live-plugins" / "plan.jsonl.zst"
+
+Ends = dict[int, tuple[str, int]]
+"""By the number of a request in the plan how it ends, and with which code."""
+ROWS: dict[str, Ends] = {
+    "live-01-crash-quota-status": {1490: ("succeeds", 200)},
+    "live-02-plugin-refusal-stays-forbidden": {392: ("succeeds", 201), 460: ("succeeds", 201), 1939: ("succeeds", 200)},
+    "live-02b-podsecurity-refusal-stays-forbidden": {
+        41: ("succeeds", 201),
+        70: ("succeeds", 200),
+        424: ("absent", 404),
+    },
+    "live-03-label-overlay-dropped-namespace-gone": {81: ("succeeds", 201)},
+    "live-04-rbac-newly-allowed-stays-forbidden": {
+        201: ("succeeds", 201),
+        308: ("succeeds", 200),
+        340: ("succeeds", 201),
+        1012: ("succeeds", 200),
+    },
+    "live-05a-quota-eviction-gives-back": {992: ("succeeds", 201)},
+    "live-06-limitrange-default-makes-invalid": {309: ("invalid", 422)},
+    "live-06b-limitrange-default-makes-invalid-no-max": {309: ("invalid", 422)},
+    "live-08-newly-forbidden-by-rbac-missed": {
+        1919: ("forbidden", 403),
+        3632: ("forbidden", 403),
+        3830: ("forbidden", 403),
+    },
+    "live-10-unknown-externalips-patch": {134: ("denied", 403)},
+    "live-13-unknown-image-patch-content-type": {1731: ("succeeds", 200)},
+    "live-13b-unknown-resize-under-limitrange": {324: ("invalid", 422)},
+    "live-13c-unknown-ephemeralcontainers": {511: ("succeeds", 200)},
+    "live-14-unknown-no-ingressclass-in-cluster": {49: ("succeeds", 201), 95: ("succeeds", 201)},
+    "live-15-put-scale-takes-ownership-of-replicas-away": {857: ("succeeds", 200)},
+    "live-16-quota-current-contradicts-log": {992: ("succeeds", 201), 1058: ("succeeds", 201), 1293: ("denied", 403)},
+    "live-17-unknown-podsecurity-of-a-job-that-exists": {1313: ("exists", 409)},
+    "live-18-alwayspull-and-ephemeral-container-invalid": {2154: ("succeeds", 200)},
+    "live-19-unknown-param-of-a-namespace-born-in-the-log": {22: ("succeeds", 201)},
+}
+
+
+def plan() -> dict[str, int]:
+    """The numbers of the planned requests by their audit IDs."""
+    import polars as pl  # noqa: PLC0415 - only this reads compressed lines
+
+    lines = pl.read_lines(PLAN)["line"]
+    return {json.loads(line)["id"]: number for number, line in enumerate(lines)}
+
+
+def outcomes(case: Path, out: Path) -> list[dict[str, Any]]:
+    cluster = case / "cluster.jsonl"
+    scenario = Scenario(
+        (str(case / "audit.jsonl"),),
+        current=case / "current",
+        candidate=case / "candidate",
+        cluster=cluster if cluster.exists() else None,
+    )
+    run(scenario, Options(workers=1, outcomes=out), lambda *_: None)
+    return [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_how_requests_end(name: str, tmp_path: Path) -> None:
+    if not CASES.is_dir():
+        pytest.skip("the acceptance cases are not beside the checkout")
+    numbers, ends = plan(), ROWS[name]
+    found: Ends = {}
+    for line in outcomes(CASES / name, tmp_path / "out.jsonl"):
+        number = numbers.get(line["auditID"])
+        if number in ends:
+            result = line["candidate"]["result"]
+            found[number] = (result["cause"], result["code"])
+    assert found == ends
