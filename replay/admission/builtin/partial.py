@@ -18,7 +18,7 @@ class UnknownInputError(Exception):
 
 
 class _UnknownItem:
-    """An item of a list that is not known."""
+    """An item of a list that is not known: whatever is done with it raises UnknownInputError."""
 
     def __init__(self, missing: Missing) -> None:
         self.missing = missing
@@ -26,7 +26,17 @@ class _UnknownItem:
     def _raise(self, *_: object) -> NoReturn:
         raise UnknownInputError(self.missing)
 
-    get = __getitem__ = __iter__ = __len__ = __contains__ = __bool__ = __str__ = __eq__ = __hash__ = _raise
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # what copies look for
+            raise AttributeError(name)
+        raise UnknownInputError(self.missing)
+
+    def __deepcopy__(self, memo: object) -> _UnknownItem:
+        return self
+
+    __getitem__ = __setitem__ = __delitem__ = __iter__ = __len__ = __contains__ = __bool__ = __str__ = __hash__ = _raise
+    __eq__ = __ne__ = __lt__ = __le__ = __gt__ = __ge__ = __int__ = __float__ = __index__ = __format__ = _raise
+    __add__ = __radd__ = __sub__ = __rsub__ = __or__ = __ror__ = __call__ = _raise
 
 
 class _PartialMap(dict[str, Any]):
@@ -81,6 +91,21 @@ class _PartialMap(dict[str, Any]):
         return not self == other
 
     __hash__ = None
+
+    def __or__(self, other: Any) -> Any:
+        self._check_all()
+        return dict.__or__(self, other)
+
+    def __ror__(self, other: Any) -> Any:
+        self._check_all()
+        return dict.__ror__(self, other)
+
+    def copy(self) -> Any:
+        return _PartialMap(self.items_or_missing())
+
+    def items_or_missing(self) -> Any:
+        """Return all entries, those that are not known as `Missing`."""
+        return dict.items(self)
 
     def keys(self) -> Any:
         self._check_all()

@@ -1,0 +1,115 @@
+"""Plugins and objects that are known only in part: a plugin's answer is that about the whole object, or it is unknown.
+
+An unknown field of any object, at any depth, never ends in an error about its Python type.
+"""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from msgspec.structs import replace
+
+from replay.admission.builtin.cluster import PluginCluster
+from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.run import PluginResult, ask
+from replay.kube.admission_request import attributes_of
+from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.lister import Lister
+from replay.pipeline.plugin.config import configured_plugin, read_config
+from replay.pipeline.plugin.world import PluginWorld
+from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+from tests.admission.builtin.test_corpus import CONFIGS, SHARED
+
+DRAWS = 60
+"""Fields that are made unknown for each configuration."""
+UNKNOWN = "it was made unknown"
+
+JSONPath = tuple[str | int, ...]
+
+
+def paths(value: Any, at: JSONPath = ()) -> Iterator[JSONPath]:
+    """Every place in an object but the object itself."""
+    items: Any = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        yield (*at, key)
+        yield from paths(inner, (*at, key))
+
+
+def without(value: Any, path: JSONPath) -> PartialObject:
+    """An object of which one place is not known."""
+    missing = Missing("object." + ".".join(map(str, path)), UNKNOWN)
+    value = copy.deepcopy(value)
+    inner = value
+    for part in path[:-1]:
+        inner = inner[part]
+    inner[path[-1]] = missing
+    return PartialObject(value, (missing,))
+
+
+class PartialLister:
+    """A lister whose objects lack one field each, drawn at random."""
+
+    def __init__(self, lister: Lister, draw: random.Random) -> None:
+        self._lister = lister
+        self._draw = draw
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> Any:
+        return self._partial(self._lister.get(kind, namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[Any] | Missing:
+        objects = self._lister.list(kind, namespace)
+        return objects if isinstance(objects, Missing) else [self._partial(each) for each in objects]
+
+    def _partial(self, value: Any) -> Any:
+        places = list(paths(value)) if isinstance(value, dict) else []
+        return without(value, self._draw.choice(places)) if places else value
+
+
+def told(result: PluginResult) -> Any:
+    return orjson.loads(orjson.dumps(result, default=lambda each: getattr(each, "__dict__", str(each))))
+
+
+def attempts(config: Path) -> Iterator[tuple[Plugin, Attributes, PluginCluster, Attributes, PluginCluster]]:
+    """A plugin, then attributes and cluster as they are, then with one unknown field."""
+    draw = random.Random(config.name)
+    read = read_config(config, config.parent.name)
+    world = PluginWorld(read, read_snapshot(SHARED / "recordings" / "shop" / "cluster.jsonl.zst"))
+    cases = [orjson.loads(line) for _, line in numbered_lines(config.parent / "requests.jsonl.zst")]
+    for _ in range(DRAWS):
+        attributes = attributes_of(draw.choice(cases)["request"])
+        world.mention(attributes.namespace)
+        partial, cluster = attributes, world.cluster
+        field = draw.choice(["object", "old_object", "cluster"])
+        if field == "cluster":
+            cluster = replace(world.cluster, lister=PartialLister(world.lister, draw))
+        else:
+            value = getattr(attributes, field)
+            places = list(paths(value)) if isinstance(value, dict) else []
+            if places:
+                partial = replace(attributes, **{field: without(value, draw.choice(places))})
+        yield configured_plugin(read), attributes, world.cluster, partial, cluster
+
+
+@pytest.mark.shared
+@pytest.mark.slow
+@pytest.mark.skipif(not CONFIGS, reason="the corpus is not beside the checkout")
+@pytest.mark.parametrize("config", CONFIGS, ids=lambda path: f"{path.parent.name} {path.stem.removeprefix('config-')}")
+def test_an_answer_is_that_of_the_whole_object_or_unknown(config: Path) -> None:
+    for plugin, attributes, cluster, partial, partial_cluster in attempts(config):
+        fresh = copy.deepcopy(plugin)
+        found = ask(plugin, partial, partial_cluster)
+        if found.unknown is not None:
+            assert "not of its kind" not in found.unknown.reason
+            continue
+        whole = ask(fresh, attributes, cluster)
+        assert found.allowed == whole.allowed
+        if attributes.resource.resource == "pods" or plugin.name != "PodSecurity":
+            # Pod Security never refuses other objects: where their fields are unknown, it does not warn either.
+            assert found.validate == whole.validate
