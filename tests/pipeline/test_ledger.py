@@ -86,4 +86,4 @@ def test_a_quota_over_time(lines: list[bytes], outcomes: list[str], tmp_path: Pa
     assert denials[0]["message"].endswith(
         "is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
     )
-    assert "ResourceQuota n/q is taken to begin with nothing in use" in result.notes
+    assert "ResourceQuota n/q begins with nothing: the snapshot has no pods" in result.notes

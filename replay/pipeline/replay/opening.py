@@ -54,16 +54,15 @@ def _time(text: str) -> int:
 
 
 def assumptions(sets: Sequence[ManifestSet], cluster: Cluster) -> Iterator[str]:
-    """What was assumed of usage over time, in a sentence each."""
+    """Yield what was assumed of usage over time, a sentence each."""
     new = sorted({"/".join(name) for manifests in sets for name, _ in _new_quotas(manifests, cluster)})
     if any(each.name in ("ResourceQuota", "EventRateLimit") for manifests in sets for each in manifests.builtin):
         yield (
-            "quotas and rate limits were followed in the order of admission, one request after the other: what was refused "
-            "is not charged, what is tried again because of it is not added, and nothing is recalculated meanwhile"
+            "quotas and rate limits are followed in the order of admission; retries that a refusal would cause are not added"
         )
     for name in new:
         namespace = name.partition("/")[0]
         kinds = {split_api_version(str(obj.get("apiVersion")))[0] + str(obj.get("kind")) for obj in cluster.snapshot}
         own = [obj for obj in cluster.snapshot if key_of(obj)[2] == namespace]
-        begin = "what the snapshot has there from before the log" if own and "Pod" in kinds else "nothing"
-        yield f"ResourceQuota {name} is taken to begin with {begin} in use"
+        begin = "the objects of the snapshot" if own and "Pod" in kinds else "nothing: the snapshot has no pods"
+        yield f"ResourceQuota {name} begins with {begin}"
