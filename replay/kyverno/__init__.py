@@ -1,0 +1,1 @@
+"""Kyverno's policies, decided in process."""

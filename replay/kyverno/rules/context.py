@@ -1,0 +1,194 @@
+"""The data that the variables of a rule are looked up in (`pkg/engine/context`).
+
+Values are never changed in place, so a checkpoint is a reference to what was there. Entries of `context` are loaded when an expression first
+names them; what was loaded at an outer level stays when an inner one ends.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import orjson
+
+from replay.go.format import marshal
+from replay.json import JSON
+from replay.kyverno.rules.errors import JMESPathError, RuleError
+from replay.kyverno.rules.go_value import with_floats
+from replay.kyverno.rules.jmespath.interpreter import Library
+
+MAX_CONTEXT_BYTES = 2 * 1024 * 1024
+"""What the entries of a rule's context may add up to (`DefaultMaxContextSize`)."""
+
+
+class Loader(Protocol):
+    """Something that brings an entry into the context."""
+
+    @property
+    def has_loaded(self) -> bool:
+        """Whether it did so already."""
+        ...
+
+    def load(self, context: Context) -> None:
+        """Bring it in. Raises RuleError."""
+        ...
+
+
+class _Deferred:
+    """A loader that waits until an expression names its entry; `level` is the number of checkpoints at its declaration."""
+
+    def __init__(self, name: str, loader: Loader, level: int) -> None:
+        # The name is compared on word boundaries of ASCII, and not behind a dot: `x` is named by `x.y`, not by `y.x`.
+        self.pattern = re.compile(rf"(?:\A|\Z|\s|[^.0-9A-Za-z]){re.escape(name)}\b", re.ASCII)
+        self.name = name
+        self.loader = loader
+        self.level = level
+        self.matched = False
+
+
+class Context:
+    """One request's data; `library` evaluates the expressions."""
+
+    def __init__(self, library: Library) -> None:
+        """An empty context."""
+        self.library = library
+        self.raw: dict[str, Any] = {}
+        self.operation = ""
+        self._checkpoints: list[dict[str, Any]] = []
+        self._deferred: list[_Deferred] = []
+        self._level = -1
+        self._index = -1
+        self._size = 0
+
+    def query(self, expression: str) -> JSON:
+        """The value of an expression, with the entries that it names loaded first. Raises RuleError."""
+        self._load_matching(expression)
+        expression = expression.strip()
+        if not expression:
+            raise RuleError("invalid query (nil)")
+        try:
+            query = self.library.query(expression)
+        except JMESPathError as error:
+            raise RuleError(f"incorrect query {expression}: {error}") from None
+        try:
+            return query.search(self.raw)
+        except JMESPathError as error:
+            raise RuleError(f"JMESPath query failed: {error}") from None
+
+    def put(self, value: JSON, *path: str, overwrite: bool = False) -> None:
+        """Merge a value in at a path; with `overwrite` a map replaces the one that is there."""
+        for key in reversed(path):
+            value = {key: value}
+        self.raw = _merged(value, self.raw, overwrite=overwrite)
+
+    def set_object(self, obj: JSON, *path: str) -> None:
+        """Put an object in the place of the one at a path."""
+        self.raw = _without(self.raw, path)
+        self.put(obj, *path)
+
+    def set_operation(self, operation: str) -> None:
+        """Set the operation of the request."""
+        self.put(operation, "request", "operation")
+        self.operation = operation
+
+    def add_entry(self, name: str, data: JSON, *, replacing: bool = False) -> None:
+        """Add an entry of the rule's `context`, as JSON would be decoded. Raises RuleError where all get too large."""
+        size = _json_size(data)
+        if self._size + size > MAX_CONTEXT_BYTES:
+            raise RuleError(
+                f"context size limit exceeded: {self._size + size} bytes exceeds limit of {MAX_CONTEXT_BYTES} bytes"
+            )
+        self._size += size
+        if replacing:
+            self.put(None, name)
+        self.put(with_floats(data), name)
+
+    def checkpoint(self) -> None:
+        """Remember the present state."""
+        self._checkpoints.append(self.raw)
+
+    def reset(self) -> None:
+        """Go back to the last checkpoint, and keep it."""
+        self._go_back(restore=False)
+
+    def restore(self) -> None:
+        """Go back to the last checkpoint, and forget it."""
+        self._go_back(restore=True)
+
+    def defer(self, name: str, loader: Loader) -> None:
+        """Load an entry when an expression first names it."""
+        self._deferred.append(_Deferred(name, loader, len(self._checkpoints)))
+
+    def _go_back(self, *, restore: bool) -> None:
+        if not self._checkpoints:
+            return
+        self.raw = self._checkpoints.pop() if restore else self._checkpoints[-1]
+        level = len(self._checkpoints)
+        kept: list[_Deferred] = []
+        deferred, self._deferred = self._deferred, kept
+        for each in deferred:
+            each.matched = False
+        for each in deferred:
+            if each.level > level:
+                continue
+            if each.loader.has_loaded and (restore or each.level < level):
+                try:
+                    self._load(each, len(kept))
+                except RuleError:
+                    pass  # Kyverno logs it and goes on
+            if each.level == level and (each.loader.has_loaded or not restore):
+                continue
+            kept.append(each)
+
+    def _load_matching(self, expression: str) -> None:
+        if not self._deferred:
+            return
+        level = self._level if self._level >= 0 else len(self._checkpoints)
+        index = self._index if self._index >= 0 else len(self._deferred)
+        while (number := self._next_match(expression, level, index)) is not None:
+            self._load(self._deferred[number], number)
+
+    def _next_match(self, expression: str, level: int, index: int) -> int | None:
+        for number, each in enumerate(self._deferred[:index]):
+            if each.matched or each.loader.has_loaded:
+                continue
+            if each.level <= level and each.pattern.search(expression):
+                each.matched = True
+                return number
+        return None
+
+    def _load(self, deferred: _Deferred, index: int) -> None:
+        """Load one entry, which may name entries declared before it alone."""
+        self._level, self._index = deferred.level, index
+        try:
+            deferred.loader.load(self)
+        finally:
+            self._level = self._index = -1
+
+
+def _merged(source: dict[str, Any], target: dict[str, Any], *, overwrite: bool) -> dict[str, Any]:
+    result = dict(target)
+    for key, value in source.items():
+        old = result.get(key)
+        both = type(value) is dict and type(old) is dict
+        result[key] = _merged(value, old, overwrite=overwrite) if both and old is not None and not overwrite else value
+    return result
+
+
+def _without(data: dict[str, Any], path: tuple[str, ...]) -> dict[str, Any]:
+    if path[0] not in data:
+        return data
+    if len(path) == 1:
+        return {key: value for key, value in data.items() if key != path[0]}
+    inner = data[path[0]]
+    return {**data, path[0]: _without(inner, path[1:])} if type(inner) is dict else data
+
+
+def _json_size(data: JSON) -> int:
+    try:
+        return len(orjson.dumps(data))
+    except TypeError:
+        return len(marshal(data))
+
+

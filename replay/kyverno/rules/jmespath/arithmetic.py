@@ -1,0 +1,219 @@
+"""Arithmetic over numbers, quantities and durations (`pkg/engine/jmespath/arithmetic.go`)."""
+
+from __future__ import annotations
+
+import math
+from functools import reduce
+from typing import Any
+
+from msgspec import Struct
+
+from replay.go.duration import SECOND, DurationError, duration_text, parse_duration
+from replay.json import JSON
+from replay.kube.quantity import Quantity, QuantityError, parse_quantity
+from replay.kyverno.rules.errors import JMESPathError
+from replay.kyverno.rules.go_value import sprint, truncated
+from replay.kyverno.rules.jmespath.function import ANY, ARRAY, NUMBER, Function
+
+
+class _Duration(Struct, frozen=True):
+    """A duration in nanoseconds."""
+
+    nanoseconds: int
+
+    @property
+    def seconds(self) -> float:
+        whole, fraction = abs(self.nanoseconds) // SECOND, abs(self.nanoseconds) % SECOND
+        seconds = float(whole) + float(fraction) / 1e9
+        return -seconds if self.nanoseconds < 0 else seconds
+
+    def __str__(self) -> str:
+        return duration_text(self.nanoseconds)
+
+
+_Operand = float | Quantity | _Duration
+
+
+def _error(function: str, message: str) -> JMESPathError:
+    return JMESPathError(f"JMESPath function '{function}': {message}")
+
+
+def _operand(function: str, value: JSON) -> _Operand:
+    if type(value) is float:
+        return value
+    if type(value) is str:
+        try:
+            return parse_quantity(value)
+        except QuantityError:
+            try:
+                return _Duration(parse_duration(value))
+            except DurationError:
+                pass
+    raise _error(function, "invalid operand")
+
+
+def _operands(function: str, left: JSON, right: JSON) -> tuple[_Operand, _Operand]:
+    return _operand(function, left), _operand(function, right)
+
+
+def _mismatch(function: str) -> JMESPathError:
+    return _error(function, "Types mismatch")
+
+
+def _wrapped(nanoseconds: int) -> int:
+    return (nanoseconds + 2**63) % 2**64 - 2**63
+
+
+def _added(function: str, left: JSON, right: JSON) -> JSON:
+    match _operands(function, left, right):
+        case (float() as one, float() as other):
+            return one + other
+        case (Quantity() as one, Quantity() as other):
+            return str(one.add(other))
+        case (_Duration() as one, _Duration() as other):
+            return duration_text(_wrapped(one.nanoseconds + other.nanoseconds))
+    raise _mismatch(function)
+
+
+def _add(left: JSON, right: JSON) -> JSON:
+    return _added("add", left, right)
+
+
+def _sum(items: JSON) -> JSON:
+    if type(items) is not list:
+        raise _mismatch("sum")
+    if not items:
+        raise _error("sum", "at least one element in the array is required")
+    return reduce(lambda total, item: _added("sum", total, item), items)
+
+
+def _subtract(left: JSON, right: JSON) -> JSON:
+    match _operands("subtract", left, right):
+        case (float() as one, float() as other):
+            return one - other
+        case (Quantity() as one, Quantity() as other):
+            return str(one.subtract(other))
+        case (_Duration() as one, _Duration() as other):
+            return duration_text(_wrapped(one.nanoseconds - other.nanoseconds))
+    raise _mismatch("subtract")
+
+
+def _multiply(left: JSON, right: JSON) -> JSON:
+    match _operands("multiply", left, right):
+        case (float() as one, float() as other):
+            return one * other
+        case (Quantity() as quantity, float() as factor) | (float() as factor, Quantity() as quantity):
+            other_quantity = _quantity(factor)
+            product = quantity.value * other_quantity.value
+            return str(Quantity(product, quantity.scale + other_quantity.scale, quantity.format, big=True))
+        case (_Duration() as duration, float() as factor) | (float() as factor, _Duration() as duration):
+            return duration_text(truncated(duration.seconds * factor * 1e9))
+    raise _mismatch("multiply")
+
+
+def _divide(left: JSON, right: JSON) -> JSON:
+    match _operands("divide", left, right):
+        case (float() as one, float() as other):
+            return one / _divisor(other)
+        case (Quantity() as quantity, Quantity() as divisor):
+            return quantity.as_float / _divisor(divisor.as_float)
+        case (Quantity() as quantity, float() as divisor):
+            return str(_quotient(quantity, _quantity(_divisor(divisor))))
+        case (_Duration() as one, _Duration() as other):
+            return one.seconds / _divisor(other.seconds)
+        case (_Duration() as duration, float() as divisor):
+            return duration_text(truncated(duration.seconds / _divisor(divisor) * 1e9))
+    raise _mismatch("divide")
+
+
+def _divisor(value: float) -> float:
+    if value == 0:
+        raise _error("divide", "Zero divisor passed")
+    return value
+
+
+def _quotient(dividend: Quantity, divisor: Quantity) -> Quantity:
+    """The quotient with as many decimals as the finer of both has, cut off there."""
+    scale = min(dividend.scale, divisor.scale, 0) if dividend.scale < 0 or divisor.scale < 0 else min(
+        dividend.scale, divisor.scale
+    )
+    power = dividend.scale - divisor.scale - scale
+    numerator, denominator = dividend.value, divisor.value
+    if power >= 0:
+        numerator *= 10**power
+    else:
+        denominator *= 10**-power
+    quotient = abs(numerator) // abs(denominator)
+    sign = -1 if (numerator < 0) != (denominator < 0) else 1
+    return Quantity(sign * quotient, scale, dividend.format, big=True)
+
+
+def _modulo(left: JSON, right: JSON) -> JSON:
+    match _operands("modulo", left, right):
+        case (float() as one, float() as other):
+            return float(math.fmod(*_integers(one, other)))
+        case (Quantity() as one, Quantity() as other):
+            remainder = int(math.fmod(*_integers(one.as_float, other.as_float)))
+            return str(Quantity(remainder, 0, one.format))
+        case (_Duration() as one, _Duration() as other):
+            if other.nanoseconds == 0:
+                raise _error("modulo", "Zero divisor passed")
+            sign = -1 if one.nanoseconds < 0 else 1
+            return duration_text(sign * (abs(one.nanoseconds) % abs(other.nanoseconds)))
+    raise _mismatch("modulo")
+
+
+def _integers(one: float, other: float) -> tuple[int, int]:
+    if one != truncated(one) or other != truncated(other):
+        raise _error("modulo", "Non-integer argument(s) passed for modulo")
+    if other == 0:
+        raise _error("modulo", "Zero divisor passed")
+    return truncated(one), truncated(other)
+
+
+def _quantity(value: float) -> Quantity:
+    try:
+        return parse_quantity(sprint(value))
+    except QuantityError as error:
+        raise JMESPathError(str(error)) from None
+
+
+def _round(value: float, digits: float) -> float:
+    """A number with so many decimals, halves away from zero."""
+    if not math.isfinite(digits) or digits != math.trunc(digits):
+        raise _error("round", "Non-integer argument(s) passed for round off")
+    if digits < 0:
+        raise _error("round", "%!d(MISSING) argument is out of bounds (%!d(MISSING))")
+    try:
+        shift = float(f"1e{int(digits)}")
+        scaled = value * shift
+        if not math.isfinite(scaled):
+            return scaled / shift
+        whole = math.trunc(scaled)
+        rounded = whole + math.copysign(1, scaled) if abs(scaled - whole) >= 0.5 else float(whole)
+        return math.copysign(rounded / shift, value)
+    except OverflowError:
+        return math.nan
+
+
+def _guarded(body: Any) -> Any:
+    """A function that names a result beyond all reason instead of computing it."""
+
+    def run(*arguments: Any) -> Any:
+        try:
+            return body(*arguments)
+        except QuantityError as error:
+            raise JMESPathError(str(error)) from None
+
+    return run
+
+
+ARITHMETIC: tuple[Function, ...] = (
+    Function("add", ((ANY,), (ANY,)), _guarded(_add)),
+    Function("sum", ((ARRAY,),), _guarded(_sum)),
+    Function("subtract", ((ANY,), (ANY,)), _guarded(_subtract)),
+    Function("multiply", ((ANY,), (ANY,)), _guarded(_multiply)),
+    Function("divide", ((ANY,), (ANY,)), _guarded(_divide)),
+    Function("modulo", ((ANY,), (ANY,)), _guarded(_modulo)),
+    Function("round", ((NUMBER,), (NUMBER,)), _round),
+)

@@ -1,0 +1,271 @@
+"""An object against a pattern with anchors (`pkg/engine/validate/validate.go`, `pkg/engine/anchor/handlers.go`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from msgspec import Struct
+
+from replay.json import JSON
+from replay.kyverno.rules.anchor import (
+    CONDITION,
+    EQUALITY,
+    EXISTENCE,
+    GLOBAL,
+    NEGATION,
+    Anchor,
+    is_anchor,
+    parse_anchor,
+)
+from replay.kyverno.rules.go_value import known, sprint, type_name
+from replay.kyverno.rules.pattern import matches_pattern
+from replay.kyverno.wildcard import has_wildcard, matches_wildcard
+
+_CONDITION_MISMATCH = "conditional anchor mismatch"
+_GLOBAL_MISMATCH = "global anchor mismatch"
+_NEGATION_MATCHED = "negation anchor matched in resource"
+_FIRST = (CONDITION, EXISTENCE, EQUALITY, NEGATION)
+"""Anchors that are looked at before everything else of their map."""
+
+
+class PatternError(Exception):
+    """An object does not fit a pattern; `path` says where, empty where a key of an anchor is missing.
+
+    `skip`: a condition does not hold, so the rule does not apply.
+    """
+
+    def __init__(self, message: str, path: str, *, skip: bool) -> None:
+        """`message` is Kyverno's text."""
+        super().__init__(message)
+        self.path = path
+        self.skip = skip
+
+
+class _Mismatch(Struct, frozen=True):
+    """What does not fit: the path and the text; `kind` is that of an anchor, `combined` whether it stands for several."""
+
+    path: str
+    message: str
+    kind: str = ""
+    combined: bool = False
+
+    @property
+    def is_skip(self) -> bool:
+        return self._is(CONDITION_KIND, _CONDITION_MISMATCH) or self._is(GLOBAL_KIND, _GLOBAL_MISMATCH)
+
+    @property
+    def is_failure(self) -> bool:
+        return self._is(NEGATION_KIND, _NEGATION_MATCHED)
+
+    def _is(self, kind: str, text: str) -> bool:
+        # Kyverno tells errors apart by their type where it has one, else by their text.
+        return self.kind == kind if self.kind else text in self.message
+
+
+CONDITION_KIND, GLOBAL_KIND, NEGATION_KIND = "condition", "global", "negation"
+
+
+def match_pattern(resource: JSON, pattern: JSON) -> None:
+    """Compare an object with a pattern (`MatchPattern`). Raises PatternError where it does not fit."""
+    matcher = _Matcher()
+    wrong = matcher.element(resource, pattern, "/")
+    if wrong is None:
+        return
+    if wrong.is_skip:
+        raise PatternError(wrong.message, "", skip=True)
+    if not wrong.is_failure and matcher.keys_are_missing():
+        raise PatternError(wrong.message, "", skip=False)
+    raise PatternError(wrong.message, wrong.path, skip=False)
+
+
+class _Matcher:
+    """One comparison: it remembers which anchored keys were found anywhere."""
+
+    def __init__(self) -> None:
+        self._found: dict[str, bool] = {}
+
+    def keys_are_missing(self) -> bool:
+        return any(not found and not is_anchor(key, NEGATION) for key, found in self._found.items())
+
+    def element(self, resource: JSON, pattern: JSON, path: str) -> _Mismatch | None:
+        known(resource)
+        if isinstance(pattern, dict):
+            if not isinstance(resource, dict):
+                expected = f"Expected {type_name(pattern)}, found {type_name(resource)}"
+                return _Mismatch(
+                    path, f"pattern and resource have different structures. Path: {path}. {expected}"
+                )
+            self._note(pattern, resource)
+            return self._map(resource, pattern, path)
+        if isinstance(pattern, list):
+            if not isinstance(resource, list):
+                return _Mismatch(
+                    path,
+                    f"validation rule failed at path {path}, resource does not satisfy the expected overlay pattern",
+                )
+            return self._array(resource, pattern, path)
+        items = resource if isinstance(resource, list) else [resource]
+        if not all(matches_pattern(item, pattern) for item in items):
+            return _Mismatch(
+                path, f"resource value '{sprint(resource)}' does not match '{sprint(pattern)}' at path {path}"
+            )
+        return None
+
+    def _note(self, pattern: dict[str, Any], resource: dict[str, Any]) -> None:
+        for key in pattern:
+            anchor = parse_anchor(key)
+            if anchor is not None and anchor.modifier in (CONDITION, EXISTENCE, NEGATION):
+                self._found[key] = self._found.get(key, False) or anchor.key in resource
+
+    def _map(self, resource: dict[str, Any], pattern: dict[str, Any], path: str) -> _Mismatch | None:
+        """Anchors first, in the order of their names; then the other keys, those with anchors below them first."""
+        pattern = expanded_in_metadata(pattern, resource)
+        anchors = sorted(key for key in pattern if is_anchor(key, *_FIRST))
+        skipped: list[_Mismatch] = []
+        applied = 0
+        for key in anchors:
+            wrong = self._key(key, pattern[key], resource, path)
+            if wrong is None:
+                applied += 1
+            elif wrong.is_skip:
+                skipped.append(wrong)
+            elif all(each.combined for each in skipped):
+                return wrong
+        if skipped and (applied == 0 or not all(each.combined for each in skipped)):
+            return _combined(skipped, path)
+        for key in _ordered(pattern, set(anchors)):
+            wrong = self._key(key, pattern[key], resource, path)
+            if wrong is not None:
+                return wrong
+        return None
+
+    def _key(self, key: str, pattern: JSON, resource: dict[str, Any], path: str) -> _Mismatch | None:
+        anchor = parse_anchor(key)
+        if anchor is None or anchor.modifier not in (*_FIRST, GLOBAL):
+            return self._plain(key, pattern, resource, path)
+        inner_path = f"{path}{anchor.key}/"
+        there = anchor.key in resource
+        if anchor.modifier == NEGATION:
+            if not there:
+                return None
+            return _Mismatch(inner_path, f"{_NEGATION_MATCHED}: {inner_path} is not allowed", NEGATION_KIND)
+        if not there:
+            if anchor.modifier != CONDITION:
+                return None
+            missing = "conditional anchor key doesn't exist in the resource"
+            return _Mismatch(inner_path, f"{_CONDITION_MISMATCH}: {missing}", CONDITION_KIND)
+        value = resource[anchor.key]
+        if anchor.modifier == EXISTENCE:
+            return self._existence(value, pattern, inner_path)
+        wrong = self.element(value, pattern, inner_path)
+        if wrong is None or anchor.modifier == EQUALITY:
+            return wrong
+        if anchor.modifier == CONDITION:
+            return _Mismatch(wrong.path, f"{_CONDITION_MISMATCH}: {wrong.message}", CONDITION_KIND)
+        return _Mismatch(wrong.path, f"{_GLOBAL_MISMATCH}: {wrong.message}", GLOBAL_KIND)
+
+    def _plain(self, key: str, pattern: JSON, resource: dict[str, Any], path: str) -> _Mismatch | None:
+        value = known(resource.get(key))
+        if pattern == "*":
+            return None if value is not None else _Mismatch(path, f"{path}/{key} not found")
+        return self.element(value, pattern, f"{path}{key}/")
+
+    def _existence(self, value: JSON, pattern: JSON, path: str) -> _Mismatch | None:
+        """Each item of the pattern must fit at least one item of the list."""
+        if not isinstance(known(value), list):
+            kind = type_name(value)
+            return _Mismatch(
+                path, f"invalid resource type {kind}: Existence ^ () anchor can be used only on list/array type resource"
+            )
+        if not isinstance(pattern, list):
+            wrong = f"invalid pattern type {type_name(pattern)}: Pattern has to be of list to compare against resource"
+            return _Mismatch(path, wrong)
+        for item in pattern:
+            if not isinstance(item, dict):
+                wrong = f"invalid pattern type {type_name(pattern)}: "
+                return _Mismatch(path, f"{wrong}Pattern has to be of type map to compare against items in resource")
+            if not any(self.element(each, item, f"{path}{index}/") is None for index, each in enumerate(value)):
+                return _Mismatch(path, f"existence anchor validation failed at path {path}")
+        return None
+
+    def _array(self, resource: list[Any], pattern: list[Any], path: str) -> _Mismatch | None:
+        """A list of maps has one pattern for all its items; lists within lists are compared one by one."""
+        if not pattern:
+            return _Mismatch(path, "pattern Array empty")
+        first = pattern[0]
+        if not isinstance(first, dict | list):
+            return self.element(resource, first, path)
+        if isinstance(first, dict):
+            pairs = [(item, first) for item in resource]
+        elif len(resource) < len(pattern):
+            lengths = f"resource Array len is {len(resource)} and pattern Array len is {len(pattern)}"
+            return _Mismatch("", f"validate Array failed, array length mismatch, {lengths}")
+        else:
+            pairs = list(zip(resource, pattern, strict=False))
+        applied, skipped = 0, []
+        for index, (item, item_pattern) in enumerate(pairs):
+            wrong = self.element(item, item_pattern, f"{path}{index}/")
+            if wrong is None:
+                applied += 1
+            elif wrong.is_skip:
+                skipped.append(wrong)
+            else:
+                return wrong
+        return _combined(skipped, path) if skipped and not applied else None
+
+
+def _combined(skipped: list[_Mismatch], path: str) -> _Mismatch:
+    return _Mismatch(path, "; ".join(each.message for each in skipped), combined=True)
+
+
+def _ordered(pattern: dict[str, Any], without: set[str]) -> list[str]:
+    """The keys in the order in which they are compared: each with anchors below it goes before all so far."""
+    front: list[str] = []
+    back: list[str] = []
+    for key in sorted(pattern.keys() - without):
+        (front if is_anchor(key, GLOBAL) or _has_anchors(pattern[key]) else back).append(key)
+    return [*reversed(front), *back]
+
+
+def _has_anchors(pattern: JSON) -> bool:
+    if isinstance(pattern, dict):
+        return any(is_anchor(key, *_FIRST, GLOBAL) for key in pattern) or any(map(_has_anchors, pattern.values()))
+    return isinstance(pattern, list) and any(map(_has_anchors, pattern))
+
+
+def expanded_in_metadata(pattern: dict[str, Any], resource: dict[str, Any]) -> dict[str, Any]:
+    """The pattern with wildcards in keys of labels and annotations replaced by keys that the object has.
+
+    `pkg/engine/wildcards`: values that are no texts are dropped where labels or annotations are looked at.
+    """
+    metadata = _value_of("metadata", pattern)
+    own = resource.get("metadata")
+    if metadata is None or not isinstance(metadata[1], dict) or not isinstance(own, dict):
+        return pattern
+    changed = metadata[1]
+    for tag in ("labels", "annotations"):
+        entry, owned = _value_of(tag, metadata[1]), own.get(tag)
+        if entry is None or not isinstance(entry[1], dict) or not isinstance(known(owned), dict):
+            continue
+        texts = {key: value for key, value in entry[1].items() if isinstance(value, str)}
+        changed = {**changed, entry[0]: {_expanded_key(key, owned): value for key, value in texts.items()}}
+    return pattern if changed is metadata[1] else {**pattern, metadata[0]: changed}
+
+
+def _value_of(tag: str, pattern: dict[str, Any]) -> tuple[str, Any] | None:
+    for key, value in pattern.items():
+        anchor = parse_anchor(key)
+        if value is not None and (key == tag or (anchor is not None and anchor.key == tag)):
+            return key, value
+    return None
+
+
+def _expanded_key(key: str, owned: dict[str, Any]) -> str:
+    if not has_wildcard(key):
+        return key
+    anchor = parse_anchor(key)
+    wanted = anchor.key if anchor is not None else key
+    fits = next((name for name in sorted(owned) if isinstance(owned[name], str) and matches_wildcard(wanted, name)), wanted)
+    return str(Anchor(anchor.modifier, fits)) if anchor is not None else fits
+
+
