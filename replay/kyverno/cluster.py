@@ -1,0 +1,132 @@
+"""What policies read of a cluster whose objects are all known: namespaces, ConfigMaps, roles, answers of the API server."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+from replay.json import JSON
+from replay.kube.attributes import Missing, UserInfo
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import ObjectLister
+from replay.kyverno.rules.go_value import as_map, with_floats
+from replay.kyverno.rules.jmespath.interpreter import Library
+from replay.kyverno.rules.match import Requester
+
+_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+_CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
+_ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "RoleBinding")
+_CLUSTER_ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding")
+
+
+class FixedCluster:
+    """`replay.kyverno.rules.loader.Cluster` over objects that do not change."""
+
+    def __init__(
+        self, lister: ObjectLister, discovery: Discovery, entries: Sequence[JSON], library: Library
+    ) -> None:
+        """`entries` are the GlobalContextEntries."""
+        self._lister = lister
+        self._discovery = discovery
+        self._entries = {str(each["metadata"]["name"]): as_map(each.get("spec")) for each in entries}
+        self._library = library
+
+    def namespace(self, name: str) -> JSON:
+        """A Namespace, None if there is none."""
+        return self._lister.get(_NAMESPACE, "", name)
+
+    def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
+        """See `Cluster.config_map`."""
+        return self._lister.get(_CONFIG_MAP, namespace, name)
+
+    def get_path(self, path: str) -> JSON | Missing | None:
+        """See `Cluster.get_path`; what the path names is looked up among the objects, nothing is sent anywhere."""
+        url = urlsplit(path)
+        if url.query:
+            return Missing("apiCall", "a list with a query is not answered")
+        parts = [unquote(part) for part in url.path.split("/") if part]
+        if parts[:1] == ["api"] and len(parts) > 2:
+            group, version, rest = "", parts[1], parts[2:]
+        elif parts[:1] == ["apis"] and len(parts) > 3:
+            group, version, rest = parts[1], parts[2], parts[3:]
+        else:
+            return Missing("apiCall", "the path names no resource")
+        namespace = None
+        if rest[0] == "namespaces" and len(rest) > 2:
+            namespace, rest = rest[1], rest[2:]
+        if len(rest) > 2:
+            return Missing("apiCall", "a subresource is not answered")
+        resource = self._discovery.resource(GroupVersionResource(group, version, rest[0]))
+        if resource is None:
+            return None
+        if len(rest) == 2:
+            return self._lister.get(resource.kind, namespace or "", rest[1])
+        return self._listed(resource, namespace)
+
+    def _listed(self, resource: APIResource, namespace: str | None) -> JSON:
+        kind = resource.kind
+        items = [
+            {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
+            for item in self._lister.list(kind, namespace)
+        ]
+        version = f"{kind.group}/{kind.version}" if kind.group else kind.version
+        return {"kind": f"{kind.kind}List", "apiVersion": version, "metadata": {}, "items": items}
+
+    def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
+        """See `Cluster.global_entry`."""
+        spec = self._entries.get(name)
+        if spec is None:
+            return None
+        selected = spec.get("kubernetesResource")
+        if selected is None:
+            return Missing("globalReference", "the entry calls an API")
+        resource = GroupVersionResource(
+            selected.get("group") or "", selected.get("version") or "", selected.get("resource") or ""
+        )
+        found = self._discovery.resource(resource)
+        if found is None:
+            return Missing("globalReference", "the entry names a resource that is not known")
+        items = list(self._lister.list(found.kind, selected.get("namespace") or None))
+        if not projection:
+            return items
+        wanted = next((each for each in spec.get("projections") or () if each.get("name") == projection), None)
+        if wanted is None:
+            return None
+        return self._library.query(str(wanted.get("jmesPath") or "")).search(with_floats(items))
+
+
+def requester_of(request: Mapping[str, Any], lister: ObjectLister) -> Requester:
+    """Who asks, with the roles that bindings give (`pkg/userinfo`)."""
+    user = as_map(request.get("userInfo"))
+    info = UserInfo(str(user.get("username") or ""), "", tuple(user.get("groups") or ()))
+    namespace = str(request.get("namespace") or "")
+    roles: set[str] = set()
+    cluster_roles: set[str] = set()
+    for binding in lister.list(_ROLE_BINDING, None):
+        own = str(binding["metadata"].get("namespace") or "")
+        if not _is_bound(binding, info, own):
+            continue
+        reference = as_map(binding.get("roleRef"))
+        if reference.get("kind") == "Role":
+            roles.add(f"{own}:{reference.get('name')}")
+        elif reference.get("kind") == "ClusterRole" and own == namespace:
+            cluster_roles.add(str(reference.get("name")))
+    for binding in lister.list(_CLUSTER_ROLE_BINDING, None):
+        reference = as_map(binding.get("roleRef"))
+        if reference.get("kind") == "ClusterRole" and _is_bound(binding, info, ""):
+            cluster_roles.add(str(reference.get("name")))
+    return Requester(info.username, info.groups, tuple(sorted(roles)), tuple(sorted(cluster_roles)))
+
+
+def _is_bound(binding: JSON, user: UserInfo, namespace: str) -> bool:
+    for subject in binding.get("subjects") or ():
+        kind, name = subject.get("kind"), str(subject.get("name") or "")
+        if kind == "ServiceAccount":
+            home = subject.get("namespace") or namespace
+            if home and user.username == f"system:serviceaccount:{home}:{name}":
+                return True
+        elif (kind == "User" and name == user.username) or (kind == "Group" and name in user.groups):
+            return True
+    return False

@@ -1,0 +1,131 @@
+"""Kyverno's policies alone, asked about AdmissionRequests against a fixed cluster: `replay plugin kyverno`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import ObjectLister
+from replay.kyverno.cluster import FixedCluster, requester_of
+from replay.kyverno.rules.engine import Engine
+from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
+from replay.kyverno.rules.exception import PolicyExceptions
+from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.rules.image import ImageDefaults
+from replay.kyverno.rules.jmespath.library import kyverno_library
+from replay.kyverno.rules.request import Request
+from replay.kyverno.rules.validate_cel import matches_cel
+from replay.kyverno.rules.webhook import Answer, RuleWebhook, shown_rules
+from replay.pipeline.plugin.engine import EngineCase
+
+_CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
+_CEL_TYPES = frozenset({"policies.kyverno.io"})
+
+
+def decide(
+    config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]
+) -> Iterator[dict[str, JSON]]:
+    """Decide cases with the policies of a file; yield result lines. Raises ManifestError for a file that is no YAML."""
+    objects = _read(config)
+    if any(str(obj.get("apiVersion") or "").partition("/")[0] in _CEL_TYPES for obj in objects):
+        raise ManifestError("policies of policies.kyverno.io are not decided yet", path=str(config))
+    decider = _Decider(objects, cluster)
+    for case in cases:
+        yield decider.line(case)
+
+
+def _read(config: Path) -> list[dict[str, Any]]:
+    try:
+        documents = list(yaml.load_all(config.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ManifestError(f"cannot be read: {' '.join(str(error).split())}", path=str(config)) from error
+    objects = [each for each in documents if each is not None]
+    for obj in objects:
+        if not isinstance(obj, dict) or not isinstance(as_map(obj.get("metadata")).get("name"), str):
+            raise ManifestError("has a document that is no object with `metadata.name`", path=str(config))
+    return objects
+
+
+class _Decider:
+    """The policies of one file against one cluster."""
+
+    def __init__(self, objects: Sequence[dict[str, Any]], cluster: Sequence[dict[str, JSON]]) -> None:
+        crds = [obj for obj in cluster if (obj.get("apiVersion"), obj.get("kind")) == _CRD]
+        self._discovery: Discovery = builtin_discovery().with_crds(crds)
+        self._lister = ObjectLister(cluster)
+        entries = [obj for obj in (*cluster, *objects) if obj.get("kind") == "GlobalContextEntry"]
+        self._images = ImageDefaults()
+        self._library = kyverno_library(_clock, self._images)
+        self._cluster = FixedCluster(self._lister, self._discovery, entries, self._library)
+        exceptions = [obj for obj in objects if obj.get("kind") == "PolicyException"]
+        policies = [obj for obj in objects if obj.get("kind") in ("ClusterPolicy", "Policy")]
+        engine = Engine(
+            self._cluster,
+            PolicyExceptions(exceptions),
+            is_excluded=lambda _: False,
+            is_filtered=lambda _: False,
+            matches_conditions=_matches_conditions,
+        )
+        self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace)
+
+    def line(self, case: EngineCase) -> dict[str, JSON]:
+        """The result line of a case."""
+        line: dict[str, JSON] = {"id": case.id}
+        if case.synthetic:
+            line["synthetic"] = True
+        try:
+            if case.mutating is not None:
+                line["mutate"] = _phase(self._webhook.mutate(self._request(case.mutating)))
+            if case.validating is not None:
+                line["validate"] = _phase(self._webhook.validate(self._request(case.validating)), with_results=True)
+        except UndeterminedError as error:
+            return {"id": case.id, "undetermined": [str(error)]}
+        except GoPanicError as error:
+            return {"id": case.id, "undetermined": [f"Kyverno's engine panics: {error}"]}
+        except RecursionError:
+            return {"id": case.id, "undetermined": ["a policy or object is nested too deep"]}
+        return line
+
+    def _request(self, request: Mapping[str, Any]) -> Request:
+        resource, kind = as_map(request.get("resource")), as_map(request.get("kind"))
+        gvr = GroupVersionResource(
+            resource.get("group") or "", resource.get("version") or "", resource.get("resource") or ""
+        )
+        own = GroupVersionKind(kind.get("group") or "", kind.get("version") or "", kind.get("kind") or "")
+        top = self._discovery.kind(gvr) or own
+        made = Request(request, top, requester_of(request, self._lister), self._library, self._images)
+        made.namespace_of = self._cluster.namespace
+        return made
+
+
+def _clock() -> Any:
+    raise UndeterminedError("the time of the request is not given")
+
+
+def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
+    conditions = as_map(as_map(policy.get("spec")).get("webhookConfiguration")).get("matchConditions")
+    return not conditions or matches_cel(conditions, request)
+
+
+def _phase(answer: Answer, *, with_results: bool = False) -> dict[str, JSON]:
+    line: dict[str, JSON] = {"allowed": answer.allowed}
+    if answer.message:
+        line["message"] = answer.message
+    if answer.patch:
+        line["patch"] = list(answer.patch)
+    if answer.warnings:
+        line["warnings"] = list(answer.warnings)
+    if with_results:
+        line["results"] = [
+            {"policy": policy, "rule": rule.name, "status": rule.status, "message": rule.message}
+            for response in answer.responses
+            for policy, rule in shown_rules(response)
+        ]
+    return line

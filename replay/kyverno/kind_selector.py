@@ -1,0 +1,108 @@
+"""Kinds as policies name them: `Pod`, `apps/v1/Deployment`, `Pod/exec`, `*` (`pkg/utils/kube/kind.go`, `pkg/utils/match/kind.go`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupVersionKind
+from replay.kyverno.wildcard import matches_wildcard
+
+_VERSION = re.compile(r"v\d((alpha|beta)\d)?|\*", re.ASCII)
+_POD = GroupVersionKind("", "v1", "Pod")
+
+
+class KindSelector(NamedTuple):
+    """A group, version, kind and subresource, each with wildcards."""
+
+    group: str
+    version: str
+    kind: str
+    subresource: str
+
+
+@lru_cache(maxsize=4096)
+def parse_kind_selector(text: str) -> KindSelector:
+    """The parts of a kind as a policy names it (`ParseKindSelector`)."""
+    *before, last = text.split("/")
+    parts = [*before, *last.split(".")]
+    match parts:
+        case [kind]:
+            return KindSelector("*", "*", kind, "")
+        case ["*", "*"]:
+            return KindSelector("*", "*", "*", "*")
+        case ["*", subresource] if subresource.lower() == subresource:
+            return KindSelector("*", "*", "*", subresource)
+        case [version, kind] if _VERSION.fullmatch(version):
+            return KindSelector("*", version, kind, "")
+        case [kind, subresource]:
+            return KindSelector("*", "*", kind, subresource)
+        case [version, kind, subresource] if _VERSION.fullmatch(version):
+            return KindSelector("*", version, kind, subresource)
+        case [group, version, kind]:
+            return KindSelector(group, version, kind, "")
+        case [group, version, kind, subresource]:
+            return KindSelector(group, version, kind, subresource)
+    return KindSelector("", "", "", "")
+
+
+def matches_kind(selectors: Sequence[str], kind: GroupVersionKind, subresource: str) -> bool:
+    """Whether one of the kinds is that of a request; ephemeral containers are matched with their pods."""
+    for text in selectors:
+        selector = parse_kind_selector(text)
+        if (
+            matches_wildcard(selector.group, kind.group)
+            and matches_wildcard(selector.version, kind.version)
+            and matches_wildcard(selector.kind, kind.kind)
+            and (
+                matches_wildcard(selector.subresource, subresource)
+                or (kind == _POD and subresource == "ephemeralcontainers")
+            )
+        ):
+            return True
+    return False
+
+
+def names_kind(selectors: Iterable[str], kind: str) -> bool:
+    """Whether one of the selectors names a kind alone, whatever its group and version (`ContainsKind`)."""
+    return any(_kind_of(text) == kind for text in selectors)
+
+
+def _kind_of(text: str) -> str:
+    parts = text.split("/")
+    if len(parts) == 2 and not (parts[0] == parts[1] == "*") and not _VERSION.fullmatch(parts[0]):
+        return parts[0]
+    if len(parts) == 3 and _VERSION.fullmatch(parts[0]):
+        return parts[1]
+    if len(parts) == 4:
+        return parts[2]
+    return parts[-1].split(".")[0] if len(parts) <= 3 else ""
+
+
+def selected_resources(discovery: Discovery, selectors: Iterable[str]) -> frozenset[tuple[str, str, str, str]]:
+    """The group, version, resource and subresource of all that the kinds select (`FindResources`)."""
+    found: set[tuple[str, str, str, str]] = set()
+    for text in selectors:
+        found |= _resources(discovery, parse_kind_selector(text))
+    return frozenset(found)
+
+
+def _resources(discovery: Discovery, selector: KindSelector) -> set[tuple[str, str, str, str]]:
+    found: set[tuple[str, str, str, str]] = set()
+    for each in discovery:
+        kind, resource = each.kind, each.resource
+        if not (
+            matches_wildcard(selector.group, kind.group)
+            and matches_wildcard(selector.version, kind.version)
+            and matches_wildcard(selector.kind, kind.kind)
+        ):
+            continue
+        name = (resource.group, resource.version, resource.resource)
+        if not selector.subresource or (selector.kind == selector.subresource == "*"):
+            found.add((*name, ""))
+        if selector.subresource:
+            found |= {(*name, sub) for sub in each.subresources if matches_wildcard(selector.subresource, sub)}
+    return found

@@ -1,0 +1,88 @@
+"""RFC 6902 patches as rules write them (`pkg/engine/mutate/patch`; evanphx/json-patch v5 with Kyverno's options).
+
+`add` makes the path that it needs, and `remove` of what is not there changes nothing.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from replay.json import JSON, decode_json
+from replay.kube.json_patch import JSONPatchError, apply, tokens
+from replay.kyverno.rules.errors import RuleError
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.json_reader import JSONSyntaxError, read_json
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
+
+_INDEX = re.compile(r"-|-?[0-9]+", re.ASCII)
+_MOST_INDEX = 10_000
+"""A bound of ours on the items that `add` makes to reach an index."""
+
+
+def apply_json6902(resource: JSON, text: str) -> JSON:
+    """An object with the operations of a patch applied, JSON or YAML. Raises RuleError."""
+    operations = _operations(text)
+    for operation in operations:
+        path = operation.get("path")
+        try:
+            if operation.get("op") == "add" and isinstance(path, str):
+                resource = _with_path(resource, tokens(path))
+            elif operation.get("op") == "remove" and isinstance(path, str) and not _is_there(resource, tokens(path)):
+                continue
+            resource = apply(resource, [operation])
+        except JSONPatchError as error:
+            raise RuleError(str(error)) from None
+    return resource
+
+
+def _operations(text: str) -> list[Mapping[str, Any]]:
+    try:
+        if text.startswith("["):
+            read_json(text.encode())
+            decoded = decode_json(text)
+        else:
+            decoded = plain(read_yaml(text.encode()).node)
+    except JSONSyntaxError as error:
+        raise RuleError(f"failed to decode patches: {error}") from None
+    except YAMLSyntaxError as error:
+        raise RuleError(f"failed to convert patchesJson6902 to JSON: {error}") from None
+    if not isinstance(decoded, list) or not all(isinstance(each, dict) for each in decoded):
+        raise RuleError("failed to decode patches: json: cannot unmarshal into Go value of type jsonpatch.Patch")
+    return decoded
+
+
+def _is_there(node: JSON, path: tuple[str, ...]) -> bool:
+    for key in path:
+        if isinstance(node, dict):
+            if key not in node:
+                return False
+            node = node[key]
+        elif isinstance(node, list) and _INDEX.fullmatch(key) and key != "-":
+            if not -len(node) <= int(key) < len(node):
+                return False
+            node = node[int(key)]
+        else:
+            return False
+    return True
+
+
+def _with_path(node: JSON, path: tuple[str, ...]) -> JSON:
+    """The same with containers made along a path: a list where an index follows, else an object."""
+    if len(path) < 2:
+        return node
+    key, following = path[0], path[1]
+    made: JSON = [] if _INDEX.fullmatch(following) else {}
+    if isinstance(node, dict):
+        inner = node.get(key)
+        return {**node, key: _with_path(made if inner is None else inner, path[1:])}
+    if isinstance(node, list) and _INDEX.fullmatch(key) and key != "-":
+        index = int(key)
+        if index > _MOST_INDEX:
+            return node
+        items = [*node, *[None] * (index + 1 - len(node))] if index >= len(node) else list(node)
+        if -len(items) <= index < len(items):
+            items[index] = _with_path(made if items[index] is None else items[index], path[1:])
+        return items
+    return node

@@ -1,0 +1,317 @@
+"""Entries of a rule's `context`: variables, ConfigMaps, calls to the API server, global entries (`pkg/engine/context/loaders`)."""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any, Protocol
+from urllib.parse import unquote
+
+from msgspec import Struct
+
+from replay.go.format import quote
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kyverno.rules.context import Context
+from replay.kyverno.rules.errors import GoPanicError, JMESPathError, RuleError, UndeterminedError
+from replay.kyverno.rules.go_value import sprint, type_name, with_floats
+from replay.kyverno.rules.substitution import substitute
+
+_NAMESPACE_IN_PATH = re.compile(r"/(api|apis)/.*?/namespaces/([^/]+)")
+
+
+class Cluster(Protocol):
+    """What rules read of the cluster, each at the time of the request."""
+
+    def namespace(self, name: str) -> JSON | Missing | None:
+        """A Namespace, None if there is none."""
+        ...
+
+    def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
+        """A ConfigMap, None if there is none."""
+        ...
+
+    def get_path(self, path: str) -> JSON | Missing | None:
+        """What the API server answers to a GET of a path, None for NotFound."""
+        ...
+
+    def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
+        """The data of a GlobalContextEntry or of one of its projections, None if there is no such entry."""
+        ...
+
+
+class LoaderSource(Struct, frozen=True):
+    """Where loaders read: the cluster, and the namespace of the policy, empty for a ClusterPolicy."""
+
+    cluster: Cluster
+    policy_namespace: str
+
+
+def declare_entries(context: Context, entries: JSON, source: LoaderSource) -> None:
+    """Make the entries of a `context` known, to be loaded when they are first named. Raises RuleError."""
+    for entry in entries or ():
+        name = str(entry.get("name") or "")
+        kind = next((kind for field, kind in _KINDS if entry.get(field) is not None), None)
+        if kind is None:
+            raise RuleError(f"failed to create deferred loader for context entry {name}")
+        context.defer(name, kind(name, entry, source))
+
+
+class _Loader:
+    """A loader that fetches once, and brings the same into each context that asks again."""
+
+    def __init__(self, name: str, entry: Mapping[str, Any], source: LoaderSource) -> None:
+        self.name = name
+        self.entry = entry
+        self.source = source
+        self.has_loaded = False
+
+    def load(self, context: Context) -> None:
+        """See `Loader.load`."""
+        raise NotImplementedError
+
+
+class _VariableLoader(_Loader):
+    """`variable`: a value, an expression, or a default."""
+
+    def load(self, context: Context) -> None:
+        variable = self.entry["variable"]
+        output = self._output(context, variable)
+        if output is None:
+            raise RuleError(f"failed to add context entry for variable {self.name} since it evaluated to nil")
+        self.has_loaded = True
+        context.add_entry(self.name, output, replacing=True)
+
+    def _output(self, context: Context, variable: Mapping[str, Any]) -> JSON:
+        path = ""
+        if variable.get("jmesPath"):
+            path = self._substituted(context, variable["jmesPath"], variable["jmesPath"])
+            if not isinstance(path, str):
+                raise RuleError(f"jmespath value must be a string {self.name} {variable['jmesPath']}: <nil>")
+        default = None
+        if variable.get("default") is not None:
+            shown = sprint(with_floats(variable["default"]))
+            default = self._substituted(context, with_floats(variable["default"]), shown)
+        if variable.get("value") is not None:
+            value = with_floats(variable["value"])
+            value = self._substituted(context, value, sprint(value))
+            return self._of_value(context, path, value, default) if path else value
+        if not path:
+            return default
+        try:
+            found = context.query(path)
+        except RuleError as error:
+            if default is None:
+                raise RuleError(f"failed to apply jmespath {path} to variable <nil>: {error}") from None
+            return default
+        return default if found is None else found
+
+    def _of_value(self, context: Context, path: str, value: JSON, default: JSON) -> JSON:
+        try:
+            return _applied(context, path, value)
+        except RuleError as error:
+            if default is None:
+                raise RuleError(f"failed to apply jmespath {path} to variable <nil>: {error}") from None
+            return default
+
+    def _substituted(self, context: Context, document: JSON, shown: str) -> JSON:
+        try:
+            return substitute(context, document)
+        except RuleError as error:
+            raise RuleError(f"failed to substitute variables in context entry {self.name} {shown}: {error}") from None
+
+
+def _applied(context: Context, path: str, value: JSON) -> JSON:
+    try:
+        query = context.library.query(path)
+    except JMESPathError as error:
+        raise RuleError(f"failed to compile JMESPath: {path}, error: {error}") from None
+    return query.search(value)
+
+
+class _ConfigMapLoader(_Loader):
+    """`configMap`: its data and metadata; a policy of a namespace reads no other."""
+
+    _data: JSON = None
+
+    def load(self, context: Context) -> None:
+        if self._data is None:
+            try:
+                self._data = self._fetched(context)
+            except RuleError as error:
+                raise RuleError(f"failed to retrieve config map for context entry {self.name}: {error}") from None
+            self.has_loaded = True
+        try:
+            context.add_entry(self.name, self._data)
+        except RuleError as error:
+            raise RuleError(f"failed to add config map for context entry {self.name}: {error}") from None
+
+    def _fetched(self, context: Context) -> JSON:
+        name = self._text(context, "name")
+        namespace = self._text(context, "namespace")
+        own = self.source.policy_namespace
+        namespace = namespace or own or "default"
+        if own and namespace != own:
+            raise RuleError(
+                f"context entry {self.name}: configMap namespace {quote(namespace)} "
+                f"is different from policy namespace {quote(own)}"
+            )
+        config_map = self.source.cluster.config_map(namespace, name)
+        if isinstance(config_map, Missing):
+            raise UndeterminedError(f"ConfigMap {namespace}/{name}: {config_map.reason}")
+        if config_map is None:
+            raise RuleError(
+                f'failed to get configmap {namespace}/{name} : configmaps {quote(name)} not found'
+            )
+        return {"data": config_map.get("data"), "metadata": config_map.get("metadata") or {}}
+
+    def _text(self, context: Context, field: str) -> str:
+        written = self.entry["configMap"].get(field) or ""
+        place = f"failed to substitute variables in context {self.name} configMap.{field} {written}"
+        try:
+            text = substitute(context, written)
+        except RuleError as error:
+            raise RuleError(f"{place}: {error}") from None
+        if not isinstance(text, str):
+            raise RuleError(f"{place}: expected string, got {type_name(text)}")
+        return text
+
+
+class _APICallLoader(_Loader):
+    """`apiCall`: a plain GET of the API server; what goes to a service, or posts, is not known."""
+
+    _data: JSON = None
+    _is_default = False
+
+    def load(self, context: Context) -> None:
+        if not self.has_loaded:
+            try:
+                self._data = self._fetched(context)
+            except RuleError as error:
+                raise RuleError(f"failed to fetch data for APICall: {error}") from None
+            self.has_loaded = True
+        try:
+            self._store(context)
+        except RuleError as error:
+            raise RuleError(f"failed to store data for APICall: {error}") from None
+
+    def _fetched(self, context: Context) -> JSON:
+        call = self.entry["apiCall"]
+        written = call.get("urlPath") or ""
+        try:
+            call = substitute(context, with_floats(call))
+        except RuleError as error:
+            raise RuleError(
+                f"failed to substitute variables in context entry {self.name} {written}: {error}"
+            ) from None
+        path = str(call.get("urlPath") or "")
+        self._check_namespace(path)
+        method = call.get("method") or "GET"
+        if not path:
+            raise UndeterminedError(f"context entry {self.name} calls a service")
+        if method != "GET" or call.get("data"):
+            raise UndeterminedError(f"context entry {self.name} sends data to {path}")
+        answer = self.source.cluster.get_path(path)
+        if isinstance(answer, Missing):
+            raise UndeterminedError(f"{path}: {answer.reason}")
+        if answer is not None:
+            return answer
+        if call.get("default") is not None:
+            self._is_default = True
+            return self.entry["apiCall"]["default"]
+        raise RuleError(f"failed to {method} resource with raw url: {path}: {_not_found(path)}")
+
+    def _check_namespace(self, path: str) -> None:
+        own = self.source.policy_namespace
+        if not own:
+            return
+        clean = posixpath.normpath(unquote(path)) if path else "."
+        match = _NAMESPACE_IN_PATH.match(clean)
+        if match is None:
+            raise RuleError(
+                f"path {clean} does not contain a namespace segment, which is required for namespaced policies"
+            )
+        if match[2] != own:
+            raise RuleError(
+                f"path {clean} refers to namespace {match[2]}, which is different from the policy namespace {own}"
+            )
+
+    def _store(self, context: Context) -> None:
+        written = self.entry["apiCall"].get("jmesPath") or ""
+        if self._is_default or not written:
+            context.add_entry(self.name, self._data)
+            return
+        try:
+            path = substitute(context, written)
+        except RuleError as error:
+            raise RuleError(
+                f"failed to substitute variables in context entry {self.name} JMESPath {written}: {error}"
+            ) from None
+        if not isinstance(path, str):
+            raise GoPanicError(f"interface conversion: interface {{}} is {type_name(path)}, not string")
+        try:
+            results = context.library.query(path).search(with_floats(self._data))
+        except RuleError as error:
+            raise RuleError(f"failed to apply JMESPath {path} for context entry {self.name}: {error}") from None
+        context.add_entry(self.name, results)
+
+
+def _not_found(path: str) -> str:
+    """How the API server words that there is no object at a path."""
+    parts = [part for part in path.split("?")[0].split("/") if part]
+    parts = parts[2:] if parts[:1] == ["api"] else parts[1:]
+    group = "" if path.startswith("/api/") else f".{parts[0]}"
+    parts = parts if path.startswith("/api/") else parts[2:]
+    if len(parts) > 2 and parts[0] == "namespaces":
+        parts = parts[2:]
+    if len(parts) < 2:
+        return "the server could not find the requested resource"
+    return f"{parts[0]}{group} {quote(parts[1])} not found"
+
+
+class _GlobalReferenceLoader(_Loader):
+    """`globalReference`: what a GlobalContextEntry holds."""
+
+    def load(self, context: Context) -> None:
+        if self.source.policy_namespace:
+            raise RuleError(f"context entry {self.name}: globalReference is not allowed in namespaced policies")
+        try:
+            data = self._fetched(context)
+        except RuleError as error:
+            raise RuleError(f"failed to marshal APICall data for context entry {self.name}: {error}") from None
+        self.has_loaded = True
+        context.add_entry(self.name, data)
+
+    def _fetched(self, context: Context) -> JSON:
+        reference = substitute(context, with_floats(self.entry["globalReference"]))
+        name, _, projection = str(reference.get("name") or "").partition(".")
+        data = self.source.cluster.global_entry(name, projection.partition(".")[0])
+        if isinstance(data, Missing):
+            raise UndeterminedError(f"GlobalContextEntry {name}: {data.reason}")
+        if data is None:
+            raise RuleError(f"failed to fetch entry key={name}")
+        path = reference.get("jmesPath") or ""
+        if not path:
+            return data
+        try:
+            return context.library.query(path).search(with_floats(data))
+        except RuleError as error:
+            raise RuleError(f"failed to apply JMESPath {path} for context entry {self.name}: {error}") from None
+
+
+class _ImageRegistryLoader(_Loader):
+    """`imageRegistry`: registries are not asked."""
+
+    def load(self, context: Context) -> None:
+        raise UndeterminedError(f"context entry {self.name} asks an image registry")
+
+
+_KINDS: tuple[tuple[str, type[_Loader]], ...] = (
+    ("configMap", _ConfigMapLoader),
+    ("apiCall", _APICallLoader),
+    ("globalReference", _GlobalReferenceLoader),
+    ("imageRegistry", _ImageRegistryLoader),
+    ("variable", _VariableLoader),
+)
+"""The kinds of entries, in the order in which Kyverno looks for them."""

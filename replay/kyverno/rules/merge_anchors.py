@@ -1,0 +1,236 @@
+"""Anchors in a strategic merge patch, resolved against the object (`pkg/engine/mutate/patch/strategicPreprocessing.go`)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+from replay.go.format import float_text
+from replay.json import JSON
+from replay.kyverno.rules.anchor import ADD, CONDITION, GLOBAL, Anchor, parse_anchor
+from replay.kyverno.rules.errors import GoPanicError, RuleError
+from replay.kyverno.rules.go_value import with_floats
+from replay.kyverno.rules.match_pattern import PatternError, match_pattern
+from replay.kyverno.rules.strategic_merge import strategic_merge
+
+IsAnchor = Callable[[Anchor], bool]
+
+
+class _ConditionError(Exception):
+    """A condition does not hold; `is_global` for one that the whole rule hangs on."""
+
+    def __init__(self, *, is_global: bool) -> None:
+        super().__init__()
+        self.is_global = is_global
+
+
+def merge_with_anchors(base: JSON, patch: JSON) -> JSON:
+    """An object with a patch merged into it, as far as the patch's conditions hold. Raises RuleError and GoPanicError."""
+    pattern = _sorted(patch)
+    try:
+        _process(pattern, base)
+        if isinstance(pattern, dict):
+            _delete_condition_elements(pattern)
+    except _ConditionError:
+        pattern = {}
+    except RuleError as error:
+        raise RuleError(f"failed to preProcess rule: {error}") from None
+    return strategic_merge(base, pattern)
+
+
+def _sorted(value: JSON) -> JSON:
+    if isinstance(value, dict):
+        return {key: _sorted(value[key]) for key in sorted(value)}
+    return [_sorted(item) for item in value] if isinstance(value, list) else value
+
+
+def _is_condition(anchor: Anchor) -> bool:
+    return anchor.modifier in (CONDITION, GLOBAL)
+
+
+def _has_effect(anchor: Anchor) -> bool:
+    return anchor.modifier in (CONDITION, GLOBAL, ADD)
+
+
+def _keys(pattern: JSON, is_anchor: IsAnchor) -> list[tuple[str, Anchor]]:
+    """The keys of a map that are anchors of a kind."""
+    if not isinstance(pattern, dict):
+        return []
+    found = ((key, parse_anchor(key)) for key in pattern)
+    return [(key, anchor) for key, anchor in found if anchor is not None and is_anchor(anchor)]
+
+
+def _renamed(pattern: dict[str, Any], old: str, new: str) -> None:
+    """Rename a key in its place."""
+    items = [(new if key == old else key, value) for key, value in pattern.items()]
+    pattern.clear()
+    for key, value in items:
+        pattern.setdefault(key, value)
+
+
+def _field(resource: JSON, key: str) -> tuple[bool, JSON]:
+    """Whether an object has a field, and its value."""
+    return (True, resource[key]) if isinstance(resource, dict) and key in resource else (False, None)
+
+
+def _process(pattern: JSON, resource: JSON) -> None:
+    """Resolve what a pattern says about an object, None for one that is not there; the pattern is changed in place."""
+    if isinstance(pattern, dict):
+        _process_map(pattern, resource)
+    elif isinstance(pattern, list) and pattern and isinstance(pattern[0], dict):
+        _process_list(pattern, resource)
+
+
+def _process_map(pattern: dict[str, Any], resource: JSON) -> None:
+    _add_if_not_present(pattern, resource)
+    _check(pattern, resource, GLOBAL)
+    _check(pattern, resource, CONDITION)
+    for key in list(pattern):
+        anchor = parse_anchor(key)
+        if anchor is None or not _has_effect(anchor):
+            _process(pattern[key], _field(resource, key)[1])
+
+
+def _add_if_not_present(pattern: JSON, resource: JSON) -> int:
+    """Drop the fields of `+( )` that the object has, and take the anchor off the others; how many there were."""
+    anchors = _keys(pattern, lambda anchor: anchor.modifier == ADD)
+    for key, anchor in anchors:
+        if _field(resource, anchor.key)[0]:
+            del pattern[key]
+        else:
+            _renamed(pattern, key, anchor.key)
+    return len(anchors)
+
+
+def _check(pattern: dict[str, Any], resource: JSON, modifier: str) -> None:
+    """Raise _ConditionError where a condition of a map does not hold."""
+    for key, anchor in _keys(pattern, lambda each: each.modifier == modifier):
+        there, value = _field(resource, anchor.key)
+        if not there:
+            raise _ConditionError(is_global=modifier == GLOBAL)
+        if _add_if_not_present(pattern[key], value):
+            continue
+        try:
+            match_pattern(_comparable(value), _comparable(pattern[key]))
+        except PatternError:
+            raise _ConditionError(is_global=modifier == GLOBAL) from None
+
+
+def _comparable(value: JSON) -> JSON:
+    """A node as it is compared: a scalar as its text, all else as JSON is decoded."""
+    if isinstance(value, dict | list):
+        return with_floats(value)
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return float_text(value) if isinstance(value, float) else str(value)
+
+
+def _process_list(pattern: list[Any], resource: JSON) -> None:
+    """For each item with anchors look for items of the object that fit, and make a patch by name for each."""
+    if resource is not None and not isinstance(resource, list):
+        raise RuleError(f"wrong node kind: expected SequenceNode but got {_kind_name(resource)}")
+    for element in list(pattern):
+        if not _contains_anchor(element, _has_effect):
+            continue
+        has_global = _contains_anchor(element, lambda anchor: anchor.modifier == GLOBAL)
+        global_passed, global_error = False, None
+        # One copy serves all items: what a first one drops of it is dropped for the others too.
+        candidate = copy.deepcopy(element)
+        for item in resource or ():
+            try:
+                _process(candidate, item)
+            except _ConditionError as error:
+                global_error = error if error.is_global else global_error
+                continue
+            if has_global:
+                global_passed = True
+            else:
+                _add_by_name(pattern, candidate, item)
+        if resource is None:
+            try:
+                _process(candidate, None)
+            except _ConditionError as error:
+                if error.is_global:
+                    raise
+                continue
+            global_passed = global_passed or has_global
+        if not global_passed and global_error is not None:
+            raise global_error
+
+
+def _kind_name(value: JSON) -> str:
+    return "MappingNode" if isinstance(value, dict) else "ScalarNode"
+
+
+def _add_by_name(pattern: list[Any], candidate: JSON, item: JSON) -> None:
+    """Append what is left of an item without its anchors, under the name of the object's item."""
+    there, name = _field(item, "name")
+    if not there or name in (None, "", [], {}):
+        return
+    made = copy.deepcopy(candidate)
+    if _delete_anchors(made, delete_scalar=True):
+        return
+    made["name"] = name
+    pattern.append(made)
+
+
+def _contains_anchor(pattern: JSON, is_anchor: IsAnchor) -> bool:
+    if isinstance(pattern, dict):
+        return any(
+            ((anchor := parse_anchor(key)) is not None and is_anchor(anchor))
+            or (value not in (None, "", [], {}) and _contains_anchor(value, is_anchor))
+            for key, value in pattern.items()
+        )
+    if isinstance(pattern, list):
+        return any(_contains_anchor(item, is_anchor) for item in pattern)
+    anchor = parse_anchor(pattern) if isinstance(pattern, str) else None
+    return anchor is not None and _is_condition(anchor)
+
+
+def _delete_condition_elements(pattern: dict[str, Any]) -> None:
+    for key in list(pattern):
+        anchor = parse_anchor(key)
+        if _delete_anchors(pattern[key], delete_scalar=anchor is not None and _is_condition(anchor)):
+            del pattern[key]
+
+
+def _delete_anchors(node: JSON, *, delete_scalar: bool) -> bool:
+    """Take the conditions out of a node; whether nothing else is left of it."""
+    if isinstance(node, dict):
+        return _delete_in_map(node)
+    return _delete_in_list(node) if isinstance(node, list) else delete_scalar
+
+
+def _delete_in_map(node: dict[str, Any]) -> bool:
+    kept_anchor = False
+    for key, _ in _keys(node, _is_condition):
+        if _delete_anchors(node[key], delete_scalar=True):
+            del node[key]
+        else:
+            kept_anchor = True
+    if kept_anchor:
+        for key, anchor in _keys(node, _is_condition):
+            _renamed(node, key, anchor.key)
+    is_empty = True
+    for key in list(node):
+        if _delete_anchors(node[key], delete_scalar=False):
+            del node[key]
+        else:
+            is_empty = False
+    return is_empty
+
+
+def _delete_in_list(node: list[Any]) -> bool:
+    """The same for a list; Kyverno deletes by the place that an item had before others were deleted."""
+    elements = list(node)
+    for index, element in enumerate(elements):
+        if _contains_anchor(element, _has_effect) or _delete_anchors(element, delete_scalar=False):
+            if index >= len(node):
+                raise GoPanicError(
+                    f"runtime error: slice bounds out of range [{index + 1}:{len(node)}]"
+                )
+            del node[index]
+    return not node and bool(elements)

@@ -1,0 +1,167 @@
+"""One request as the engine sees it: its objects, who asks, and the context of variables (`pkg/engine/policycontext`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from msgspec.structs import replace
+
+from replay.json import JSON
+from replay.kube.gvk import GroupVersionKind
+from replay.kyverno.rules.context import Context
+from replay.kyverno.rules.go_value import as_map, with_floats, with_integers
+from replay.kyverno.rules.image import ImageDefaults, ImageInfo, images_of
+from replay.kyverno.rules.jmespath.interpreter import Library
+from replay.kyverno.rules.match import Requester, Subject, texts_of
+
+_SERVICE_ACCOUNT = "system:serviceaccount:"
+_NOBODY = Requester("kyverno:kyverno-invalid-controller", ("kyverno:invalidgroup",), ("kyverno:invalidrole",), ("kyverno:invalidrole",))
+"""Who stands for the user where an old object is matched: rules about users do not match it."""
+
+FIELDS = (
+    "uid",
+    "kind",
+    "resource",
+    "subResource",
+    "requestKind",
+    "requestResource",
+    "requestSubResource",
+    "name",
+    "namespace",
+    "operation",
+    "userInfo",
+    "object",
+    "oldObject",
+    "dryRun",
+    "options",
+)
+"""The fields of an AdmissionRequest that variables see."""
+
+
+class Request:
+    """What rules are evaluated for; the objects change while they are, as patches and old objects take their places."""
+
+    def __init__(
+        self,
+        request: Mapping[str, Any],
+        kind: GroupVersionKind,
+        requester: Requester,
+        library: Library,
+        images: ImageDefaults,
+    ) -> None:
+        """`kind` is that of the resource, also for a request to its subresource."""
+        self.request = request
+        self.operation = str(request.get("operation") or "")
+        self.requester = requester
+        self.kind = kind
+        self.subresource = str(request.get("subResource") or "")
+        self.namespace_labels: Mapping[str, str] = {}
+        self.is_admission = True
+        self.element: JSON = None
+        self.new = _object(request.get("object"), request)
+        self.old = _object(request.get("oldObject"), request)
+        self.context = Context(library)
+        self.image_defaults = images
+        self.namespace_of: Callable[[str], JSON] = lambda _: None
+        self._images = _ImageLoader(self.new, library, images)
+        self._fill_context()
+
+    def _fill_context(self) -> None:
+        shown = {field: self.request[field] for field in FIELDS if field in self.request}
+        shown = {**dict.fromkeys(("object", "oldObject", "options")), **shown}
+        self.context.put(with_floats(shown), "request")
+        self.context.operation = self.operation
+        user = {
+            "roles": list(self.requester.roles),
+            "clusterRoles": list(self.requester.cluster_roles),
+        }
+        self.context.put({key: value for key, value in user.items() if value}, "request")
+        name = str(as_map(self.request.get("userInfo")).get("username") or "")
+        parts = name[len(_SERVICE_ACCOUNT) :].split(":") if len(name) > len(_SERVICE_ACCOUNT) else []
+        namespace, account = (parts[0], parts[1]) if len(parts) >= 2 else ("", "")
+        self.context.put({"serviceAccountName": account, "serviceAccountNamespace": namespace})
+        self.context.defer("images", self._images)
+
+    @property
+    def resource(self) -> JSON:
+        """The object that responses are about: the new one, or the old one where there is no new one."""
+        return self.new if self.new is not None else self.old
+
+    @property
+    def is_update(self) -> bool:
+        """Whether an old object is there beside a new one."""
+        return (self.old is not None and self.new is not None) or self.operation == "UPDATE"
+
+    def subject(self) -> Subject:
+        """What rules are matched with."""
+        return Subject(self.kind, self.subresource, self.operation, self.requester, self.namespace_labels)
+
+    def old_subject(self, obj: JSON) -> Subject:
+        """What rules are matched with where the old object stands for one that is created."""
+        kind = GroupVersionKind(*_group_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
+        return replace(self.subject(), kind=kind, subresource="", operation="CREATE", requester=_NOBODY)
+
+    def set_objects(self, old: JSON, new: JSON) -> None:
+        """Put two objects in the places of the present ones."""
+        self.new, self.old = new, old
+        self.context.set_object({} if new is None else new, "request", "object")
+        self.context.set_object({} if old is None else old, "request", "oldObject")
+
+    def set_operation(self, operation: str) -> None:
+        """Change the operation."""
+        self.operation = operation
+        self.context.set_operation(operation)
+
+    def own_namespace_labels(self) -> Mapping[str, str]:
+        """The labels of the namespace that the object is in, as exceptions look them up."""
+        namespace = str(as_map((self.resource or {}).get("metadata")).get("namespace") or "")
+        found = self.namespace_of(namespace) if namespace else None
+        return texts_of(found, "labels") if found is not None else self.namespace_labels
+
+    def images(self) -> Mapping[str, Mapping[str, ImageInfo]]:
+        """The images of the new object. Raises RuleError."""
+        return self._images.images()
+
+
+class _ImageLoader:
+    """Brings `images` into the context, each time it is asked for again."""
+
+    has_loaded = False
+
+    def __init__(self, obj: JSON, library: Library, defaults: ImageDefaults) -> None:
+        self._object = obj
+        self._library = library
+        self._defaults = defaults
+
+    def images(self) -> Mapping[str, Mapping[str, ImageInfo]]:
+        return images_of(self._object, self._defaults, lambda query, value: self._library.query(query).search(value))
+
+    def load(self, context: Context) -> None:
+        found = self.images()
+        if found:
+            shown = {
+                kind: {name: image.as_json() for name, image in images.items()} for kind, images in found.items()
+            }
+            context.put(shown, "images")
+
+
+def _object(obj: JSON, request: Mapping[str, Any]) -> JSON:
+    """An object as unstructured content: with its kind and namespace set from the request (`ConvertResource`)."""
+    if obj is None:
+        return None
+    kind = as_map(request.get("kind"))
+    group, version = str(kind.get("group") or ""), str(kind.get("version") or "")
+    made: dict[str, Any] = with_integers(obj)
+    made = {**made, "kind": str(kind.get("kind") or ""), "apiVersion": f"{group}/{version}" if group else version}
+    namespace = str(request.get("namespace") or "")
+    if namespace and made["kind"] != "Namespace":
+        made["metadata"] = {**as_map(made.get("metadata")), "namespace": namespace}
+    return made
+
+
+def _group_version(api_version: str) -> tuple[str, str]:
+    group, _, version = api_version.rpartition("/")
+    return group, version
+
+

@@ -1,0 +1,50 @@
+"""What a rule and a policy answer (`pkg/engine/api`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from msgspec import Struct, field
+
+from replay.json import JSON
+
+PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
+
+
+class RuleResponse(Struct, frozen=True):
+    """The answer of one rule."""
+
+    name: str
+    status: str
+    message: str
+
+
+class PolicyResponse(Struct):
+    """The answers of the rules of one policy, and the object before and after them."""
+
+    policy: Mapping[str, Any]
+    resource: JSON
+    patched: JSON
+    namespace_labels: Mapping[str, str]
+    rules: list[RuleResponse] = field(default_factory=list)
+
+    @property
+    def policy_name(self) -> str:
+        """The name of the policy."""
+        return str(self.policy["metadata"]["name"])
+
+    @property
+    def is_error(self) -> bool:
+        """Whether a rule could not be evaluated."""
+        return any(rule.status == ERROR for rule in self.rules)
+
+    @property
+    def is_successful(self) -> bool:
+        """Whether no rule failed or could not be evaluated."""
+        return not any(rule.status in (FAIL, ERROR) for rule in self.rules)
+
+
+def rule_error(name: str, message: str, error: Exception | None = None) -> RuleResponse:
+    """The answer of a rule that cannot be evaluated."""
+    return RuleResponse(name, ERROR, f"{message}: {error}" if error is not None else message)

@@ -1,0 +1,286 @@
+"""Strategic merge as kustomize does it (sigs.k8s.io/kustomize/kyaml `yaml/merge2`, `yaml/walk`), with the schemas of Kubernetes.
+
+Lists with a merge key are merged item by item, those of the patch first; all other lists are replaced. A null in a patch removes a field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+from replay.go.format import float_text, marshal
+from replay.json import JSON
+from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.schema import Schema, Schemas
+from replay.kyverno.rules.errors import RuleError
+
+_DIRECTIVE = "$patch"
+_DIRECTIVES = ("delete", "replace", "merge")
+_KINDS: dict[type, str] = {dict: "MappingNode", list: "SequenceNode"}
+
+
+class _Missing:
+    """A node that is not there, which is not the same as null."""
+
+
+_MISSING: Any = _Missing()
+
+
+def strategic_merge(base: JSON, patch: JSON) -> JSON:
+    """An object with a patch merged into it; neither is changed. Raises RuleError."""
+    merged = _walk(base, patch, None)
+    return {} if merged is _MISSING else merged
+
+
+@cache
+def _schemas() -> Schemas:
+    return Schemas()
+
+
+def _is_absent(node: JSON) -> bool:
+    return node is _MISSING or node is None
+
+
+def _schema_of(schema: Schema | None, *nodes: JSON) -> Schema | None:
+    if schema is not None:
+        return schema
+    for node in nodes:
+        if isinstance(node, dict) and node.get("kind") and node.get("apiVersion"):
+            group, version = split_api_version(str(node["apiVersion"]))
+            found = _schemas().for_kind(GroupVersionKind(group, version, str(node["kind"])))
+            if found is not None:
+                return found
+    return None
+
+
+def _walk(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
+    """The merged node, `_MISSING` where it is removed."""
+    schema = _schema_of(schema, dest, patch)
+    first = next((node for node in (dest, patch) if not _is_absent(node)), None)
+    if first is None:
+        return _walk_map(dest, patch, schema)
+    kind = type(first) if type(first) in _KINDS else None
+    for node in (dest, patch):
+        if not _is_absent(node) and (type(node) if type(node) in _KINDS else None) is not kind:
+            expected, found = _KINDS.get(type(first), "ScalarNode"), _KINDS.get(type(node), "ScalarNode")
+            shown = marshal(node).replace(",", ", ").replace(":", ": ") if isinstance(node, dict | list) else marshal(node)
+            raise RuleError(f"wrong node kind: expected {expected} but got {found}: node contents:\n{shown}\n")
+    if kind is dict:
+        return _walk_map(dest, patch, schema)
+    if kind is list:
+        return _walk_list(dest, patch, schema)
+    return dest if patch is _MISSING else patch
+
+
+def _walk_map(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
+    if _is_absent(dest):
+        if patch is _MISSING:
+            return dest
+        if patch is None:
+            return _MISSING
+        directive, patch = _map_directive(patch)
+        if directive == "delete":
+            return _MISSING
+        dest = patch
+    elif patch is None:
+        return _MISSING
+    elif patch is not _MISSING:
+        directive, patch = _map_directive(patch)
+        if directive == "delete":
+            return _MISSING
+        if directive == "replace":
+            dest = patch
+    other = patch if isinstance(patch, dict) else {}
+    merged = dict(dest)
+    for key in sorted({*dest, *other}):
+        inner = schema.field(key) or schema.values if schema is not None else None
+        value = _walk(dest.get(key, _MISSING), other.get(key, _MISSING), inner)
+        if value is _MISSING or (value is None and key in other):
+            merged.pop(key, None)
+        else:
+            merged[key] = value
+    return merged
+
+
+def _map_directive(patch: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """What a map of a patch says is to be done, and the map without saying so."""
+    value = patch.get(_DIRECTIVE)
+    if value is None:
+        return "merge", patch
+    if value not in _DIRECTIVES:
+        raise RuleError(f"unknown patch strategy '{_scalar(value)}'")
+    return str(value), {key: item for key, item in patch.items() if key != _DIRECTIVE}
+
+
+def _list_directive(patch: JSON) -> tuple[str, JSON]:
+    if not isinstance(patch, list):
+        return "merge", patch
+    for item in patch:
+        if isinstance(item, dict) and item.get(_DIRECTIVE) is not None:
+            if len(item) > 1:
+                return "merge", patch
+            value = item[_DIRECTIVE]
+            if value not in _DIRECTIVES:
+                raise RuleError(f"unknown patch strategy '{_scalar(value)}'")
+            kept = [each for each in patch if not (isinstance(each, dict) and each.get(_DIRECTIVE) == value)]
+            return str(value), [each for each in kept if each not in (None, {})]
+    return "merge", patch
+
+
+def _walk_list(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
+    if schema is None or "merge" not in schema.patch_strategy.split(","):
+        return dest if patch is _MISSING else (_MISSING if patch is None else patch)
+    if _is_absent(dest):
+        dest = patch
+    elif patch is None:
+        return _MISSING
+    elif patch is not _MISSING:
+        directive, patch = _list_directive(patch)
+        if directive == "delete":
+            return _MISSING
+        if directive == "replace":
+            dest = patch
+    keys = tuple(schema.map_keys) or ((schema.patch_merge_key,) if schema.patch_merge_key else ())
+    sources = [patch if isinstance(patch, list) else [], dest]
+    if not keys:
+        values = _distinct([_scalar(item)] for source in sources for item in source)
+        return _merged_items(values, ("",), dest, patch, None)
+    values = _distinct([_field_text(item, key) for key in keys] for source in sources for item in source)
+    return _merged_items(values, keys, dest, patch, schema.items)
+
+
+def _distinct(values: Any) -> list[list[str]]:
+    found: list[list[str]] = []
+    for value in values:
+        if value not in found:
+            found.append(value)
+    return found
+
+
+def _field_text(item: JSON, key: str) -> str:
+    value = item.get(key) if isinstance(item, dict) else None
+    return "" if value in (None, "", [], {}) and value is not False and value != 0 else _scalar(value)
+
+
+def _merged_items(
+    values: list[list[str]], keys: Sequence[str], dest: JSON, patch: JSON, schema: Schema | None
+) -> JSON:
+    """The items by their keys, those of the patch first; what the destination alone has follows."""
+    if len(keys) > 1:
+        values = _with_same_keys(values)
+    added: list[JSON] = []
+    merged: dict[int, JSON] = {}
+    valid: Sequence[str] = keys
+    for value in values:
+        valid, texts = _valid_keys(values, value, keys)
+        own, change = _item(dest, valid, texts), _item(patch, valid, texts)
+        item = _walk(own, change, schema)
+        if _is_absent(item) or item == {}:
+            dest = _without_item(dest, valid, texts)
+            continue
+        if isinstance(item, dict):
+            item = {**item, **{key: text for key, text in zip(valid, texts, strict=True) if text and item.get(key) is None}}
+        if own is not _MISSING and not (isinstance(change, dict) and change.get(_DIRECTIVE) == "replace"):
+            merged[id(own)] = item
+        added = _with_item(added, item, valid, texts)
+    if not values:
+        return dest
+    for item in dest:
+        # kyaml changes the destination's own node in place, and puts it where the merged item stands.
+        added = _appended(added, merged.get(id(item), item), valid)
+    return added
+
+
+def _with_same_keys(values: list[list[str]]) -> list[list[str]]:
+    """Keys that agree as far as both say something are completed from each other."""
+    values = list(values)
+    for i in range(len(values)):
+        for j in range(len(values)):
+            one, other = values[i], values[j]
+            pairs = list(zip(one, other, strict=True))
+            if any(a == b for a, b in pairs) and all(a == b or not a or not b for a, b in pairs):
+                values[i] = values[j] = [a or b for a, b in pairs]
+    return values
+
+
+def _valid_keys(values: list[list[str]], value: list[str], keys: Sequence[str]) -> tuple[list[str], list[str]]:
+    used = {key for each in values for key, text in zip(keys, each, strict=False) if text}
+    if not used:
+        return list(keys), list(value)
+    valid = [key for key in keys if key in used]
+    return valid, [text for key, text in zip(keys, value, strict=False) if text or key in used]
+
+
+def _item(items: JSON, keys: Sequence[str], texts: Sequence[str]) -> JSON:
+    """The first item with these keys."""
+    if not isinstance(items, list):
+        return _MISSING
+    keys, texts = _valid_keys([list(texts)], list(texts), keys)
+    for item in items:
+        if not keys or not keys[0]:
+            if _scalar(item) == texts[0]:
+                return item
+        elif isinstance(item, dict) and all(
+            key in item and _scalar(item[key]) == text for key, text in zip(keys, texts, strict=True)
+        ):
+            return item
+    return _MISSING
+
+
+def _is_named(item: JSON, keys: Sequence[str], texts: Sequence[str]) -> bool:
+    """Whether an item has these keys, as the setter of elements compares them: an empty text fits any value."""
+    for key, text in zip(keys, texts, strict=False):
+        if not key:
+            if isinstance(item, dict | list) or _scalar(item) != text:
+                return False
+        elif not isinstance(item, dict) or key not in item or (text and _scalar(item[key]) != text):
+            return False
+    return bool(texts)
+
+
+def _with_item(items: list[JSON], new: JSON, keys: Sequence[str], texts: Sequence[str]) -> list[JSON]:
+    """The items with one in the place of those with the same keys, or at the end."""
+    kept, replaced = [], False
+    for item in items:
+        if item is None or item == {}:
+            continue
+        if isinstance(new, dict) and not isinstance(item, dict):
+            kept.append(item)
+        elif _is_named(item, keys, texts):
+            kept.append(new)
+            replaced = True
+        elif texts:
+            kept.append(item)
+    return kept if replaced else [*kept, new]
+
+
+def _without_item(items: JSON, keys: Sequence[str], texts: Sequence[str]) -> JSON:
+    return [item for item in items if item not in (None, {}) and not _is_named(item, keys, texts)]
+
+
+def _appended(items: list[JSON], item: JSON, keys: Sequence[str]) -> list[JSON]:
+    """The items with one of the destination (`appendListNode`): with several keys it moves to the end."""
+    if not keys[0]:
+        return _with_item(items, item, keys, [_scalar(item)])
+    texts: list[str] = []
+    for key in keys:
+        value = item.get(key) if isinstance(item, dict) else None
+        if value is None:
+            items = [*items, item]
+        else:
+            texts.append(_scalar(value))
+    if len(keys) > 1:
+        items = [each for each in _without_item(items, keys, texts) if texts]
+    return _with_item(items, item, keys, texts)
+
+
+def _scalar(node: JSON) -> str:
+    """The text of a scalar node; none of a map or list."""
+    if node is None:
+        return "null"
+    if isinstance(node, bool):
+        return "true" if node else "false"
+    if isinstance(node, float):
+        return float_text(node)
+    return "" if isinstance(node, dict | list) else str(node)

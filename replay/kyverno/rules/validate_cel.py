@@ -1,0 +1,110 @@
+"""Rules that validate by CEL, as a native policy would (`pkg/engine/handlers/validation/validate_cel.go`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+
+from replay.admission.inputs import Inputs
+from replay.admission.request import admission_request
+from replay.admission.validating.policy_decision import NO_DECISION, Action
+from replay.admission.validating.validator import Validator
+from replay.cellib.version import NEWEST
+from replay.json import JSON
+from replay.kube.admission_request import attributes_of
+from replay.kube.admissionregistration import MatchCondition, ValidatingAdmissionPolicy, Validation, Variable
+from replay.kube.attributes import Missing
+from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.rules.loader import Cluster
+from replay.kyverno.rules.request import Request
+from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, rule_error
+
+_AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
+
+
+def validate_cel(
+    request: Request, policy: Mapping[str, Any], rule: Mapping[str, Any], resource: JSON, cluster: Cluster
+) -> RuleResponse | None:
+    """The answer of a rule. Raises UndeterminedError."""
+    del policy
+    name = str(rule.get("name") or "")
+    cel = rule["validate"]["cel"]
+    if cel.get("paramKind") or cel.get("paramRef"):
+        raise UndeterminedError(f"rule {name} reads parameters")
+    old = request.old
+    namespace = "" if request.kind.kind == "Namespace" else str(as_map((resource or old or {}).get("metadata")).get("namespace") or "")
+    namespace_object: JSON = None
+    if namespace:
+        namespace_object = cluster.namespace(namespace)
+        if isinstance(namespace_object, Missing):
+            raise UndeterminedError(f"namespace {namespace}: {namespace_object.reason}")
+        if namespace_object is None:
+            return rule_error(name, f'Error getting the resource\'s namespace: namespaces "{namespace}" not found')
+    conditions, validator = _validators(json.dumps([rule.get("celPreconditions") or [], cel, rule["validate"].get("message") or ""]))
+    inputs = _inputs(request, resource, old, namespace_object)
+    if conditions is not None and conditions.validate(inputs) is NO_DECISION:
+        return RuleResponse(name, SKIP, "cel preconditions not met")
+    result = validator.validate(inputs)
+    if result.unknown:
+        raise UndeterminedError(f"{result.unknown[0].path}: {result.unknown[0].reason}")
+    for decision in result.decisions:
+        if decision.action is Action.UNKNOWN:
+            raise UndeterminedError(f"{decision.unknown[0].path}: {decision.unknown[0].reason}")
+        if decision.action is Action.DENY:
+            return RuleResponse(name, FAIL, decision.message)
+    return RuleResponse(name, PASS, f"Validation rule '{name}' passed.")
+
+
+def matches_cel(conditions: JSON, request: Request) -> bool:
+    """Whether match conditions of a policy's webhook hold."""
+    validator = _conditions(tuple((str(each["name"]), str(each["expression"])) for each in conditions))
+    return validator.validate(_inputs(request, request.new, request.old, None)) is not NO_DECISION
+
+
+def _inputs(request: Request, new: JSON, old: JSON, namespace: JSON) -> Inputs:
+    attributes = attributes_of(request.request)
+    shown = admission_request(attributes, attributes.resource, request.kind)
+    bindings = {
+        "object": new,
+        "oldObject": old,
+        "request": shown,
+        "namespaceObject": namespace,
+        "params": None,
+        "authorizer": _AUTHORIZER,
+        "authorizer.requestResource": _AUTHORIZER,
+    }
+    return Inputs(bindings, shown)
+
+
+@lru_cache(maxsize=256)
+def _conditions(conditions: tuple[tuple[str, str], ...]) -> Validator:
+    """A validator that decides something where all conditions hold: its one validation is false."""
+    matched = tuple(MatchCondition(name, expression) for name, expression in conditions)
+    policy = ValidatingAdmissionPolicy("", static=False, match_conditions=matched, validations=(Validation("false"),))
+    return Validator(policy, NEWEST)
+
+
+@lru_cache(maxsize=256)
+def _validators(text: str) -> tuple[Validator | None, Validator]:
+    """The validators of a rule's conditions and of its expressions."""
+    preconditions, cel, message = json.loads(text)
+    named = tuple((str(each["name"]), str(each["expression"])) for each in preconditions)
+    policy = ValidatingAdmissionPolicy(
+        "",
+        static=False,
+        match_conditions=tuple(MatchCondition(name, expression) for name, expression in named),
+        variables=tuple(Variable(each["name"], each["expression"]) for each in cel.get("variables") or ()),
+        validations=tuple(
+            Validation(
+                each["expression"],
+                each.get("message") or message,
+                each.get("messageExpression") or "",
+                each.get("reason"),
+            )
+            for each in cel.get("expressions") or ()
+        ),
+    )
+    return (_conditions(named) if named else None), Validator(policy, NEWEST)

@@ -1,0 +1,341 @@
+"""What Kyverno's webhooks answer by ClusterPolicies and Policies (`pkg/webhooks/resource`, `pkg/policycache`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cached_property
+from typing import Any
+
+from msgspec import Struct
+
+from replay.go.yaml_text import yaml_text
+from replay.json import JSON
+from replay.kube.discovery import Discovery
+from replay.kube.json_patch import diff
+from replay.kyverno.kind_selector import selected_resources
+from replay.kyverno.rules.autogen import compute_rules
+from replay.kyverno.rules.engine import Engine
+from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.go_value import as_map, with_floats
+from replay.kyverno.rules.match import texts_of
+from replay.kyverno.rules.request import Request
+from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, PolicyResponse, RuleResponse
+from replay.kyverno.rules.selector import SelectorError, matches_selector
+from replay.kyverno.wildcard import matches_any, matches_wildcard
+
+Policy = Mapping[str, Any]
+Namespaces = Callable[[str], JSON]
+
+
+class Answer(Struct, frozen=True):
+    """What a webhook answers: the patch, or the message of a denial; `responses` are those of the policies."""
+
+    allowed: bool
+    message: str = ""
+    patch: tuple[dict[str, JSON], ...] = ()
+    warnings: tuple[str, ...] = ()
+    responses: tuple[PolicyResponse, ...] = ()
+
+
+class RulePolicy:
+    """A policy as Kyverno's cache keeps it: what it is for, and whether it denies."""
+
+    def __init__(self, policy: JSON, discovery: Discovery) -> None:
+        """`policy` is the whole object."""
+        self.policy: Policy = with_floats(policy)
+        self.spec = as_map(self.policy.get("spec"))
+        self.namespace = str(self.policy["metadata"].get("namespace") or "")
+        self.name = str(self.policy["metadata"]["name"])
+        self._discovery = discovery
+        self._filtered: dict[tuple[str, bool], Policy | None] = {}
+
+    @cached_property
+    def _resources(self) -> dict[str, frozenset[tuple[str, str, str, str]]]:
+        """The resources that rules of a kind are for."""
+        found: dict[str, frozenset[tuple[str, str, str, str]]] = {}
+        for rule in compute_rules(self.policy, ""):
+            match = as_map(rule.get("match"))
+            filters = (match, *(match.get("any") or ()), *(match.get("all") or ()))
+            kinds = [kind for each in filters for kind in as_map(each.get("resources")).get("kinds") or ()]
+            selected = selected_resources(self._discovery, kinds)
+            if ("", "v1", "pods", "") in selected:
+                selected |= {("", "v1", "pods", "ephemeralcontainers")}
+            for kind in ("mutate", "validate", "generate", "verifyImages"):
+                if rule.get(kind):
+                    found[kind] = found.get(kind, frozenset()) | selected
+        return found
+
+    @cached_property
+    def is_enforcing(self) -> bool:
+        """Whether any of it may deny."""
+        rules = [as_map(rule.get("validate")) for rule in self.spec.get("rules") or ()]
+        actions = [self.spec.get("validationFailureAction"), *(rule.get("failureAction") for rule in rules)]
+        overrides = [*(self.spec.get("validationFailureActionOverrides") or ())]
+        overrides += [each for rule in rules for each in rule.get("failureActionOverrides") or ()]
+        return any(map(_enforces, [*actions, *(each.get("action") for each in overrides)]))
+
+    @property
+    def emits_warning(self) -> bool:
+        """Whether it warns of what it audits."""
+        return self.spec.get("emitWarning") is True
+
+    @property
+    def fails(self) -> bool:
+        """Whether an error of its rules denies."""
+        webhook = as_map(self.spec.get("webhookConfiguration"))
+        return (webhook.get("failurePolicy") or self.spec.get("failurePolicy") or "Fail") == "Fail"
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether it takes part in admission."""
+        return self.spec.get("admission") is not False
+
+    def is_for(self, kind: str, resource: tuple[str, str, str, str]) -> bool:
+        """Whether rules of a kind are for a resource."""
+        return resource in self._resources.get(kind, frozenset())
+
+    def with_action(self, namespace: JSON, *, enforce: bool) -> Policy | None:
+        """The policy with the rules alone that enforce, or audit, in a namespace; None if there are none."""
+        rules = [
+            rule
+            for rule in self.spec.get("rules") or ()
+            if rule.get("validate") and self._is_enforced_in(rule, namespace) is enforce
+        ]
+        return {**self.policy, "spec": {**self.spec, "rules": rules}} if rules else None
+
+    def _is_enforced_in(self, rule: Mapping[str, Any], namespace: JSON) -> bool:
+        validation = as_map(rule.get("validate"))
+        overrides = validation.get("failureActionOverrides") or self.spec.get("validationFailureActionOverrides") or ()
+        for override in overrides:
+            namespaces, selector = override.get("namespaces") or (), override.get("namespaceSelector")
+            if not namespaces and selector is None:
+                return _enforces(override.get("action"))
+            if namespace is None:
+                continue
+            if matches_any(namespaces, str(namespace["metadata"]["name"])):
+                return _enforces(override.get("action"))
+            if selector is not None and _plainly_selects(selector, texts_of(namespace, "labels")):
+                return _enforces(override.get("action"))
+        return _enforces(validation.get("failureAction") or self.spec.get("validationFailureAction"))
+
+
+def _enforces(action: JSON) -> bool:
+    return str(action or "").lower() == "enforce"
+
+
+def _plainly_selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+    try:
+        return matches_selector(selector, labels)
+    except SelectorError:
+        return False
+
+
+class RuleWebhook:
+    """The webhooks of a set of policies."""
+
+    def __init__(self, policies: Iterable[JSON], discovery: Discovery, engine: Engine, namespaces: Namespaces) -> None:
+        """`namespaces` gives a Namespace, None for one that there is not."""
+        loaded = (RulePolicy(policy, discovery) for policy in policies)
+        self.policies = sorted((each for each in loaded if each.is_admitted), key=lambda each: (each.namespace, each.name))
+        self._engine = engine
+        self._namespaces = namespaces
+
+    def _candidates(self, kind: str, request: Request) -> list[RulePolicy]:
+        """The policies with rules of a kind for a request: those of the cluster, and of its namespace if there is one."""
+        fields = as_map(request.request.get("resource"))
+        place = tuple(str(fields.get(key) or "") for key in ("group", "version", "resource"))
+        resource = (place[0], place[1], place[2], request.subresource)
+        own = self._namespace(request)
+        name = str(own["metadata"]["name"]) if own is not None else ""
+        return [each for each in self.policies if each.namespace in ("", name) and each.is_for(kind, resource)]
+
+    def _namespace(self, request: Request) -> JSON:
+        name = str(request.request.get("namespace") or "")
+        return self._namespaces(name) if name else None
+
+    def _labels(self, policies: Sequence[Policy], request: Request) -> Mapping[str, str] | str:
+        """The labels of the namespace where a policy asks for them; what is wrong where there is no such namespace."""
+        name = str(request.request.get("namespace") or "")
+        if request.kind.kind == "Namespace" or not name or not any(map(_selects_namespaces, policies)):
+            return {}
+        namespace = self._namespaces(name)
+        return texts_of(namespace, "labels") if namespace is not None else f'namespace "{name}" not found'
+
+    def validate(self, request: Request) -> Answer:
+        """What the validating webhook answers. Raises UndeterminedError and GoPanicError."""
+        namespace = self._namespace(request)
+        candidates = self._candidates("validate", request)
+        enforcing = [
+            (each, policy)
+            for each in candidates
+            if each.is_enforcing and (policy := each.with_action(namespace, enforce=True)) is not None
+        ]
+        warning = [each.policy for each in candidates if each.emits_warning and not each.is_enforcing]
+        warning += [
+            policy
+            for each in candidates
+            if each.emits_warning
+            and each.is_enforcing
+            and (policy := each.with_action(namespace, enforce=False)) is not None
+        ]
+        images = [each for each in self._candidates("verifyImages", request) if _checks_images(each)]
+        enforcing += [(each, each.policy) for each in images]
+        if not enforcing and not warning:
+            return Answer(allowed=True)
+        labels = self._labels([*(policy for _, policy in enforcing), *warning], request)
+        if isinstance(labels, str):
+            return Answer(allowed=False, message=f"failed to create policy context: {labels}")
+        request.namespace_labels = labels
+        responses = [self._engine.validate(policy, request) for _, policy in enforcing]
+        warned = [self._engine.validate(policy, request) for policy in warning]
+        fails = any(each.fails for each, _ in enforcing)
+        if any(_blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
+            return Answer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
+        responses += warned
+        return Answer(allowed=True, warnings=tuple(_warnings(responses, self.policies)), responses=tuple(responses))
+
+    def audit(self, request: Request) -> list[PolicyResponse]:
+        """The answers of the rules that audit, which Kyverno asks after an allowed request."""
+        namespace = self._namespace(request)
+        policies = [
+            policy
+            for each in self._candidates("validate", request)
+            if (policy := each.with_action(namespace, enforce=False)) is not None
+        ]
+        labels = self._labels(policies, request)
+        if isinstance(labels, str):
+            return []
+        request.namespace_labels = labels
+        return [self._engine.validate(policy, request) for policy in policies]
+
+    def mutate(self, request: Request) -> Answer:
+        """What the mutating webhook answers. Raises UndeterminedError and GoPanicError."""
+        if request.operation not in ("CREATE", "UPDATE"):
+            return Answer(allowed=True)
+        patch: list[dict[str, JSON]] = []
+        responses: list[PolicyResponse] = []
+        fails = False
+        for each in self._candidates("mutate", request):
+            if not any(rule.get("mutate") and rule["mutate"].get("targets") is None for rule in each.spec["rules"]):
+                continue
+            fails = fails or each.fails
+            labels = self._labels([each.policy], request)
+            if isinstance(labels, str):
+                return Answer(allowed=False, message=f"mutation policy {each.name} error: {labels}")
+            request.namespace_labels = labels
+            response = self._engine.mutate(each.policy, request)
+            if response.is_successful:
+                if response.patched is not None:
+                    patch += diff(response.resource, response.patched)
+            elif _blocks(response, fails=fails, kind=request.kind.kind):
+                return Answer(allowed=False, message=_mutation_error(response), responses=(*responses, response))
+            request.new = response.patched
+            request.context.set_object({} if response.patched is None else response.patched, "request", "object")
+            responses.append(response)
+        self._refuse_image_verification(request)
+        warnings = _warnings(responses, self.policies)
+        return Answer(allowed=True, patch=tuple(patch), warnings=tuple(warnings), responses=tuple(responses))
+
+    def _refuse_image_verification(self, request: Request) -> None:
+        """Raise UndeterminedError where images would be verified."""
+        from replay.kyverno.rules.handler import has_matching_images  # noqa: PLC0415
+
+        for each in self._candidates("verifyImages", request):
+            for rule in each.spec["rules"]:
+                if rule.get("verifyImages") and has_matching_images(rule, request):
+                    raise UndeterminedError(f"policy {each.name} verifies images, which only their registry can answer")
+
+
+def _checks_images(policy: RulePolicy) -> bool:
+    return any(
+        each.get("verifyDigest", True) or each.get("required", True)
+        for rule in policy.spec["rules"]
+        for each in rule.get("verifyImages") or ()
+    )
+
+
+def _selects_namespaces(policy: Policy) -> bool:
+    """Whether a rule reads the labels of a namespace; overrides of the whole policy do not count."""
+    for rule in policy["spec"].get("rules") or ():
+        for block in (as_map(rule.get("match")), as_map(rule.get("exclude"))):
+            for each in (block, *(block.get("any") or ()), *(block.get("all") or ())):
+                if as_map(each.get("resources")).get("namespaceSelector") is not None:
+                    return True
+        overrides = as_map(rule.get("validate")).get("failureActionOverrides") or ()
+        if any(each.get("namespaceSelector") is not None for each in overrides):
+            return True
+    return False
+
+
+def _blocks(response: PolicyResponse, *, fails: bool, kind: str) -> bool:
+    """Whether answers deny: a rule that fails is enforced, or one cannot be evaluated and `failurePolicy` is Fail."""
+    if response.is_error and fails:
+        return True
+    failed = [rule.name for rule in response.rules if rule.status == FAIL]
+    if not failed:
+        return False
+    rules = compute_rules(response.policy, str((response.resource or {}).get("kind") or kind))
+    return any(_enforces(_action(response, rules, name)) for name in failed)
+
+
+def _action(response: PolicyResponse, rules: Sequence[Mapping[str, Any]], name: str) -> JSON:
+    spec = as_map(response.policy.get("spec"))
+    rule = next((each for each in rules if each.get("name") == name), None)
+    validation = as_map(rule.get("validate")) if rule is not None else {}
+    return (
+        _overriding(response, validation.get("failureActionOverrides"))
+        or validation.get("failureAction")
+        or _overriding(response, spec.get("validationFailureActionOverrides"))
+        or spec.get("validationFailureAction")
+    )
+
+
+def _overriding(response: PolicyResponse, overrides: JSON) -> JSON:
+    """The action of the first override that the object falls under."""
+    namespace = str(as_map(as_map(response.patched).get("metadata")).get("namespace") or "")
+    for override in overrides or ():
+        selector = override.get("namespaceSelector")
+        is_selected = selector is None or _plainly_selects(selector, response.namespace_labels)
+        names = override.get("namespaces")
+        if names is None and is_selected:
+            return override.get("action")
+        if is_selected and any(matches_wildcard(name, namespace) for name in names or ()):
+            return override.get("action")
+    return None
+
+
+def blocked_message(responses: Sequence[PolicyResponse]) -> str:
+    """The message of a denial: what was denied, and each policy's rules that failed or could not be evaluated."""
+    failures = {
+        response.policy_name: reasons
+        for response in responses
+        if (reasons := {rule.name: rule.message for rule in response.rules if rule.status not in (PASS, SKIP)})
+    }
+    if not failures:
+        return ""
+    obj = as_map(responses[0].resource)
+    metadata = as_map(obj.get("metadata"))
+    name = f"{obj.get('kind') or ''}/{metadata.get('namespace') or ''}/{metadata.get('name') or ''}"
+    return f"\n\nresource {name} was blocked due to the following policies \n\n{yaml_text(failures)}"
+
+
+def _mutation_error(response: PolicyResponse) -> str:
+    rules = " ".join(f"{rule.name}: {rule.message}" for rule in response.rules if rule.status in (FAIL, ERROR))
+    name = response.policy_name
+    return f"mutation policy {name} error: failed to apply policy {name} rules [{rules}]"
+
+
+def _warnings(responses: Sequence[PolicyResponse], policies: Sequence[RulePolicy]) -> list[str]:
+    emitting = {(each.namespace, each.name) for each in policies if each.emits_warning}
+    return [
+        f"policy {response.policy_name}.{rule.name}: {rule.message}"
+        for response in responses
+        if (str(response.policy["metadata"].get("namespace") or ""), response.policy_name) in emitting
+        for rule in response.rules
+        if rule.status != SKIP
+    ]
+
+
+def shown_rules(response: PolicyResponse) -> list[tuple[str, RuleResponse]]:
+    """The answers of a policy's rules with its name."""
+    return [(response.policy_name, rule) for rule in response.rules]
