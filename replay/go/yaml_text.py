@@ -120,7 +120,13 @@ def _is_indicated(text: str) -> bool:
 
 def _literal(text: str, indent: int) -> str:
     hint = str(2) if text[0] in " \n" else ""
-    chomp = "" if text.endswith("\n") and len(text) > 1 and not text.endswith("\n\n") else "+" if text.endswith("\n") else "-"
+    chomp = (
+        ""
+        if text.endswith("\n") and len(text) > 1 and not text.endswith("\n\n")
+        else "+"
+        if text.endswith("\n")
+        else "-"
+    )
     lines = text.removesuffix("\n").split("\n")
     return f"|{hint}{chomp}\n" + "\n".join(f"{' ' * indent}{line}" if line else "" for line in lines)
 

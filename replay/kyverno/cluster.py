@@ -24,9 +24,7 @@ _CLUSTER_ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "Clu
 class FixedCluster:
     """`replay.kyverno.rules.loader.Cluster` over objects that do not change."""
 
-    def __init__(
-        self, lister: ObjectLister, discovery: Discovery, entries: Sequence[JSON], library: Library
-    ) -> None:
+    def __init__(self, lister: ObjectLister, discovery: Discovery, entries: Sequence[JSON], library: Library) -> None:
         """`entries` are the GlobalContextEntries."""
         self._lister = lister
         self._discovery = discovery

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-import yaml
+from typing import Any, Protocol
 
 from replay.errors import ManifestError
 from replay.json import JSON
@@ -23,15 +21,39 @@ from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.validate_cel import matches_cel
 from replay.kyverno.rules.webhook import Answer, RuleWebhook, shown_rules
-from replay.pipeline.plugin.engine import EngineCase
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.documents import Unreadable, split_documents
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 _CEL_TYPES = frozenset({"policies.kyverno.io"})
 
 
-def decide(
-    config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]
-) -> Iterator[dict[str, JSON]]:
+class EngineCase(Protocol):
+    """One request as it reached the mutating and the validating webhook; None where it did not reach that phase."""
+
+    @property
+    def id(self) -> str:
+        """What the result line is named by."""
+        ...
+
+    @property
+    def mutating(self) -> dict[str, JSON] | None:
+        """The AdmissionRequest of the mutating webhook."""
+        ...
+
+    @property
+    def validating(self) -> dict[str, JSON] | None:
+        """The AdmissionRequest of the validating webhook."""
+        ...
+
+    @property
+    def synthetic(self) -> bool:
+        """Whether the request is made up."""
+        ...
+
+
+def decide(config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
     """Decide cases with the policies of a file; yield result lines. Raises ManifestError for a file that is no YAML."""
     objects = _read(config)
     if any(str(obj.get("apiVersion") or "").partition("/")[0] in _CEL_TYPES for obj in objects):
@@ -42,14 +64,16 @@ def decide(
 
 
 def _read(config: Path) -> list[dict[str, Any]]:
+    path = str(config)
     try:
-        documents = list(yaml.load_all(config.read_text("utf-8"), getattr(yaml, "CSafeLoader", yaml.SafeLoader)))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise ManifestError(f"cannot be read: {' '.join(str(error).split())}", path=str(config)) from error
-    objects = [each for each in documents if each is not None]
+        documents = list(split_documents(path, config.read_bytes()))
+        objects = [plain(read_yaml(document.data).node) for document in documents]
+    except (OSError, Unreadable, YAMLSyntaxError) as error:
+        raise ManifestError(f"cannot be read: {' '.join(str(error).split())}", path=path) from error
+    objects = [obj for obj in objects if obj is not None]
     for obj in objects:
         if not isinstance(obj, dict) or not isinstance(as_map(obj.get("metadata")).get("name"), str):
-            raise ManifestError("has a document that is no object with `metadata.name`", path=str(config))
+            raise ManifestError("has a document that is no object with `metadata.name`", path=path)
     return objects
 
 

@@ -122,9 +122,7 @@ def _kinds(block: Mapping[str, Any]) -> list[str]:
     return [kind for each in filters for kind in as_map(each.get("resources")).get("kinds") or ()]
 
 
-def _generated(
-    rule: Rule, name: str, key: str, shift: str, kinds: list[str], *, every: bool
-) -> dict[str, Any] | None:
+def _generated(rule: Rule, name: str, key: str, shift: str, kinds: list[str], *, every: bool) -> dict[str, Any] | None:
     """The rule with what it is about one level deeper (`generateRule`); None for a rule that cannot be made so."""
     made = {**copy.deepcopy(dict(rule)), "name": name}
     selectors = [_SELECTORS.get(kind, kind) for kind in kinds]
@@ -175,7 +173,7 @@ def _deeper_mutation(mutation: dict[str, Any], key: str) -> dict[str, Any] | Non
 
 
 def _deeper_validation(validation: dict[str, Any], key: str, shift: str) -> dict[str, Any] | None:
-    kept = {
+    kept: dict[str, Any] = {
         field: validation[field]
         for field in ("failureAction", "failureActionOverrides", "allowExistingViolations")
         if field in validation
@@ -215,5 +213,3 @@ def _converted(rule: dict[str, Any], key: str) -> Rule:
             path = f"{prefix}{obj}.{field}"
             text = text.replace(path, f"{prefix}{obj}.{place}.{field}")
     return dict(orjson.loads(text))
-
-

@@ -7,7 +7,7 @@ names them; what was loaded at an outer level stays when an inner one ends.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Protocol
 
 import orjson
@@ -133,10 +133,8 @@ class Context:
             if each.level > level:
                 continue
             if each.loader.has_loaded and (restore or each.level < level):
-                try:
+                with suppress(RuleError):  # Kyverno logs it and goes on
                     self._load(each, len(kept))
-                except RuleError:
-                    pass  # Kyverno logs it and goes on
             if each.level == level and (each.loader.has_loaded or not restore):
                 continue
             kept.append(each)
@@ -190,5 +188,3 @@ def _json_size(data: JSON) -> int:
         return len(orjson.dumps(data))
     except TypeError:
         return len(marshal(data))
-
-

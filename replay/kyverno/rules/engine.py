@@ -137,5 +137,3 @@ class Engine(Struct, frozen=True):
             return resource, [RuleResponse(name, SKIP, text)]
         exceptions = self.exceptions.matching(policy, name, request)
         return handler(Handling(policy, rule, request, resource, source, tuple(exceptions)))
-
-

@@ -43,7 +43,8 @@ def exception_key(exception: PolicyException) -> str:
 
 def _names(exception: PolicyException, policy: str, rule: str) -> bool:
     return any(
-        each.get("policyName") == policy and any(matches_wildcard(str(name), rule) for name in each.get("ruleNames") or ())
+        each.get("policyName") == policy
+        and any(matches_wildcard(str(name), rule) for name in each.get("ruleNames") or ())
         for each in as_map(exception.get("spec")).get("exceptions") or ()
     )
 

@@ -116,7 +116,7 @@ def has_matching_images(rule: Rule, request: Request) -> bool:
             search = request.context.library.query
             found = images_of(request.new, request.image_defaults, lambda q, v: search(q).search(v), extractors)
         else:
-            found = dict(request.images())
+            found = {kind: dict(images) for kind, images in request.images().items()}
     except RuleError:
         return True
     patterns = [

@@ -70,7 +70,7 @@ class ImageDefaults(Struct, frozen=True):
 
 
 @lru_cache(maxsize=4096)
-def image_info(image: str, defaults: ImageDefaults = ImageDefaults()) -> ImageInfo:
+def image_info(image: str, defaults: ImageDefaults) -> ImageInfo:
     """The parts of a reference (`GetImageInfo`). Raises ImageError."""
     first, slash, _ = image.partition("/")
     is_domain = slash and (set(".:") & set(first) or first == "localhost" or first != first.lower())
@@ -220,4 +220,6 @@ def _extract(
         info = image_info(value, defaults)
     except ImageError as error:
         raise ImageError(f"invalid image '{value}' ({error})") from None
-    images[key] = ImageInfo(info.registry, info.name, info.path, info.tag, info.digest, info.reference_with_tag, pointer)
+    images[key] = ImageInfo(
+        info.registry, info.name, info.path, info.tag, info.digest, info.reference_with_tag, pointer
+    )

@@ -161,9 +161,7 @@ class _ConfigMapLoader(_Loader):
         if isinstance(config_map, Missing):
             raise UndeterminedError(f"ConfigMap {namespace}/{name}: {config_map.reason}")
         if config_map is None:
-            raise RuleError(
-                f'failed to get configmap {namespace}/{name} : configmaps {quote(name)} not found'
-            )
+            raise RuleError(f"failed to get configmap {namespace}/{name} : configmaps {quote(name)} not found")
         return {"data": config_map.get("data"), "metadata": config_map.get("metadata") or {}}
 
     def _text(self, context: Context, field: str) -> str:
@@ -202,9 +200,7 @@ class _APICallLoader(_Loader):
         try:
             call = substitute(context, with_floats(call))
         except RuleError as error:
-            raise RuleError(
-                f"failed to substitute variables in context entry {self.name} {written}: {error}"
-            ) from None
+            raise RuleError(f"failed to substitute variables in context entry {self.name} {written}: {error}") from None
         path = str(call.get("urlPath") or "")
         self._check_namespace(path)
         method = call.get("method") or "GET"
@@ -259,7 +255,7 @@ class _APICallLoader(_Loader):
 
 def _not_found(path: str) -> str:
     """How the API server words that there is no object at a path."""
-    parts = [part for part in path.split("?")[0].split("/") if part]
+    parts = [part for part in path.split("?", maxsplit=1)[0].split("/") if part]
     parts = parts[2:] if parts[:1] == ["api"] else parts[1:]
     group = "" if path.startswith("/api/") else f".{parts[0]}"
     parts = parts if path.startswith("/api/") else parts[2:]
@@ -303,7 +299,7 @@ class _GlobalReferenceLoader(_Loader):
 class _ImageRegistryLoader(_Loader):
     """`imageRegistry`: registries are not asked."""
 
-    def load(self, context: Context) -> None:
+    def load(self, context: Context) -> None:  # noqa: ARG002 - see `Loader.load`
         raise UndeterminedError(f"context entry {self.name} asks an image registry")
 
 

@@ -85,9 +85,7 @@ def _matches_filter(filter_: Mapping[str, Any], obj: JSON, subject: Subject) -> 
     with_user = _has_user(filter_) and not subject.requester.is_empty
     if is_empty_description(resources) and not with_user:
         return False
-    return _matches_resources(resources, obj, subject) and (
-        not with_user or _matches_user(filter_, subject.requester)
-    )
+    return _matches_resources(resources, obj, subject) and (not with_user or _matches_user(filter_, subject.requester))
 
 
 def _excludes(filter_: Mapping[str, Any], obj: JSON, subject: Subject) -> bool:
@@ -167,9 +165,9 @@ def matches_subjects(subjects: Sequence[Mapping[str, Any]], requester: Requester
             username = f"system:serviceaccount:{subject.get('namespace') or ''}:{name}"
             if matches_wildcard(username, requester.username):
                 return True
-        elif kind == "User" and matches_wildcard(name, requester.username):
-            return True
-        elif kind == "Group" and any(matches_wildcard(name, group) for group in requester.groups):
+        elif (kind == "User" and matches_wildcard(name, requester.username)) or (
+            kind == "Group" and any(matches_wildcard(name, group) for group in requester.groups)
+        ):
             return True
     return False
 

@@ -17,7 +17,7 @@ from replay.kyverno.rules.anchor import (
     is_anchor,
     parse_anchor,
 )
-from replay.kyverno.rules.go_value import known, sprint, type_name
+from replay.kyverno.rules.go_value import as_map, known, sprint, type_name
 from replay.kyverno.rules.pattern import matches_pattern
 from replay.kyverno.wildcard import has_wildcard, matches_wildcard
 
@@ -92,9 +92,7 @@ class _Matcher:
         if isinstance(pattern, dict):
             if not isinstance(resource, dict):
                 expected = f"Expected {type_name(pattern)}, found {type_name(resource)}"
-                return _Mismatch(
-                    path, f"pattern and resource have different structures. Path: {path}. {expected}"
-                )
+                return _Mismatch(path, f"pattern and resource have different structures. Path: {path}. {expected}")
             self._note(pattern, resource)
             return self._map(resource, pattern, path)
         if isinstance(pattern, list):
@@ -175,7 +173,8 @@ class _Matcher:
         if not isinstance(known(value), list):
             kind = type_name(value)
             return _Mismatch(
-                path, f"invalid resource type {kind}: Existence ^ () anchor can be used only on list/array type resource"
+                path,
+                f"invalid resource type {kind}: Existence ^ () anchor can be used only on list/array type resource",
             )
         if not isinstance(pattern, list):
             wrong = f"invalid pattern type {type_name(pattern)}: Pattern has to be of list to compare against resource"
@@ -244,8 +243,8 @@ def expanded_in_metadata(pattern: dict[str, Any], resource: dict[str, Any]) -> d
         return pattern
     changed = metadata[1]
     for tag in ("labels", "annotations"):
-        entry, owned = _value_of(tag, metadata[1]), own.get(tag)
-        if entry is None or not isinstance(entry[1], dict) or not isinstance(known(owned), dict):
+        entry, owned = _value_of(tag, metadata[1]), as_map(known(own.get(tag)))
+        if entry is None or not isinstance(entry[1], dict) or not isinstance(known(own.get(tag)), dict):
             continue
         texts = {key: value for key, value in entry[1].items() if isinstance(value, str)}
         changed = {**changed, entry[0]: {_expanded_key(key, owned): value for key, value in texts.items()}}
@@ -265,7 +264,7 @@ def _expanded_key(key: str, owned: dict[str, Any]) -> str:
         return key
     anchor = parse_anchor(key)
     wanted = anchor.key if anchor is not None else key
-    fits = next((name for name in sorted(owned) if isinstance(owned[name], str) and matches_wildcard(wanted, name)), wanted)
+    fits = next(
+        (name for name in sorted(owned) if isinstance(owned[name], str) and matches_wildcard(wanted, name)), wanted
+    )
     return str(Anchor(anchor.modifier, fits)) if anchor is not None else fits
-
-

@@ -229,8 +229,6 @@ def _delete_in_list(node: list[Any]) -> bool:
     for index, element in enumerate(elements):
         if _contains_anchor(element, _has_effect) or _delete_anchors(element, delete_scalar=False):
             if index >= len(node):
-                raise GoPanicError(
-                    f"runtime error: slice bounds out of range [{index + 1}:{len(node)}]"
-                )
+                raise GoPanicError(f"runtime error: slice bounds out of range [{index + 1}:{len(node)}]")
             del node[index]
     return not node and bool(elements)

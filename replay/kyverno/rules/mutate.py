@@ -31,9 +31,7 @@ class _Mutated(Struct, frozen=True):
     message: str
 
 
-def mutate_rule(
-    request: Request, rule: Rule, resource: JSON, source: LoaderSource
-) -> tuple[JSON, list[RuleResponse]]:
+def mutate_rule(request: Request, rule: Rule, resource: JSON, source: LoaderSource) -> tuple[JSON, list[RuleResponse]]:
     """The object after a rule, None after an error, and the rule's answer. Raises UndeterminedError and GoPanicError."""
     mutation = as_map(rule.get("mutate"))
     if mutation.get("foreach") is not None:

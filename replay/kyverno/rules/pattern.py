@@ -87,9 +87,7 @@ def _fits_one(value: JSON, pattern: str) -> bool:
     operator = operator_of(pattern)
     if operator == "-":
         bounds = IN_RANGE.fullmatch(pattern)
-        return (
-            bounds is not None and _fits_one(value, f">= {bounds[1]}") and _fits_one(value, f"<= {bounds[2]}")
-        )
+        return bounds is not None and _fits_one(value, f">= {bounds[1]}") and _fits_one(value, f"<= {bounds[2]}")
     if operator == "!-":
         bounds = _NOT_IN_RANGE.fullmatch(pattern)
         return bounds is not None and (_fits_one(value, f"< {bounds[1]}") or _fits_one(value, f"> {bounds[2]}"))
@@ -98,7 +96,7 @@ def _fits_one(value: JSON, pattern: str) -> bool:
     if order is None:
         order = _quantity_order(value, operand)
     if order is not None:
-        return _ORDERS[operator](order)
+        return bool(_ORDERS[operator](order))
     return _fits_string(value, operand, operator)
 
 

@@ -16,7 +16,9 @@ from replay.kyverno.rules.jmespath.interpreter import Library
 from replay.kyverno.rules.match import Requester, Subject, texts_of
 
 _SERVICE_ACCOUNT = "system:serviceaccount:"
-_NOBODY = Requester("kyverno:kyverno-invalid-controller", ("kyverno:invalidgroup",), ("kyverno:invalidrole",), ("kyverno:invalidrole",))
+_NOBODY = Requester(
+    "kyverno:kyverno-invalid-controller", ("kyverno:invalidgroup",), ("kyverno:invalidrole",), ("kyverno:invalidrole",)
+)
 """Who stands for the user where an old object is matched: rules about users do not match it."""
 
 FIELDS = (
@@ -140,9 +142,7 @@ class _ImageLoader:
     def load(self, context: Context) -> None:
         found = self.images()
         if found:
-            shown = {
-                kind: {name: image.as_json() for name, image in images.items()} for kind, images in found.items()
-            }
+            shown = {kind: {name: image.as_json() for name, image in images.items()} for kind, images in found.items()}
             context.put(shown, "images")
 
 
@@ -163,5 +163,3 @@ def _object(obj: JSON, request: Mapping[str, Any]) -> JSON:
 def _group_version(api_version: str) -> tuple[str, str]:
     group, _, version = api_version.rpartition("/")
     return group, version
-
-

@@ -21,9 +21,9 @@ def matches_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> 
     """Whether labels fit a selector whose `matchLabels` may have wildcards. Raises SelectorError."""
     wanted: dict[str, str] = {}
     for key, value in (selector.get("matchLabels") or {}).items():
-        if has_wildcard(key) or has_wildcard(value):
-            key, value = _expanded(key, value, labels)
-        wanted[key] = value
+        is_pattern = has_wildcard(key) or has_wildcard(value)
+        wanted_key, wanted_value = _expanded(key, value, labels) if is_pattern else (key, value)
+        wanted[wanted_key] = wanted_value
     expressions = selector.get("matchExpressions") or ()
     _check(wanted, expressions)
     return all(labels.get(key) == value for key, value in wanted.items()) and all(

@@ -64,7 +64,9 @@ def _walk(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
     for node in (dest, patch):
         if not _is_absent(node) and (type(node) if type(node) in _KINDS else None) is not kind:
             expected, found = _KINDS.get(type(first), "ScalarNode"), _KINDS.get(type(node), "ScalarNode")
-            shown = marshal(node).replace(",", ", ").replace(":", ": ") if isinstance(node, dict | list) else marshal(node)
+            shown = (
+                marshal(node).replace(",", ", ").replace(":", ": ") if isinstance(node, dict | list) else marshal(node)
+            )
             raise RuleError(f"wrong node kind: expected {expected} but got {found}: node contents:\n{shown}\n")
     if kind is dict:
         return _walk_map(dest, patch, schema)
@@ -163,9 +165,7 @@ def _field_text(item: JSON, key: str) -> str:
     return "" if value in (None, "", [], {}) and value is not False and value != 0 else _scalar(value)
 
 
-def _merged_items(
-    values: list[list[str]], keys: Sequence[str], dest: JSON, patch: JSON, schema: Schema | None
-) -> JSON:
+def _merged_items(values: list[list[str]], keys: Sequence[str], dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
     """The items by their keys, those of the patch first; what the destination alone has follows."""
     if len(keys) > 1:
         values = _with_same_keys(values)
@@ -180,7 +180,10 @@ def _merged_items(
             dest = _without_item(dest, valid, texts)
             continue
         if isinstance(item, dict):
-            item = {**item, **{key: text for key, text in zip(valid, texts, strict=True) if text and item.get(key) is None}}
+            item = {
+                **item,
+                **{key: text for key, text in zip(valid, texts, strict=True) if text and item.get(key) is None},
+            }
         if own is not _MISSING and not (isinstance(change, dict) and change.get(_DIRECTIVE) == "replace"):
             merged[id(own)] = item
         added = _with_item(added, item, valid, texts)

@@ -137,9 +137,7 @@ class Validator:
             return RuleResponse(self._name, SKIP, "failed to validate old object")
         prior = self._prior()
         if response is not None and prior is not None and response.status == FAIL == prior.status:
-            return RuleResponse(
-                self._name, SKIP, "skipping the rule evaluation as pre-existing violations are allowed"
-            )
+            return RuleResponse(self._name, SKIP, "skipping the rule evaluation as pre-existing violations are allowed")
         return response
 
     def _prior(self) -> RuleResponse | None:
@@ -275,9 +273,7 @@ class Validator:
                 else:
                     failed.append(f"{place} failed: {error}")
             else:
-                return RuleResponse(
-                    self._name, PASS, f"validation rule '{self._name}' anyPattern[{index}] passed."
-                )
+                return RuleResponse(self._name, PASS, f"validation rule '{self._name}' anyPattern[{index}] passed.")
         if failed:
             return RuleResponse(self._name, FAIL, self._any_pattern_message(" ".join(failed)))
         if skipped:
@@ -291,9 +287,7 @@ class Validator:
         try:
             message = self._substituted_message()
         except RuleError:
-            return (
-                f"validation error: variables substitution error in rule {self._name} execution error: {error}"
-            )
+            return f"validation error: variables substitution error in rule {self._name} execution error: {error}"
         message = message if message.endswith(".") else f"{message}."
         return f"validation error: {message} rule {self._name} {place}"
 
@@ -303,10 +297,12 @@ class Validator:
         try:
             message = self._substituted_message()
         except RuleError:
-            return (
-                f"validation error: variables substitution error in rule {self._name} execution error: {errors}"
-            )
-        return f"validation error: {message} {errors}" if message.endswith(".") else f"validation error: {message}. {errors}"
+            return f"validation error: variables substitution error in rule {self._name} execution error: {errors}"
+        return (
+            f"validation error: {message} {errors}"
+            if message.endswith(".")
+            else f"validation error: {message}. {errors}"
+        )
 
     def _substituted_message(self) -> str:
         message = substitute(self._context, self._message)

@@ -35,7 +35,11 @@ def validate_cel(
     if cel.get("paramKind") or cel.get("paramRef"):
         raise UndeterminedError(f"rule {name} reads parameters")
     old = request.old
-    namespace = "" if request.kind.kind == "Namespace" else str(as_map((resource or old or {}).get("metadata")).get("namespace") or "")
+    namespace = (
+        ""
+        if request.kind.kind == "Namespace"
+        else str(as_map((resource or old or {}).get("metadata")).get("namespace") or "")
+    )
     namespace_object: JSON = None
     if namespace:
         namespace_object = cluster.namespace(namespace)
@@ -43,7 +47,9 @@ def validate_cel(
             raise UndeterminedError(f"namespace {namespace}: {namespace_object.reason}")
         if namespace_object is None:
             return rule_error(name, f'Error getting the resource\'s namespace: namespaces "{namespace}" not found')
-    conditions, validator = _validators(json.dumps([rule.get("celPreconditions") or [], cel, rule["validate"].get("message") or ""]))
+    conditions, validator = _validators(
+        json.dumps([rule.get("celPreconditions") or [], cel, rule["validate"].get("message") or ""])
+    )
     inputs = _inputs(request, resource, old, namespace_object)
     if conditions is not None and conditions.validate(inputs) is NO_DECISION:
         return RuleResponse(name, SKIP, "cel preconditions not met")

@@ -136,7 +136,9 @@ class RuleWebhook:
     def __init__(self, policies: Iterable[JSON], discovery: Discovery, engine: Engine, namespaces: Namespaces) -> None:
         """`namespaces` gives a Namespace, None for one that there is not."""
         loaded = (RulePolicy(policy, discovery) for policy in policies)
-        self.policies = sorted((each for each in loaded if each.is_admitted), key=lambda each: (each.namespace, each.name))
+        self.policies = sorted(
+            (each for each in loaded if each.is_admitted), key=lambda each: (each.namespace, each.name)
+        )
         self._engine = engine
         self._namespaces = namespaces
 
@@ -192,7 +194,7 @@ class RuleWebhook:
         if any(_blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
             return Answer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
         responses += warned
-        return Answer(allowed=True, warnings=tuple(_warnings(responses, self.policies)), responses=tuple(responses))
+        return Answer(allowed=True, warnings=tuple(_warnings(responses)), responses=tuple(responses))
 
     def audit(self, request: Request) -> list[PolicyResponse]:
         """The answers of the rules that audit, which Kyverno asks after an allowed request."""
@@ -325,14 +327,18 @@ def _mutation_error(response: PolicyResponse) -> str:
     return f"mutation policy {name} error: failed to apply policy {name} rules [{rules}]"
 
 
-def _warnings(responses: Sequence[PolicyResponse], policies: Sequence[RulePolicy]) -> list[str]:
+def _warnings(responses: Sequence[PolicyResponse], policies: Sequence[RulePolicy] = ()) -> list[str]:
+    """A warning for each rule that failed or could not be evaluated, and of mutating `policies` that warn for each that did."""
     emitting = {(each.namespace, each.name) for each in policies if each.emits_warning}
     return [
         f"policy {response.policy_name}.{rule.name}: {rule.message}"
         for response in responses
-        if (str(response.policy["metadata"].get("namespace") or ""), response.policy_name) in emitting
         for rule in response.rules
-        if rule.status != SKIP
+        if rule.status in (FAIL, ERROR)
+        or (
+            rule.status != SKIP
+            and (str(response.policy["metadata"].get("namespace") or ""), response.policy_name) in emitting
+        )
     ]
 
 

@@ -21,6 +21,7 @@ from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
 ENGINES: Final[Mapping[str, str]] = {
     "gatekeeper": "replay.gatekeeper.engine:decide",
+    "kyverno": "replay.kyverno.decide:decide",
 }
 """The module and function of each engine, by its name."""
 

@@ -134,8 +134,10 @@ def _divisor(value: float) -> float:
 
 def _quotient(dividend: Quantity, divisor: Quantity) -> Quantity:
     """The quotient with as many decimals as the finer of both has, cut off there."""
-    scale = min(dividend.scale, divisor.scale, 0) if dividend.scale < 0 or divisor.scale < 0 else min(
-        dividend.scale, divisor.scale
+    scale = (
+        min(dividend.scale, divisor.scale, 0)
+        if dividend.scale < 0 or divisor.scale < 0
+        else min(dividend.scale, divisor.scale)
     )
     power = dividend.scale - divisor.scale - scale
     numerator, denominator = dividend.value, divisor.value

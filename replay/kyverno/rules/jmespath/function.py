@@ -46,9 +46,7 @@ def call(function: Function, arguments: Sequence[JSON]) -> JSON:
     for argument, types in zip(arguments, function.arguments, strict=True):
         if not any(_CHECKS[type_](known(argument)) for type_ in types):
             expected = ", ".join(f'"{type_}"' for type_ in types)
-            raise JMESPathError(
-                f"Invalid type for: {sprint(argument)}, expected: []jmespath.JpType{{{expected}}}"
-            )
+            raise JMESPathError(f"Invalid type for: {sprint(argument)}, expected: []jmespath.JpType{{{expected}}}")
     return function.body(*arguments)
 
 
@@ -64,7 +62,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     OBJECT: lambda value: type(value) is dict,
     ARRAY_OF_NUMBERS: lambda value: is_array_of(float, value),
     ARRAY_OF_STRINGS: lambda value: is_array_of(str, value),
-    ANY: lambda value: True,
+    ANY: lambda _: True,
     EXPREF: lambda value: isinstance(value, ExpressionReference),
 }
 

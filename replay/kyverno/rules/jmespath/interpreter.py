@@ -25,6 +25,7 @@ class Query:
     """A compiled expression."""
 
     def __init__(self, step: Step) -> None:
+        """`step` computes it from the current value."""
         self._step = step
 
     def search(self, data: JSON) -> JSON:
@@ -39,6 +40,7 @@ class Library:
     """The functions that expressions may call, and the expressions that were compiled with them."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
+        """`functions` by their names."""
         self._functions = functions
         self.query = lru_cache(maxsize=4096)(self._compiled)
 

@@ -103,7 +103,9 @@ def _merge(*objects: JSON) -> JSON:
     merged: dict[str, JSON] = {}
     for each in objects:
         if type(each) is not dict:
-            raise GoPanicError(f"interface conversion: interface {{}} is {type_name(each)}, not map[string]interface {{}}")
+            raise GoPanicError(
+                f"interface conversion: interface {{}} is {type_name(each)}, not map[string]interface {{}}"
+            )
         merged.update(each)
     return merged
 
@@ -150,7 +152,11 @@ def _not_null(*values: JSON) -> JSON:
 
 
 def _sorted(values: list[Any]) -> list[Any]:
-    return sorted(values) if not is_array_of(float, values) else sorted(values, key=lambda number: (number == number, number))
+    return (
+        sorted(values)
+        if not is_array_of(float, values)
+        else sorted(values, key=lambda number: (not math.isnan(number), number))
+    )
 
 
 STANDARD: tuple[Function, ...] = (

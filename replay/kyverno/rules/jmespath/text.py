@@ -100,10 +100,16 @@ def _replace_all(pattern: str, source: JSON, replacement: JSON) -> str:
 
 
 def _replace_all_literal(pattern: str, source: JSON, replacement: JSON) -> str:
-    return _replaced("regex_replace_all_literal", pattern, source, replacement, lambda match, template, pattern: template)
+    return _replaced("regex_replace_all_literal", pattern, source, replacement, _literally)
 
 
-def _replaced(function: str, pattern: str, source: JSON, replacement: JSON, expand: Callable[[Any, str, str], str]) -> str:
+def _literally(_match: Any, template: str, _pattern: str) -> str:
+    return template
+
+
+def _replaced(
+    function: str, pattern: str, source: JSON, replacement: JSON, expand: Callable[[Any, str, str], str]
+) -> str:
     """Every match replaced from left to right; an empty one right behind another is none (`regexp.ReplaceAll`)."""
     text, template = matchable(_source(function, source, 2)), _source(function, replacement, 3)
     compiled = _regexp(function, pattern)
@@ -182,9 +188,10 @@ def _semver_compare(version: str, range_: str) -> bool:
 
 def _version_range(text: str) -> Callable[[SemanticVersion], bool]:
     """What a range of versions takes (github.com/blang/semver/v4 `ParseRange`): `>=1.0.0 <2.0.0 || 3.x`."""
-    alternatives: list[list[Callable[[SemanticVersion], bool]]] = []
-    for part in _alternatives(_range_parts(text)):
-        alternatives.append([_comparison(each) for piece in part for each in _without_wildcard(piece)])
+    alternatives = [
+        [_comparison(each) for piece in part for each in _without_wildcard(piece)]
+        for part in _alternatives(_range_parts(text))
+    ]
     return lambda version: any(all(holds(version) for holds in each) for each in alternatives)
 
 

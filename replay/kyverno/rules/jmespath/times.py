@@ -66,7 +66,7 @@ def time_functions(clock: Clock) -> tuple[Function, ...]:
         Function("time_add", two, lambda time, duration: _time(time).add(_duration(duration)).rfc3339()),
         Function("time_parse", two, _parse),
         Function("time_utc", one, lambda time: _time(time).in_utc().rfc3339()),
-        Function("time_diff", two, lambda start, end: _difference(start, end)),
+        Function("time_diff", two, _difference),
         Function("time_before", two, lambda one_, other: _time(one_).nanoseconds < _time(other).nanoseconds),
         Function("time_after", two, lambda one_, other: _time(one_).nanoseconds > _time(other).nanoseconds),
         Function("time_between", three, _between),
