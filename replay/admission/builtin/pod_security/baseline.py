@@ -9,7 +9,7 @@ from typing import Any
 
 from replay.admission.builtin.pod_security.pod import Pod, Violation, containers_named, plural, quoted, setters
 
-_CAPABILITIES = frozenset(
+CAPABILITIES = frozenset(
     [
         "AUDIT_WRITE",
         "CHOWN",
@@ -76,7 +76,7 @@ def capabilities(pod: Pod) -> Violation | None:
     added: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
-        capabilities_ = {str(each) for each in (context.get("capabilities") or {}).get("add") or ()} - _CAPABILITIES
+        capabilities_ = {str(each) for each in (context.get("capabilities") or {}).get("add") or ()} - CAPABILITIES
         added.update(capabilities_)
         return bool(capabilities_)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from replay.admission.builtin.pod_security.baseline import seccomp_profile
 from replay.admission.builtin.pod_security.pod import Pod, Violation, containers_named, plural, quoted, setters
 
-_VOLUMES: Final = frozenset(
+VOLUMES: Final = frozenset(
     [
         "configMap",
         "csi",
@@ -21,7 +21,7 @@ _VOLUMES: Final = frozenset(
         "secret",
     ]
 )
-_RESTRICTED_VOLUMES: Final = (
+RESTRICTED_VOLUMES: Final = (
     "hostPath",
     "gcePersistentDisk",
     "awsElasticBlockStore",
@@ -82,9 +82,9 @@ def volumes(pod: Pod) -> Violation | None:
     """Only volumes that are no storage of the host or of an old plugin."""
     bad, types = [], set()
     for volume in pod.spec.get("volumes") or ():
-        if all(volume.get(source) is None for source in _VOLUMES):
+        if all(volume.get(source) is None for source in VOLUMES):
             bad.append(str(volume.get("name") or ""))
-            types.add(next((each for each in _RESTRICTED_VOLUMES if volume.get(each) is not None), "unknown"))
+            types.add(next((each for each in RESTRICTED_VOLUMES if volume.get(each) is not None), "unknown"))
     if not bad:
         return None
     verb = "uses" if len(bad) == 1 else "use"
