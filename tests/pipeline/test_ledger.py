@@ -54,6 +54,30 @@ def deleted(number: int, pod_number: int) -> bytes:
     )
 
 
+def failed(line: bytes, code: int, reason: str, message: str) -> bytes:
+    """The line of a request that failed."""
+    status = {"code": code, "status": "Failure", "reason": reason, "message": message}
+    return orjson.dumps(orjson.loads(line) | {"responseStatus": status, "responseObject": {"kind": "Status", **status}})
+
+
+def config_map(number: int, verb: str) -> bytes:
+    name = "" if verb == "create" else "/c"
+    metadata = {"name": "c", "namespace": "n", "uid": "c", "resourceVersion": str(number)}
+    obj = {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+    return event(
+        number,
+        verb=verb,
+        objectRef={"resource": "configmaps", "namespace": "n", "name": "c", "apiVersion": "v1"},
+        requestURI=f"/api/v1/namespaces/n/configmaps{name}",
+        requestObject=obj if verb == "create" else None,
+        responseStatus={"code": 201 if verb == "create" else 200},
+        responseObject=obj,
+    )
+
+
+EXISTS = failed(created(3), 409, "AlreadyExists", 'pods "p1" already exists')
+EXCEEDED = "exceeded quota: old, requested: pods=1, used: pods=1, limited: pods=1"
+AGAIN = orjson.dumps(orjson.loads(EXISTS) | {"requestObject": pod(1)})
 LOGS: list[tuple[str, list[bytes], list[str]]] = [
     ("what fits, and what does not", [created(1), created(2), created(3)], ["unchanged", "unchanged", "newly_denied"]),
     (
@@ -65,6 +89,22 @@ LOGS: list[tuple[str, list[bytes], list[str]]] = [
         "what never came to be makes none",
         [created(1), created(2), created(3), deleted(4, 3), created(5)],
         ["unchanged", "unchanged", "newly_denied", "unchanged", "newly_denied"],
+    ),
+    (
+        "what was charged for a pod that exists stays charged when an object of another kind goes",
+        [created(1), config_map(2, "create"), AGAIN, config_map(4, "delete"), created(5)],
+        ["unchanged", "unchanged", "unchanged", "unchanged", "newly_denied"],
+    ),
+    (
+        "what only the candidate has makes room when it is deleted",
+        [
+            failed(created(1), 403, "Forbidden", f'pods "p1" is forbidden: {EXCEEDED}'),
+            created(2),
+            failed(deleted(3, 1), 404, "NotFound", 'pods "p1" not found'),
+            created(4),
+            created(5),
+        ],
+        ["newly_admitted", "unchanged", "unchanged", "unchanged", "newly_denied"],
     ),
 ]
 

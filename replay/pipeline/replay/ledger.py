@@ -207,5 +207,5 @@ def _requests(store: Store, predicate: Predicate, reconstructor: Reconstructor) 
     for number in range(store.parts):
         for records in store.part(number).objects(predicate):
             for request in reconstructor.requests(records):
-                if (logged := logged_request(request, with_collections=True)) is not None:
+                if (logged := logged_request(request, for_quotas=True)) is not None:
                     yield logged

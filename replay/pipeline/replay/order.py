@@ -36,19 +36,19 @@ class LoggedRequest(NamedTuple):
         return self.request.reached is not Reached.FAILED_BEFORE
 
 
-def logged_request(request: ReplayRequest, *, with_collections: bool = False) -> LoggedRequest | None:
+def logged_request(request: ReplayRequest, *, for_quotas: bool = False) -> LoggedRequest | None:
     """Return what both phases were told; None for what admission was not asked about.
 
-    The objects of a deletion of a collection count only `with_collections`.
+    The objects of a deletion of a collection, and what a deletion did not find, count only `for_quotas`.
     """
     record, attributes = request.record, request.attributes
-    is_collection = with_collections and record.verb == DELETE_COLLECTION
+    is_collection = for_quotas and record.verb == DELETE_COLLECTION
     if record.verb not in _VERBS and attributes.operation is not Operation.CONNECT and not is_collection:
         return None
     original = request.before_mutation
     attributes_asked = original if isinstance(original, Attributes) else attributes.with_object(original)
     if request.reached is Reached.FAILED_BEFORE:
-        came = record.verb != "delete" and reached_mutation(record)
+        came = for_quotas if record.verb == "delete" else reached_mutation(record)
         return LoggedRequest(request, attributes_asked, None, is_certain=True) if came else None
     if is_denied_by_policy(record):
         return LoggedRequest(request, attributes_asked, None, is_certain=True)

@@ -37,7 +37,7 @@ from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
 
-FAILED, EXISTS = 400, 409
+FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409
 _LIKELY = "likely denied, if all that may have been charged before was"
 _UNKNOWN_USE = Undetermined(
     ResourceQuota.name,
@@ -185,7 +185,7 @@ class _Step(Struct):
         record = self.record
         if self.is_logged:
             return record.code < FAILED or record.code == EXISTS or self._is_refused_in_log
-        return record.code < FAILED or record.code == EXISTS or self.each.came_to_the_end or record.code == 403
+        return record.code < FAILED or record.code == EXISTS or self.each.came_to_the_end or record.code == FORBIDDEN
 
     @property
     def _is_refused_in_log(self) -> bool:
@@ -272,7 +272,7 @@ class _Step(Struct):
         self.book.put(namespace, self.key, counted)
         try:
             if is_end_of_pod(Review(attributes, self.where, self.record.received, is_read_only=True)):
-                self.book.recount(namespace)
+                self.book.recount(namespace, attributes.resource.group_resource)
         except UnknownInputError:
             pass
         return own
@@ -302,21 +302,28 @@ class _Step(Struct):
 
     def _delete(self, decision: Decision) -> None:
         record, namespace = self.record, self.attributes.namespace
-        if decision.denials or self.attributes.dry_run or record.code >= FAILED:
+        if decision.denials or self.attributes.dry_run or not self._may_delete():
             return
         present = self.book.get(namespace, self.key)
         if present is None:
             return
+        attributes = self.attributes
+        if record.code >= FAILED:
+            attributes = replace(attributes, old_object=present.object)
         try:
-            is_gone = self.attributes.subresource == "eviction" or is_removal(
-                Review(self.attributes, self.where, record.received, is_read_only=True)
+            is_gone = attributes.subresource == "eviction" or is_removal(
+                Review(attributes, self.where, record.received, is_read_only=True)
             )
             if (present.object.get("metadata") or {}).get("finalizers"):
                 is_gone = False
-            if self.attributes.subresource == "eviction" and (present.object.get("spec") or {}).get("nodeName"):
+            if attributes.subresource == "eviction" and (present.object.get("spec") or {}).get("nodeName"):
                 is_gone = False
         except UnknownInputError:
             self.book.remove(namespace, self.key, is_certain=False)
             return
         if is_gone:
             self.book.remove(namespace, self.key, is_certain=self.each.is_certain and not decision.undetermined)
+
+    def _may_delete(self) -> bool:
+        """Whether a deletion is carried out: what the log did not find or refused to delete, another set may have and delete."""
+        return self.record.code < FAILED or (not self.is_logged and self.record.code in (FORBIDDEN, NOT_FOUND))

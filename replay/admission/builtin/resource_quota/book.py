@@ -1,7 +1,8 @@
 """What the objects of one set use of its quotas, object by object, in the order of a log.
 
-The quota controller counts the objects of a namespace again whenever one of them goes or a pod ends (`replenishQuota` and `syncResourceQuota`
-of `pkg/controller/resourcequota`). What admission charged for a creation that failed afterwards stays charged until then.
+The quota controller counts the objects of a quota again whenever an object goes, or a pod ends, of a resource that this quota limits
+(`replenishQuota` and `syncResourceQuota` of `pkg/controller/resourcequota`). What admission charged for a creation that failed afterwards stays
+charged until then.
 """
 
 from __future__ import annotations
@@ -33,18 +34,21 @@ class CountedObject(NamedTuple):
 
 
 class _Total(Struct):
-    """What is used of one quota: certainly, and at most. Of `unknown` objects the usage is not known."""
+    """What is used of one quota: certainly, and at most. Of `unknown` objects the usage is not known.
+
+    `leaked` are the creations that failed after the quota was charged.
+    """
 
     quota: Quota
     least: dict[str, Quantity] = field(default_factory=dict)
     most: dict[str, Quantity] = field(default_factory=dict)
     unknown: int = 0
+    leaked: list[CountedObject] = field(default_factory=list)
 
 
 class _Namespace(Struct):
     objects: dict[ObjectName, CountedObject] = field(default_factory=dict)
     names: set[ObjectName] = field(default_factory=set)
-    leaked: list[CountedObject] = field(default_factory=list)
     totals: dict[str, _Total] = field(default_factory=dict)
 
 
@@ -70,11 +74,13 @@ class QuotaBook:
         self._count(namespace, counted, 1)
 
     def remove(self, namespace: str, name: ObjectName, *, is_certain: bool) -> None:
-        """Take an object out. What was charged without an object is forgotten: the controller counts again."""
+        """Take an object out; the controller counts again."""
         counted = self._take(namespace, name)
-        if counted is not None and not is_certain:
+        if counted is None:
+            return
+        if not is_certain:
             self.put(namespace, name, counted._replace(is_certain=False))
-        self.recount(namespace)
+        self.recount(namespace, counted.resource)
 
     def miss(self, uid: str) -> None:
         """Note that the set does not have an object of the log: what it owns is not made."""
@@ -83,15 +89,19 @@ class QuotaBook:
 
     def leak(self, namespace: str, counted: CountedObject) -> None:
         """Charge a creation that failed after admission."""
-        self._of(namespace).leaked.append(counted)
-        self._count(namespace, counted, 1)
+        for total in self._of(namespace).totals.values():
+            total.leaked.append(counted)
+            _add_to(total, counted, 1)
 
-    def recount(self, namespace: str) -> None:
-        """Forget what was charged without an object."""
-        leaked = self._of(namespace).leaked
-        for counted in leaked:
-            self._count(namespace, counted, -1)
-        leaked.clear()
+    def recount(self, namespace: str, resource: GroupResource) -> None:
+        """Forget what was charged without an object of the quotas that limit a resource."""
+        evaluator = evaluator_of(resource)
+        for total in self._of(namespace).totals.values():
+            if not any(evaluator.counts(name) for name in total.quota.hard):
+                continue
+            for counted in total.leaked:
+                _add_to(total, counted, -1)
+            total.leaked.clear()
 
     def used(self, namespace: str, quota: Quota) -> tuple[Amounts, Amounts] | None:
         """Return what is used of a quota certainly and at most; None where the usage of an object is not known."""
@@ -100,7 +110,7 @@ class QuotaBook:
         if total is None or (total.quota.hard, total.quota.selectors) != (quota.hard, quota.selectors):
             zero = {name: Quantity(0, text="0") for name in quota.hard}
             total = of_namespace.totals[quota.name] = _Total(quota, dict(zero), dict(zero))
-            for counted in (*of_namespace.objects.values(), *of_namespace.leaked):
+            for counted in of_namespace.objects.values():
                 _add_to(total, counted, 1)
         return None if total.unknown else (total.least, total.most)
 

@@ -254,9 +254,10 @@ def is_removal(review: Review) -> bool:
 
 def _is_final(review: Review) -> bool:
     """Whether a pod is gone at once: without a grace period, or without a node that would end it."""
+    if not (review.old_object.get("spec") or {}).get("nodeName"):
+        return True
     options = known(review.attributes.options)
-    grace = (options or {}).get("gracePeriodSeconds")
-    return grace == 0 or not (review.old_object.get("spec") or {}).get("nodeName")
+    return (options or {}).get("gracePeriodSeconds") == 0
 
 
 def as_charged(obj: JSON) -> JSON:
