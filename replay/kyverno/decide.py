@@ -54,13 +54,20 @@ class EngineCase(Protocol):
 
 
 def decide(config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
-    """Decide cases with the policies of a file; yield result lines. Raises ManifestError for a file that is no YAML."""
+    """Decide cases with the policies of a file; yield result lines. Raises ManifestError for a file that cannot be read."""
     objects = _read(config)
-    if any(str(obj.get("apiVersion") or "").partition("/")[0] in _CEL_TYPES for obj in objects):
-        raise ManifestError("policies of policies.kyverno.io are not decided yet", path=str(config))
+    not_decided = next((obj for obj in objects if _group(obj) in _CEL_TYPES), None)
+    if not_decided is not None:
+        reason = f"{not_decided.get('kind')} {not_decided['metadata']['name']}: policies of CEL are not decided yet"
+        yield from ({"id": case.id, "undetermined": [reason]} for case in cases)
+        return
     decider = _Decider(objects, cluster)
     for case in cases:
         yield decider.line(case)
+
+
+def _group(obj: Mapping[str, Any]) -> str:
+    return str(obj.get("apiVersion") or "").partition("/")[0]
 
 
 def _read(config: Path) -> list[dict[str, Any]]:
