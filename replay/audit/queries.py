@@ -18,7 +18,7 @@ def folder() -> Path:
     for path in (_PACKAGE / "queries", _PACKAGE.parent / "queries"):
         if path.is_dir():
             return path
-    raise StoreError("the SQL files are not installed: install replay again")
+    raise StoreError("the SQL files are not installed: reinstall kube-replay")
 
 
 def names() -> list[str]:

@@ -19,6 +19,7 @@ import typer
 from replay.cli.project.commands import Commands
 from replay.cli.project.defaults import default_map
 from replay.cli.project.file import find_project_file, read_project_file
+from replay.distribution import VERSION
 from replay.errors import ReplayError
 
 INTERNAL = 70
@@ -46,9 +47,7 @@ app = typer.Typer(
 
 def _print_version(is_asked: bool) -> None:
     if is_asked:
-        from importlib.metadata import version  # noqa: PLC0415 - other commands do not pay for it
-
-        sys.stdout.write(f"replay {version('replay')}\n")
+        sys.stdout.write(f"replay {VERSION}\n")
         raise typer.Exit
 
 

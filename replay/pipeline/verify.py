@@ -24,6 +24,7 @@ from replay.compare.in_force.finding import findings_of
 from replay.compare.in_force.opinion import Opinions
 from replay.compare.in_force.stranger import Stranger, note_strangers
 from replay.compare.result import VerifyResult
+from replay.distribution import install_command
 from replay.errors import ReplayError
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
@@ -148,9 +149,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
     """Compare a log with the set in force. Raises ReplayError for unusable input."""
     current = _current(scenario)
     if second_opinion and find_spec("celpy") is None:
-        raise ReplayError(
-            "cel-python is not installed: `pip install 'replay[second-opinion]'`", path="--second-opinion"
-        )
+        raise ReplayError(f"cel-python is not installed: {install_command('second-opinion')}", path="--second-opinion")
     prepare_workers(options)
     manifests = manifests_of(replace(scenario, candidate=None))
     authorizers = authorization_inputs(manifests, options)

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec import Struct
 
 from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.distribution import install_command
 from replay.errors import UNFORESEEN
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.schema import Schema
@@ -41,7 +42,7 @@ _MOST_KINDS_TRIED = 8
 _MOST_OPEN = 3
 _MOST_WORLDS = 14
 UNBOUND = "no binding names it, so that it decides nothing"
-NO_SOLVER = "z3 is not installed (`pip install replay[prove]`), and trying requests shows no difference"
+NO_SOLVER = f"z3 is not installed ({install_command('prove')}), and trying requests shows no difference"
 
 
 class Settings(Struct, frozen=True):

@@ -5,12 +5,13 @@ from __future__ import annotations
 from contextlib import ExitStack
 from pathlib import Path
 
+from replay.distribution import install_command
 from replay.errors import StoreError
 from replay.storage.directory import DirectoryStorage
 from replay.storage.storage import Storage
 
 SCHEMES = ("s3://", "gs://", "az://")
-NEEDS_EXTRA = "object storage needs an extra: pip install 'replay[bucket]'"
+NEEDS_EXTRA = f"object storage needs an extra: {install_command('bucket')}"
 
 
 def is_url(location: Path | str) -> bool:

@@ -93,7 +93,7 @@ def test_links_lead_somewhere(page: str) -> None:
 
 def test_the_version_is_that_of_the_package() -> None:
     result = CliRunner().invoke(app, ["--version"])
-    assert (result.exit_code, result.output) == (0, f"replay {version('replay')}\n")
+    assert (result.exit_code, result.output) == (0, f"replay {version('kube-replay')}\n")
 
 
 ERRORS = [

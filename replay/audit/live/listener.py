@@ -12,12 +12,13 @@ from replay.audit.live.journal import Journal
 from replay.audit.live.receiver import PATH, Receiver
 from replay.audit.live.source import LogBatch
 from replay.audit.live.tls import ServerTls
+from replay.distribution import install_command
 from replay.errors import ReplayError
 
 try:
     import uvicorn
 except ImportError as error:  # pragma: no cover - where the extra is not installed
-    raise ReplayError("--listen needs an extra: pip install 'replay[listen]'") from error
+    raise ReplayError(f"--listen needs an extra: {install_command('listen')}") from error
 
 BACKLOG_BYTES = 1 << 30
 """How much may wait to be ingested before API servers are told to come again: on the disk, and for a short time in memory."""

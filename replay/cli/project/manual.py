@@ -11,6 +11,8 @@ from typing import Annotated, Any
 
 import typer
 
+from replay.distribution import VERSION
+
 EPILOG = (
     "Examples: replay manual ~/.local/share/man/man1\n\n"
     "replay manual docs/commands --format markdown\n\n"
@@ -158,11 +160,10 @@ def _cell(text: str) -> str:
 
 
 def _man(name: str, command: Any) -> str:
-    from importlib.metadata import version  # noqa: PLC0415 - other commands do not pay for it
 
     title = name.replace(" ", "-")
     lines = [
-        f'.TH {title.upper()} 1 "" "replay {version("replay")}"',
+        f'.TH {title.upper()} 1 "" "replay {VERSION}"',
         ".SH NAME",
         f"{title} \\- {_roff(_question(command))}",
     ]

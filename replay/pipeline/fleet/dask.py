@@ -12,6 +12,7 @@ from threading import Thread
 from typing import cast
 
 from replay.audit.store import Store
+from replay.distribution import install_command
 from replay.errors import ReplayError
 from replay.pipeline.fleet.executor import OrderingExecutor
 from replay.pipeline.fleet.parcels import FleetRun, Parcels, new_run
@@ -24,7 +25,7 @@ try:
     from distributed import Client, KilledWorker, LocalCluster, Security
     from distributed.core import connect
 except ImportError as error:  # pragma: no cover - where the extra is not installed
-    raise ReplayError("Dask is an extra: pip install 'replay[dask]'", path="--engine") from error
+    raise ReplayError(f"Dask is an extra: {install_command('dask')}", path="--engine") from error
 
 ANSWER_SECONDS = 10
 """How long a scheduler may take to answer."""

@@ -10,12 +10,12 @@ import socket
 import weakref
 from contextlib import ExitStack
 from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple
 
 from replay.audit import queries
+from replay.distribution import VERSION
 from replay.errors import ReplayError
 from replay.pipeline.fleet.parcels import FleetRun, Parcels
 from replay.storage.location import opened
@@ -53,7 +53,7 @@ def fingerprint() -> str:
             content = path.read_bytes()
             digest.update(f"{path.relative_to(folder)} {len(content)} ".encode() + content)
     python = ".".join(platform.python_version_tuple()[:2])
-    return f"replay {version('replay')} ({digest.hexdigest()[:12]}) on Python {python}"
+    return f"replay {VERSION} ({digest.hexdigest()[:12]}) on Python {python}"
 
 
 class _Desk:

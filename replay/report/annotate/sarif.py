@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from importlib.metadata import version
 
+from replay.distribution import VERSION
 from replay.json import JSON
 from replay.report.annotate.annotation import Annotation, Annotations, FindingRule
 
@@ -18,7 +18,7 @@ def sarif(annotations: Annotations) -> str:
     names = sorted({each.rule for each in annotations.findings})
     driver = {
         "name": "replay",
-        "version": version("replay"),
+        "version": VERSION,
         "informationUri": _HOME,
         "rules": [_rule(annotations.rules.get(name, FindingRule(name, name))) for name in names],
     }

@@ -48,7 +48,7 @@ def test_without_the_extra(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", script, *words], cwd=tmp_path, capture_output=True, text=True, check=False
     )
-    told = "replay: --engine: Dask is an extra: pip install 'replay[dask]'\n"
+    told = "replay: --engine: Dask is an extra: pip install 'kube-replay[dask]'\n"
     assert (done.returncode, done.stdout, done.stderr) == (2, "", told)
 
 
