@@ -163,6 +163,8 @@ def _ask_rego(
             TooLargeError,
             RecursionError,
             MemoryError,
+            OverflowError,
+            ValueError,
             NotImplementedError,
         ) as error:
             found.undetermined.append((constraint, str(error) or type(error).__name__))

@@ -86,7 +86,7 @@ def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
             raise RefusedError(str(error)) from None
     try:
         return ConstraintTemplate(*common, rego=_program(sources[REGO]))
-    except UnsupportedRegoError as error:
+    except (UnsupportedRegoError, MemoryError) as error:
         return ConstraintTemplate(*common, unsupported=str(error))
     except RegoError as error:
         what = "invalid ConstraintTemplate" if "_parse_error" in str(error) else "unable to compile modules"

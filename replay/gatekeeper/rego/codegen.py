@@ -81,6 +81,52 @@ def path_of(function: Ref | Var) -> tuple[str, ...] | None:
     return tuple(operand.value for operand in function.operands if isinstance(operand, Scalar))
 
 
+_SMALL = frozenset(
+    [
+        "abs",
+        "all",
+        "any",
+        "ceil",
+        "contains",
+        "count",
+        "div",
+        "endswith",
+        "equal",
+        "floor",
+        "gt",
+        "gte",
+        "indexof",
+        "internal.member_2",
+        "lt",
+        "lte",
+        "max",
+        "min",
+        "neq",
+        "object.get",
+        "object.subset",
+        "re_match",
+        "regex.match",
+        "rem",
+        "round",
+        "startswith",
+        "sum",
+        "to_number",
+        "trace",
+        "type_name",
+        "strings.any_prefix_match",
+        "strings.any_suffix_match",
+        "strings.count",
+        "glob.match",
+        "units.parse",
+        "units.parse_bytes",
+    ]
+)
+_SMALL_FAMILIES = ("is_", "time.", "semver.", "net.cidr_contains")
+"""Builtins whose results take little memory, or are a part of what they are given."""
+_ITEM = 3
+"""The steps that an item of a comprehension costs, for the memory that it takes."""
+
+
 class FunctionWriter:
     """Writes the code of one rule or function."""
 
@@ -347,7 +393,9 @@ class FunctionWriter:
                 return self._assigned(self._relation(term))
             case Infix():
                 arguments = [self.value(term.left), self.value(term.right)]
-                return self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
+                name = self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
+                self.line(f"{self.context[-1]}.made({name})")
+                return name
             case Membership():
                 collection, value = self.value(term.collection), self.value(term.value)
                 if term.key is None:
@@ -394,7 +442,9 @@ class FunctionWriter:
 
             self.block(write)
             parts.append(f"interpolated({name})")
-        return self._assigned(f"''.join([{', '.join(parts)}])")
+        value = self._assigned(f"joined([{', '.join(parts)}])")
+        self.line(f"{self.context[-1]}.made({value})")
+        return value
 
     def _comprehension(self, term: Comprehension) -> str:
         name = self.fresh()
@@ -406,6 +456,7 @@ class FunctionWriter:
                 self.line(f"{name}.put({key}, {self.value(term.value)}, {term.line}, {self.file!r})")
             else:
                 self.line(f"{name}.{'append' if term.kind == 'array' else 'add'}({self.value(term.value)})")
+            self.line(f"{self.context[-1]}.spend({_ITEM})")
 
         self.block(lambda: self.body(term.body, collect))
         return self._assigned(f"{name}.value()") if term.kind == "object" else name
@@ -423,8 +474,10 @@ class FunctionWriter:
                 item = self.fresh()
                 self.loop(f"for {item} in {self.names.builtin(name)}({self.context[-1]}, {arguments[0]}):")
                 return item
-            code = f"{self.names.builtin(name)}({', '.join(arguments)})"
-            return self._defined(code)
+            value = self._defined(f"{self.names.builtin(name)}({', '.join(arguments)})")
+            if name not in _SMALL and not name.startswith(_SMALL_FAMILIES):
+                self.line(f"{self.context[-1]}.made({value})")
+            return value
         path = path_of(term.function) or ()
         if path in self.names.called and not term.arguments:
             self.names.uses.add(path)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from replay.gatekeeper.rego.text import limited
 from replay.gatekeeper.rego.value import (
     UNDEFINED,
     Number,
@@ -23,7 +24,11 @@ from replay.gatekeeper.rego.value import (
 
 ONCE = (None,)
 STEPS = 4_000_000
-"""What a query may take: each element of an iteration and each call is a step, some seconds in all."""
+"""What a query may take: each element of an iteration and each call is a step, and so is the memory of some 64 bytes.
+
+That is some seconds and some hundred MiB in all.
+"""
+_SHORT, _ENTRY, _LARGE = 64, 3, 2**1000
 
 
 class ConflictError(Exception):
@@ -57,6 +62,21 @@ class Context:
         self.left[0] -= count
         if self.left[0] < 0:
             raise TooManyStepsError(f"the policy takes more than {STEPS} steps")
+
+    def made(self, value: Value) -> None:
+        """Take steps for the memory of a new value."""
+        kind = type(value)
+        if kind is str:
+            if len(value) > _SHORT:
+                self.spend(len(value) // _SHORT)
+        elif kind is list:
+            self.spend(len(value))
+        elif kind is dict:
+            self.spend(_ENTRY * len(value))
+        elif kind is Set:
+            self.spend(_ENTRY * len(value.members))
+        elif kind is int and value > _LARGE:
+            self.spend(value.bit_length() // _SHORT)
 
     def said(self, out: Set, value: Value, line: int) -> None:
         """A member of the entry rule, and the line of the rule that has it."""
@@ -103,6 +123,12 @@ class Entries:
     def value(self) -> Value:
         """The object."""
         return object_of(self.found.values())
+
+
+def joined(parts: Sequence[str]) -> str:
+    """The text of a template."""
+    limited(sum(map(len, parts)))
+    return "".join(parts)
 
 
 def once(out: list[Value], value: Value, line: int, message: str, file: str) -> None:
@@ -230,6 +256,7 @@ NAMESPACE = {
     "entries": entries,
     "lookups": lookups,
     "array": array,
+    "joined": joined,
     "fields_of": fields_of,
     "is_member": is_member,
     "has_entry": has_entry,

@@ -29,6 +29,8 @@ class Undefined:
         return "undefined"
 
 
+_MOST_DIGITS = 4_000
+"""Python reads integers of 4,300 digits."""
 UNDEFINED: Final = Undefined()
 
 
@@ -76,6 +78,13 @@ class PartialObject(dict[str, Value]):
     __eq__ = __hash__ = __iter__ = __len__ = keys = items = values = __contains__ = touched  # type: ignore[assignment]
 
 
+def _fraction(text: str) -> Fraction:
+    exponent = text.lower().partition("e")[2]
+    if len(text) > _MOST_DIGITS or (exponent and abs(int(exponent)) > _MOST_DIGITS):
+        raise MemoryError(f"the number {text[:40]} is too large")
+    return Fraction(text)
+
+
 class Number:
     """A number that is not written as an int is: with a fraction, an exponent, or a sign that counts."""
 
@@ -84,7 +93,7 @@ class Number:
     def __init__(self, text: str, value: Fraction | None = None) -> None:
         """Its text, and its value where that is known already."""
         self.text = text
-        self.value = Fraction(text) if value is None else value
+        self.value = _fraction(text) if value is None else value
 
     def __eq__(self, other: object) -> bool:
         """Whether the other is the same number, however written."""
@@ -136,7 +145,8 @@ def key_of(value: Value) -> str | bytes:
     if type(value) is str:
         return value
     try:
-        return orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)
+        # A copy: what `dumps` returns keeps the room of its buffer, a kibibyte.
+        return bytes(memoryview(orjson.dumps(value, default=_plain, option=orjson.OPT_SORT_KEYS)))
     except (TypeError, ValueError):
         if isinstance(value, UnknownValue):
             value.touched()
@@ -327,6 +337,8 @@ def _double(value: float) -> Value:
 def number_of(text: str) -> Value:
     """A number as written."""
     digits = text.removeprefix("-")
+    if len(digits) > _MOST_DIGITS:
+        raise MemoryError(f"the number {text[:40]} is too large")
     if digits.isdecimal() and (digits == "0" or not digits.startswith("0")) and text != "-0":
         return int(text)
     return Number(text)

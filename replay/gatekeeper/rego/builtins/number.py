@@ -23,6 +23,7 @@ from replay.gatekeeper.rego.value import (
 )
 
 _EXACT = 2**63
+_MOST_BITS = 13_000
 _LONGEST_RANGE = 1_000_000
 
 
@@ -37,6 +38,8 @@ def fraction_of(value: int | Number) -> Fraction:
 def number(value: Fraction) -> Value:
     """What a calculation gives."""
     value = rounded(value)
+    if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
+        raise TooLargeError
     text = float_text(value)
     return int(text) if value.denominator == 1 else Number(text)
 
@@ -190,7 +193,7 @@ def _lsh(a: int | Number, b: int | Number) -> Value:
     shift = integer_of(b)
     if shift < 0:
         raise BuiltinError
-    if shift > 10_000_000:
+    if shift > _MOST_BITS:
         raise TooLargeError
     return integer_of(a) << shift
 
