@@ -138,7 +138,7 @@ def check(
         sets = [path.absolute() for path in sets]
     checked = [check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
     if one is None:
-        checked = [_with_plugins(each, version) for each in checked]
+        checked = [_with_engine(_with_plugins(each, version), silence or ()) for each in checked]
     is_accepted = all(each.is_accepted for each in checked)
     is_proved = is_accepted and (prove or never_errors)
     properties = [_properties(path, version, errors_alone=not prove) if is_proved else () for path in sets]
@@ -147,6 +147,17 @@ def check(
         each.name in {"errors", "may-err"} for proved_properties in properties for each in proved_properties
     )
     raise typer.Exit(REFUSED if not is_accepted else DIFFERENT if errs else 0)
+
+
+def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> CheckedSet:
+    """The set with what is wrong with its objects of a policy engine."""
+    from replay.manifests.engine_object import engine_documents  # noqa: PLC0415
+
+    if not engine_documents(Path(checked.path)):
+        return checked
+    from replay.gatekeeper.set_check import with_gatekeeper  # noqa: PLC0415 - it imports the whole engine
+
+    return with_gatekeeper(checked, silenced)
 
 
 def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet:

@@ -105,6 +105,12 @@ class CELTemplate:
             ),
         )
 
+    @property
+    def broken(self) -> tuple[tuple[str, str], ...]:
+        """The expressions that do not compile, with the reason: Gatekeeper takes them, and each request then meets an error."""
+        found = (*self._validator.match_conditions, *self._validator.validations)
+        return tuple((each.expression, each.error) for each in found if each.error is not None)
+
     def violations(self, inputs: CELInputs, constraint: JSON) -> list[CELViolation]:
         """What a constraint says of a request."""
         result = self._validator.validate(inputs.of(constraint))

@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
@@ -34,6 +35,7 @@ from replay.manifests.read.documents import (
     read_file,
     split_documents,
 )
+from replay.manifests.read.node import Node
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 ENGINE_DIRECTORY = "gatekeeper"
@@ -81,27 +83,42 @@ def without_engine_objects(directory: DirectoryDocuments) -> DirectoryDocuments:
     return replace(directory, documents=tuple(each for each in directory.documents if not is_engine_document(each)))
 
 
+class EngineDocument(NamedTuple):
+    """An object of a policy engine, the file that holds it, and its nodes."""
+
+    value: JSON
+    path: str
+    node: Node
+
+
 def engine_objects(path: Path) -> tuple[JSON, ...]:
     """The objects of policy engines in a file, or anywhere below a directory; raises ManifestError."""
+    return tuple(each.value for each in engine_documents(path))
+
+
+def engine_documents(path: Path) -> tuple[EngineDocument, ...]:
+    """The same with where they stand."""
     if path.is_dir():
         files = [
             file for file in sorted(path.rglob("*")) if file.suffix in (".yaml", ".yml", ".json") and file.is_file()
         ]
-        return tuple(value for file in files for value in engine_objects(file))
+        return tuple(value for file in files for value in engine_documents(file))
     try:
         documents = list(split_documents(str(path), read_file(path)))
     except Unreadable as error:
         raise ManifestError(error.reason, path=error.path, line=error.line) from None
-    found: list[JSON] = []
+    found: list[EngineDocument] = []
     for document in documents:
         if not is_engine_document(document):
             continue
         try:
-            value = plain(read_yaml(document.data, document.line).node)
+            node = read_yaml(document.data, document.line).node
         except YAMLSyntaxError as error:
             place = error.position
             raise ManifestError(str(error), path=str(path), line=place.line, column=place.column) from None
-        found += value.get("items") or [] if value.get("kind") == "List" else [value]
+        value = plain(node)
+        values = value.get("items") or [] if value.get("kind") == "List" else [value]
+        found += [EngineDocument(each, str(path), node) for each in values]
     return tuple(found)
 
 
