@@ -7,13 +7,22 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
+from replay.manifests.engine_object import ENGINE_DIRECTORY
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER
 
 SHARD_VERSION = KubernetesVersion(1, 36)
 """The minor whose admission kcp has, where none is said."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
 _NOT_WORKSPACES = frozenset(
-    {*(plugin.directory for plugin in CHAIN_ORDER), API_DIRECTORY, "rbac", "objects", "current", "candidate"}
+    {
+        *(plugin.directory for plugin in CHAIN_ORDER),
+        API_DIRECTORY,
+        ENGINE_DIRECTORY,
+        "rbac",
+        "objects",
+        "current",
+        "candidate",
+    }
 )
 
 
