@@ -66,12 +66,8 @@ class GatekeeperBackend:
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """The answer about an object that is known in part; None where that needs all of it."""
-        if (
-            phase != "validating"
-            or isinstance(attributes.object, Missing)
-            or isinstance(attributes.old_object, Missing)
-        ):
+        """The answer about an object that is known in part; None where that needs all of it, as a change of it does."""
+        if isinstance(attributes.object, Missing) or isinstance(attributes.old_object, Missing):
             return None
         request: dict[str, JSON] = {
             "uid": "",
@@ -86,7 +82,8 @@ class GatekeeperBackend:
             "oldObject": _value(attributes.old_object),
             "options": attributes.options,
         }
-        return self._answered(phase, request, attributes)
+        answer = self._answered(phase, request, attributes)
+        return None if isinstance(answer, WebhookAnswer) and answer.patch else answer
 
     def _answered(
         self, phase: Phase, request: Mapping[str, Any], attributes: Attributes | None = None

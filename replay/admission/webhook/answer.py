@@ -63,7 +63,7 @@ class WebhookBackend(Protocol):
 
 @runtime_checkable
 class RecallingBackend(Protocol):
-    """Somebody who knows what a webhook answered when the log was written, though not all that it was sent."""
+    """Somebody who can tell an answer without all that the webhook was sent: from the log, or from the policies themselves."""
 
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes

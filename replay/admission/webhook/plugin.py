@@ -223,7 +223,10 @@ class MutatingWebhookPlugin:
     ) -> Object:
         request = webhook_request(attributes, invocation)
         if isinstance(request, Missing):
-            reply: WebhookAnswer | Missing = request
+            known = (
+                backend.recall(invocation, "mutating", attributes) if isinstance(backend, RecallingBackend) else None
+            )
+            reply: WebhookAnswer | Missing = request if known is None else known
         else:
             reply = backend.review([WebhookReview(invocation, "mutating", request)])[0]
         if isinstance(reply, Missing):
