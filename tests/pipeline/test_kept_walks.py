@@ -137,7 +137,7 @@ ROWS = [
     Row("nothing of the log", policy("p", ["absentees"], "false"), {FIRST}),
     Row("one resource", policy("p", ["configmaps"], "false"), {FIRST, "configmaps"}),
     Row("a subresource", policy("p", ["deployments/scale"], "false"), {FIRST, "deployments"}),
-    Row("requests of which no walk wants a decision", policy("p", ["pods"], "true", ["CREATE"]), {FIRST}),
+    Row("requests of which no walk wants a decision", policy("p", ["replicasets"], "true", ["CREATE"]), {FIRST}),
     Row("what the server counts is read", policy("p", ["absentees"], "object.metadata.generation > 1"), None),
     Row("what may have mutated", mutation("p", ["absentees"]), None),
 ]

@@ -215,5 +215,5 @@ def test_standard_output_is_a_hyphen(short_sample: Path, tmp_path: Path) -> None
     assert printed("--format", "json", "--out", str(out)) == ""
     assert printed("--json", "--out", "-") == out.read_text()
     assert printed("--out", str(out)) == ""
-    assert out.read_text().startswith("What would this policy change do?")
+    assert out.read_text().startswith("Impact of the candidate")
     assert printed("--format", "html").startswith("<!doctype html>")
