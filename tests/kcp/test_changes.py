@@ -17,6 +17,8 @@ from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "kcp"
 PROVIDER, CONSUMER, LOCAL = "root:provider", "root:consumer-a", "root:local"
 Line = dict[str, Any]

@@ -25,6 +25,8 @@ from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify
 from replay.report.lookup_report import lookup_json
 
+pytestmark = pytest.mark.slow
+
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "kcp"
 PROVIDER, CONSUMER = "root:provider", "root:consumer-a"
 Line = dict[str, Any]

@@ -15,7 +15,10 @@ from replay.prove.symbolic.solving.solver import is_available
 from replay.prove.unit import BoundPolicy
 from tests.prove.policies import DEPLOYMENTS, unit
 
-pytestmark = pytest.mark.skipif(not is_available(), reason="z3 is not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not is_available(), reason="z3 is not installed"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -28,7 +28,10 @@ from selenium.webdriver.common.keys import Keys  # noqa: E402
 from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-pytestmark = pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"),
+]
 
 ROWS = tuple(
     (f"policy-{i}", f"{i * 700 % 1100:,}", "\u22123 (\u221210 %)", "denied" if i % 5 else "audited") for i in range(20)
@@ -339,7 +342,6 @@ def run_page(directory: Path, common: Path, recording: str) -> tuple[Path, RunRe
     return directory / "report.html", result
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("recording", ["sample", pytest.param("bench", marks=[pytest.mark.shared])])
 def test_the_report_of_a_run_is_complete_and_shows_one_policy(
     browser: WebDriver, tmp_path: Path, common: Path, recording: str

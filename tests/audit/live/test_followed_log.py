@@ -17,6 +17,8 @@ from replay.audit.live.followed_log import FollowedLog
 from replay.audit.store import Store
 from tests.support import log_lines
 
+pytestmark = pytest.mark.slow
+
 LIMIT = 1 << 20
 
 
