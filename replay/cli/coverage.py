@@ -16,6 +16,7 @@ from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FullReport,
     LogFormat,
     Logs,
     MinorVersion,
@@ -59,6 +60,7 @@ def coverage(
     secrets: Annotated[
         bool, typer.Option("--secrets", help="Also record Secrets in the audit policy, if a policy reads them.")
     ] = False,
+    full: FullReport = False,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     workspace: Workspaces = None,
@@ -79,7 +81,7 @@ def coverage(
     from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.report.coverage_report import coverage_document, coverage_json, policy_text  # noqa: PLC0415
+    from replay.report.coverage_report import coverage_document, coverage_json, coverage_screen, policy_text  # noqa: PLC0415
 
     scenario = scenario_of(
         logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
@@ -95,7 +97,7 @@ def coverage(
     elif as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(coverage_json(result), indent=2, ensure_ascii=False) + "\n")
     else:
-        show(coverage_document(result), output)
+        show(coverage_document(result), output, None if full else coverage_screen(result))
 
 
 def _write_policy(result: CoverageResult, path: Path) -> None:

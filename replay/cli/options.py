@@ -96,6 +96,7 @@ Users = Annotated[list[str] | None, typer.Option(help="Only requests of this use
 RetentionLength = Annotated[str, typer.Option(help="Keep requests of this duration before the last one: 30d, 12h, 4w.")]
 RetentionSize = Annotated[str, typer.Option(help="Keep the newest ingests up to this size on disk: 500MB, 50GB.")]
 OwnerLabel = Annotated[str, typer.Option(envvar="REPLAY_OWNER_LABEL", help="Namespace label that names the owner.")]
+FullReport = Annotated[bool, typer.Option("--full", help="Print the full report instead of the first screen.")]
 Redaction = Annotated[bool, typer.Option(help="Hide Secret data and tokens in the output.")]
 Workspaces = Annotated[
     list[str] | None,

@@ -17,6 +17,7 @@ from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FullReport,
     JsonOutput,
     LogFormat,
     Logs,
@@ -74,6 +75,7 @@ def report(
             "--readiness", help="Also report which Pod Security level and which limits each namespace is ready for."
         ),
     ] = False,
+    full: FullReport = False,
     output: Annotated[
         ReportFormat,
         typer.Option("--format", help="Output format. `rbac` prints a Role for what --user did instead of a report."),
@@ -127,4 +129,4 @@ def report(
     elif brief or output is ReportFormat.MARKDOWN:
         sys.stdout.write(weekly_markdown(result, zone, brief=brief))
     else:
-        print_weekly(result, Console(highlight=False), zone)
+        print_weekly(result, Console(highlight=False), zone, full=full)

@@ -18,6 +18,7 @@ from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FullReport,
     JsonOutput,
     LogFormat,
     Logs,
@@ -88,7 +89,7 @@ def run(
     ] = Format.TERMINAL,
     out: OutputFile = None,
     as_json: JsonOutput = False,
-    full: Annotated[bool, typer.Option("--full", help="Print the full report instead of the first screen.")] = False,
+    full: FullReport = False,
     brief: Annotated[bool, typer.Option("--brief", help="Print at most ten lines.")] = False,
     watch: Annotated[
         bool,

@@ -13,6 +13,7 @@ from replay.cli.options import (
     CandidateSet,
     ClusterName,
     CurrentSet,
+    FullReport,
     JsonOutput,
     LogFormat,
     Logs,
@@ -50,6 +51,7 @@ def scan(
     ] = As.UPDATE,
     user: Annotated[str | None, typer.Option(help="User for objects whose writer is not in the log.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Group of that user. Repeatable.")] = None,
+    full: FullReport = False,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: JsonOutput = False,
     redact: Redaction = True,
@@ -67,7 +69,7 @@ def scan(
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.scan import ScanOptions  # noqa: PLC0415
     from replay.pipeline.scan import scan as scan_objects  # noqa: PLC0415
-    from replay.report.scan_report import scan_document, scan_json  # noqa: PLC0415
+    from replay.report.scan_report import scan_document, scan_json, scan_screen  # noqa: PLC0415
 
     scenario = scenario_of(
         logs,
@@ -87,5 +89,5 @@ def scan(
     if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(scan_json(objects))
     else:
-        show(scan_document(objects), output)
+        show(scan_document(objects), output, None if full else scan_screen(objects))
     raise typer.Exit(int(bool(objects.breaches)))

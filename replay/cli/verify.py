@@ -16,6 +16,7 @@ from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FullReport,
     LogFormat,
     Logs,
     MinorVersion,
@@ -52,6 +53,7 @@ def verify(
     second_opinion: Annotated[
         bool, typer.Option("--second-opinion", help="Also evaluate one request in 25 with cel-python.")
     ] = False,
+    full: FullReport = False,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
     webhook: AuthorizerWebhooks = None,
@@ -74,7 +76,7 @@ def verify(
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.verify import verify as compare  # noqa: PLC0415
-    from replay.report.verify_report import agrees, verify_document, verify_json  # noqa: PLC0415
+    from replay.report.verify_report import agrees, verify_document, verify_json, verify_screen  # noqa: PLC0415
 
     scenario = scenario_of(
         logs, store, current, None, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
@@ -96,5 +98,5 @@ def verify(
     if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(verify_json(result), indent=2, ensure_ascii=False) + "\n")
     else:
-        show(verify_document(result), output)
+        show(verify_document(result), output, None if full else verify_screen(result))
     raise typer.Exit(0 if agrees(result) else DISAGREES)

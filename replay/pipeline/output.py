@@ -50,14 +50,14 @@ def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
     return [ANNOTATED[form.value](run_annotations(result))]
 
 
-def show(document: Document, form: DocumentFormat) -> None:
-    """Print a document in the terminal, as Markdown, or as a page."""
+def show(document: Document, form: DocumentFormat, screen: Document | None = None) -> None:
+    """Print a document as Markdown or as a page, or in the terminal, where its first screen stands for it if there is one."""
     if form is DocumentFormat.HTML:
         sys.stdout.write(html(document))
     elif form is DocumentFormat.MARKDOWN:
         sys.stdout.write(markdown(document))
     else:
-        print_document(document, Console(highlight=False))
+        print_document(screen or document, Console(highlight=False))
 
 
 def terminal_text(show: Callable[[Console], None]) -> str:

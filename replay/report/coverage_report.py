@@ -27,6 +27,7 @@ from replay.report.render.document import (
     size,
     span,
 )
+from replay.report.render.screen import first_screen
 
 ROWS = 12
 
@@ -35,15 +36,25 @@ def coverage_document(result: CoverageResult, *, rows: int = ROWS) -> Document:
     """The document with at most `rows` rows a table."""
     names = " and ".join(inert(each.name) for each in result.sets) or "any policy"
     decided, total = totals(result.coverage)
-    verdict = f"{share(decided, total)} of {plural(total, 'request')} can be decided for {names}."
+    verdict = f"{share(decided, total)} of {plural(total, 'request')} can be determined for {names}."
     return Document(
-        title="How much of this log can be decided?",
+        title="Coverage of the log",
         subtitle=" · ".join(filter(None, (few(result.log.names), inert(result.focus)))),
         verdict=verdict,
         tone=Tone.GOOD if decided == total else Tone.WARN,
         facts=_facts(result),
         sections=(_missing(result, rows), _kinds(result.coverage, rows), _policy(result)),
     )
+
+
+def coverage_screen(result: CoverageResult) -> Document:
+    """The first screen of the report."""
+    document = coverage_document(result)
+    steps = [
+        ("replay coverage … --full", "every table, and the audit policy"),
+        ("replay coverage … --policy FILE", "write the audit policy that records what is missing"),
+    ]
+    return first_screen(document, {"missing": 8, "by-resource": 8}, steps)
 
 
 def totals(coverage: Coverage) -> tuple[int, int]:
@@ -57,16 +68,16 @@ def _facts(result: CoverageResult) -> tuple[Fact, ...]:
     decided, total = totals(result.coverage)
     factor = growth.proposed / growth.now if growth.now else 1.0
     return (
-        Fact("Read", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
+        Fact("Log", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
         Fact(
-            "Admission saw",
+            "Admission",
             plural(log.admission, "request"),
-            f"{number(result.coverage.not_reached)} failed before validation",
+            f"{number(result.coverage.not_reached)} failed before it",
         ),
-        Fact("Decided", share(decided, total), f"{number(decided)} of {number(total)}"),
+        Fact("Determined", share(decided, total), f"{number(decided)} of {number(total)}"),
         Fact(
             "Log size",
-            f"{size(growth.now)} now, {size(growth.proposed)} with the policy below",
+            f"{size(growth.now)} now, {size(growth.proposed)} with the audit policy",
             f"{factor:.2f} times as much, uncompressed"
             + (f"; {size(growth.guessed)} of it estimated" if growth.guessed else ""),
         ),
@@ -76,10 +87,10 @@ def _facts(result: CoverageResult) -> tuple[Fact, ...]:
 def _missing(result: CoverageResult, rows: int) -> Section:
     costs = result.coverage.ordered_costs()
     columns = (
-        Column("not known", Align.CODE),
+        Column("unknown", Align.CODE),
         Column("why"),
         Column("verdicts", Align.NUMBER),
-        Column("it alone", Align.NUMBER),
+        Column("sole", Align.NUMBER),
         Column("most often", optional=True),
     )
     shown = tuple(
@@ -93,8 +104,8 @@ def _missing(result: CoverageResult, rows: int) -> Section:
         for obstacle, cost in costs[:rows]
     )
     if not costs:
-        return Section("missing", "What is missing", "Nothing: every verdict is decided.", tone=Tone.GOOD)
-    lead = "In the order of how many verdicts it costs; `it alone` counts those that lack nothing else."
+        return Section("missing", "What is missing", "Nothing. Every verdict is determined.", tone=Tone.GOOD)
+    lead = "Verdicts: undetermined verdicts that need it. Sole: those that need nothing else."
     return Section("missing", "What is missing", lead, (Table("missing", "", columns, shown, len(costs)),), Tone.WARN)
 
 
@@ -118,7 +129,7 @@ def _counts(name: str, caption: str, coverage: Coverage, index: int, rows: int) 
     columns = (
         Column(caption, Align.CODE),
         Column("requests", Align.NUMBER),
-        Column("decided", Align.NUMBER),
+        Column("determined", Align.NUMBER),
         Column("undetermined", Align.NUMBER),
     )
     shown = tuple(
@@ -143,12 +154,12 @@ def grouped(counts: Counter[RequestKind], index: int) -> Counter[str]:
 
 def _policy(result: CoverageResult) -> Section:
     lead = (
-        "An audit policy that records what these sets read, no more. It cannot show what came before it was in force:"
+        "This audit policy records only what these sets read. For the time before it is in force you need a snapshot "
+        "(`replay snapshot`)."
     )
-    lead += " that takes a snapshot (`replay snapshot`)."
     return Section(
         "policy",
-        "The audit policy that would fix it",
+        "Audit policy that records what is missing",
         lead,
         (Listing("for kube-apiserver --audit-policy-file", policy_text(result)),),
     )
@@ -161,8 +172,8 @@ def policy_text(result: CoverageResult) -> str:
     return audit_policy_yaml(
         result.policy,
         (
-            f"records what these manifest sets read: {names}",
-            f"about {size(growth.proposed)} for what is {size(growth.now)} in the log that it was made from",
+            f"records what these sets read: {names}",
+            f"about {size(growth.proposed)} instead of {size(growth.now)} for the log that it was made from",
         ),
     )
 

@@ -30,7 +30,10 @@ from replay.report.render.document import (
     plural,
     span,
 )
+from replay.report.render.screen import WIDTH, cut, first_screen, part_of
 
+_NEWEST = 3
+"""How many decisions the first screen lists."""
 OBSERVED, REPLAYED = "observed", "replayed"
 
 
@@ -100,7 +103,9 @@ class Lookup(Struct, frozen=True):
 def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Document:
     """The document; at most `rows` single decisions, the last ones, are listed."""
     first, last = lookup.period
-    question = ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "everything but annotations"
+    question = (
+        ", ".join(f"{name} {value}" for name, value in lookup.question.items()) or "all actions except annotations"
+    )
     sections = [
         _by_policy(lookup, zone),
         _by_workload(lookup.observed, zone, rows),
@@ -109,11 +114,11 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
         _by("user", lookup.observed),
         _by("namespace", lookup.observed),
     ]
-    listed = Section("decisions", "Decisions", "What the log tells, newest first.")
+    listed = Section("decisions", "Decisions", "Decisions that the log records, newest first.")
     sections.append(_listed(listed, lookup.observed, zone, rows))
     if lookup.replayed:
-        lead = "Replayed with the given set, not observed: nothing in the log tells of these."
-        hidden = Section("replayed", "What the log does not show", lead, tone=Tone.WARN)
+        lead = "These decisions come from a replay of the baseline. The log does not record them."
+        hidden = Section("replayed", "Decisions from the replay", lead, tone=Tone.WARN)
         sections.append(_listed(hidden, lookup.replayed, zone, rows))
     return Document(
         "What did admission do?",
@@ -125,9 +130,28 @@ def lookup_document(lookup: Lookup, zone: tzinfo = UTC, rows: int = 20) -> Docum
     )
 
 
+def lookup_screen(lookup: Lookup, zone: tzinfo = UTC) -> Document:
+    """The first screen of the answer."""
+    steps = [("replay lookup … --full", "every table, and the newest decisions")]
+    if lookup.observed:
+        newest = max(lookup.observed, key=lambda each: each.seq)
+        steps.append((f"replay explain {inert(newest.audit_id)} …", "why admission decided the newest request so"))
+    rows = {"policies-table": 12, "workloads-table": 6}
+    return first_screen(lookup_document(lookup, zone), rows, steps, _newest(lookup, zone))
+
+
+def _newest(lookup: Lookup, zone: tzinfo) -> Section | None:
+    """Return the newest decisions, two lines each; replayed ones if the log records none."""
+    decisions = lookup.observed or lookup.replayed
+    newest = sorted(decisions, key=lambda each: -each.seq)[:_NEWEST]
+    text = "\n".join(line for each in newest for line in _narrow_lines(each, zone))
+    title = f"Newest decisions{part_of(len(newest), len(decisions))}"
+    return Section("newest", title, "", (Listing("", text),)) if newest else None
+
+
 def _verdict(lookup: Lookup, question: str) -> str:
     if not lookup.observed:
-        return f"The log tells of no such decision ({question})."
+        return f"The log records no such decision ({question})."
     decisions, requests = len(lookup.observed), lookup.requests
     return f"{plural(decisions, 'decision')} on {plural(requests, 'request')} ({question})."
 
@@ -140,10 +164,12 @@ def _facts(lookup: Lookup, zone: tzinfo) -> Iterable[Fact]:
         last = max(each.at for each in lookup.observed)
         yield Fact("Last seen", moment(last, zone), lasting(lookup.observed, lookup.period[1]).text)
     if lookup.denied_with_failures:
-        text = "denied requests name audited failures as well; they are listed under --action deny"
+        text = "denied requests also have audited failures; --action deny lists them"
         yield Fact("Not counted", number(lookup.denied_with_failures), text)
     if lookup.replayed or lookup.undetermined:
-        unsure = f"{plural(lookup.undetermined, 'request')} cannot be decided again" if lookup.undetermined else ""
+        unsure = (
+            f"{plural(lookup.undetermined, 'request is', 'requests are')} undetermined" if lookup.undetermined else ""
+        )
         yield Fact("Replayed", number(len(lookup.replayed)), unsure, Tone.WARN if lookup.replayed else Tone.PLAIN)
     for note in lookup.notes:
         yield Fact("Note", note, tone=Tone.WARN)
@@ -164,11 +190,21 @@ def lasting(decisions: Sequence[PastDecision], end: int) -> Lasting:
         return Lasting(None, f"once, {span(quiet)} before the end")
     longest = max(later - earlier for earlier, later in pairwise(times))
     if quiet <= longest:
-        return Lasting(True, f"still happens: {span(quiet)} before the end, and pauses were as long as {span(longest)}")
-    return Lasting(False, f"no longer: not for the last {span(quiet)}, and pauses were {span(longest)} at most before")
+        return Lasting(True, f"still happens: last {span(quiet)} before the end; the longest pause was {span(longest)}")
+    return Lasting(
+        False, f"no longer happens: none in the last {span(quiet)}; the longest pause before was {span(longest)}"
+    )
 
 
-_LASTING = {True: "still", False: "no longer", None: "once"}
+_LASTING = {True: "yes", False: "no", None: "once"}
+
+
+def _narrow_lines(each: PastDecision, zone: tzinfo) -> Iterable[str]:
+    """Two lines that fit the first screen: the policy and the message give way, never the auditID."""
+    start, end = f"{moment(each.at, zone)}  {each.action}  ", f"  {inert(each.audit_id)}"
+    yield f"{start}{cut(each.label, max(WIDTH - 2 - len(start) - len(end), 8))}{end}"
+    _, about, *_ = _lines(each, zone)
+    yield cut(about, WIDTH - 2)
 
 
 def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
@@ -182,9 +218,9 @@ def _by_policy(lookup: Lookup, zone: tzinfo) -> Section:
         Column("requests", Align.NUMBER),
         Column("users", Align.NUMBER),
         Column("objects", Align.NUMBER),
-        Column("first", optional=True),
-        Column("last", optional=True),
-        Column("at the end", Align.SHORT, optional=True),
+        Column("first", Align.SHORT, optional=True),
+        Column("last", Align.SHORT),
+        Column("still happens", Align.SHORT),
         Column("basis", optional=True),
     )
     rows = tuple(
@@ -288,7 +324,9 @@ def _by(noun: str, decisions: Sequence[PastDecision]) -> Section:
 def _listed(section: Section, decisions: Sequence[PastDecision], zone: tzinfo, limit: int) -> Section:
     newest = sorted(decisions, key=lambda each: -each.seq)[:limit]
     text = "\n".join(line for each in newest for line in _lines(each, zone))
-    more = f"{plural(len(decisions) - len(newest), 'more', 'more')} not listed" if len(decisions) > len(newest) else ""
+    more = (
+        f"{plural(len(decisions) - len(newest), 'more', 'more')}: use --limit" if len(decisions) > len(newest) else ""
+    )
     return replace(section, blocks=(Listing(more, text),)) if decisions else section
 
 

@@ -22,23 +22,26 @@ from replay.report.render.document import (
     number,
     plural,
 )
+from replay.report.render.screen import first_screen
 
-_ASKED = {"update": "at its next unchanged update", "create": "if it were applied anew"}
+_ASKED = {"update": "at its next update without changes", "create": "if it were created again"}
 
 
 def at_rest_section(scan: Scan | None, rows: int) -> Section:
     """The objects of a snapshot beside what a log shows: which of them the candidate would deny at their next update."""
     if scan is None or not scan.objects:
-        return Section("at-rest", "At rest", "", ())
+        return Section("at-rest", "Existing objects", "", ())
     owners = by_owner(scan.breaches)
-    unknown = f"; of {number(len(scan.undetermined))} that cannot be told" if scan.undetermined else ""
+    unknown = (
+        f" {plural(len(scan.undetermined), 'object is', 'objects are')} undetermined." if scan.undetermined else ""
+    )
     lead = (
-        f"What the candidate says of the {plural(len(scan.objects), 'object')} of {inert(scan.snapshot)} at their next unchanged "
-        f"update: {plural(len(scan.breaches), 'object')} of {plural(len(owners), 'workload')} would be denied{unknown}."
+        f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} in {inert(scan.snapshot)} would be denied at the next "
+        f"update without changes. They belong to {plural(len(owners), 'workload')}.{unknown}"
     )
     blocks = (*_policies(scan).blocks, *_owners(scan, rows).blocks)
     renamed = tuple(replace(each, id=f"at-rest-{each.id}") for each in blocks if isinstance(each, Table))
-    return Section("at-rest", "At rest", lead, renamed, Tone.BAD if scan.breaches else Tone.GOOD)
+    return Section("at-rest", "Existing objects", lead, renamed, Tone.BAD if scan.breaches else Tone.GOOD)
 
 
 def at_rest_value(scan: Scan) -> dict[str, Any]:
@@ -63,11 +66,11 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
     """The document; at most `rows` owners and objects are listed."""
     owners = by_owner(scan.breaches)
     workloads = len(owners)
-    verdict = f"{plural(workloads, 'workload')} with {plural(len(scan.breaches), 'object')} would be denied"
-    verdict = f"{verdict} of {plural(len(scan.objects), 'object')}." if workloads else "No object would be denied."
+    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} of {plural(workloads, 'workload')} would be denied."
+    verdict = verdict if workloads else "No object would be denied."
     sections = (_policies(scan), _owners(scan, rows), _gaps(scan))
     return Document(
-        "What of what is already there?",
+        "Existing objects under the candidate",
         f"{inert(scan.snapshot)} · each object {_ASKED[scan.operation]}",
         verdict,
         Tone.BAD if workloads else Tone.GOOD,
@@ -76,18 +79,27 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
     )
 
 
+def scan_screen(scan: Scan) -> Document:
+    """The first screen of the report."""
+    steps = [
+        ("replay scan … --full", "every table"),
+        ("replay scan … --json", "every object with its denials"),
+    ]
+    return first_screen(scan_document(scan), {"policies": 8, "owners": 12, "gaps": 4}, steps)
+
+
 def _facts(scan: Scan) -> Iterable[Fact]:
     shown = sum(each.is_shown for each in scan.objects)
-    whom = f"{number(shown)} as who wrote it last in the log, the others as {inert(scan.named_user)}"
+    whom = f"{number(shown)} as their last writer in the log, the others as {inert(scan.named_user)}"
     yield Fact("Objects", number(len(scan.objects)), whom)
     newly = sum(not each.current.denials for each in scan.breaches)
-    in_force = f"{number(newly)} of them not by the current set"
+    in_force = f"{number(newly)} of these are not denied by the baseline"
     yield Fact("Denied", number(len(scan.breaches)), in_force, Tone.BAD if scan.breaches else Tone.GOOD)
     yield Fact("Mutated", number(len(scan.mutated)))
     unsure = Tone.WARN if scan.undetermined else Tone.PLAIN
     yield Fact("Undetermined", number(len(scan.undetermined)), tone=unsure)
     for reason, count in sorted(scan.skipped.items()):
-        yield Fact("Left out", number(count), inert(reason))
+        yield Fact("Skipped", number(count), inert(reason))
     for hint in scan.hints:
         yield Fact("Note", inert(hint), tone=Tone.WARN)
 
@@ -105,20 +117,20 @@ def _policies(scan: Scan) -> Section:
         Column("policy", Align.CODE),
         Column("workloads", Align.NUMBER),
         Column("objects", Align.NUMBER),
-        Column("a message", optional=True),
+        Column("message"),
     )
     rows = tuple(
         (inert(policy), number(len(workloads[policy])), number(count), inert(messages[policy]))
         for policy, count in sorted(objects.items(), key=lambda item: (-item[1], item[0]))
     )
-    table = Table("policies", "By policy", columns, rows, len(rows))
-    return Section("policies", "In breach", "", (table,) if rows else ())
+    table = Table("policies", "", columns, rows, len(rows))
+    return Section("policies", "Policies that deny objects", "", (table,) if rows else ())
 
 
 def _owners(scan: Scan, rows: int) -> Section:
     owners = by_owner(scan.breaches)
     columns = (
-        Column("owner", Align.CODE),
+        Column("workload", Align.CODE),
         Column("objects", Align.NUMBER),
         Column("policies"),
     )
@@ -126,21 +138,21 @@ def _owners(scan: Scan, rows: int) -> Section:
         (inert(f"{namespace} {owner}".strip()), number(tally.objects), inert(", ".join(sorted(tally.policies))))
         for (namespace, owner), tally in list(owners.items())[:rows]
     )
-    table = Table("owners", "By owner", columns, owner_rows, len(owners))
-    return Section("owners", "Who", "", (table,) if owner_rows else ())
+    table = Table("owners", "", columns, owner_rows, len(owners))
+    return Section("owners", "Workloads", "", (table,) if owner_rows else ())
 
 
 def _gaps(scan: Scan) -> Section:
     counted = Counter(
         (gap.policy, gap.reason) for each in scan.undetermined for gap in set(each.candidate.undetermined)
     )
-    columns = (Column("policy", Align.CODE), Column("objects", Align.NUMBER), Column("what is not known"))
+    columns = (Column("policy", Align.CODE), Column("objects", Align.NUMBER), Column("reason"))
     rows = tuple(
         (inert(policy), number(count), inert(reason))
         for (policy, reason), count in sorted(counted.items(), key=lambda item: (-item[1], item[0]))
     )
     table = Table("gaps", "", columns, rows[:20], len(rows))
-    return Section("gaps", "What cannot be told", "", (table,) if rows else (), Tone.WARN)
+    return Section("gaps", "Undetermined", "", (table,) if rows else (), Tone.WARN)
 
 
 def scan_json(scan: Scan) -> str:

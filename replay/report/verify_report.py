@@ -29,6 +29,7 @@ from replay.report.render.document import (
     share,
     span,
 )
+from replay.report.render.screen import first_screen
 
 ROWS = 15
 _QUIET = (Story.IN_FORCE,)
@@ -48,13 +49,23 @@ def verify_document(result: VerifyResult, *, rows: int = ROWS) -> Document:
         *(authorization_differences(result.authorization, rows) if result.authorization is not None else ()),
     )
     return Document(
-        title="Does this set explain what happened?",
+        title="Match of the baseline with the log",
         subtitle=f"{inert(result.current.name)} · {few(result.log.names)}",
         verdict=verdict,
         tone=tone,
         facts=_facts(result),
         sections=tuple(section for section in sections if section is not None),
     )
+
+
+def verify_screen(result: VerifyResult) -> Document:
+    """The first screen of the report."""
+    steps = [("replay verify … --full", "every table")]
+    if result.findings.contradictions:
+        first = result.findings.contradictions[0]
+        steps.append((f"replay explain {inert(first.audit_id)} …", "how the set decides the first mismatch"))
+    document = verify_document(result)
+    return first_screen(document, {"policies": 6, "causes": 6, "contradictions": 6, "strangers": 4, "input": 3}, steps)
 
 
 def counts(fidelity: Fidelity) -> tuple[int, int]:
@@ -76,12 +87,12 @@ def _verdict(result: VerifyResult) -> tuple[str, Tone]:
     if authorized is not None:
         reproduced, compared = reproduced + authorized.reproduced, compared + authorized.observed - authorized.undecided
     if not compared:
-        return "The log shows no decision of this set, and the set would have made none.", Tone.WARN
+        return "The log records no decision that this set could have made, and the set makes none.", Tone.WARN
     if agrees(result):
-        return f"All {plural(compared, 'decision')} that the log shows are those of this set.", Tone.GOOD
+        return f"The set reproduces all {plural(compared, 'decision')} of the log.", Tone.GOOD
     odd = [each for each in result.findings.histories if each.story not in _QUIET]
     about = f": {'; '.join(sorted({_short(each.story, odd) for each in odd}))}" if odd else ""
-    return f"{share(reproduced, compared)} of {plural(compared, 'decision')} are reproduced{about}.", Tone.WARN
+    return f"The set reproduces {share(reproduced, compared)} of {plural(compared, 'decision')}{about}.", Tone.WARN
 
 
 def _short(story: Story, histories: Sequence[PolicyHistory]) -> str:
@@ -93,14 +104,14 @@ def _facts(result: VerifyResult) -> tuple[Fact, ...]:
     log, fidelity = result.log, result.fidelity
     agreements = {name: getattr(fidelity, name) for name, _ in _ASPECTS}
     return (
-        Fact("Read", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
+        Fact("Log", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
         Fact(
-            "Decided",
+            "Determined",
             share(result.decided, result.total),
-            f"{number(result.decided)} of {number(result.total)} matching",
+            f"{number(result.decided)} of {plural(result.total, 'request')} that match a policy",
         ),
         *(_agreement(label, agreements[name]) for name, label in _ASPECTS),
-        Fact("Warnings", "not recorded", "audit logs do not hold them"),
+        Fact("Warnings", "not recorded", "audit logs do not have them"),
         *(authorization_fidelity(result.authorization) if result.authorization is not None else ()),
     )
 
@@ -125,21 +136,23 @@ def _oddities(result: VerifyResult) -> Section | None:
     if not notes:
         return None
     rows = tuple((inert(note),) for note in notes)
-    return Section("input", "The input", "", (Table("input", "", (Column("what"),), rows, len(rows)),), Tone.WARN)
+    return Section(
+        "input", "Notes on the input", "", (Table("input", "", (Column("what"),), rows, len(rows)),), Tone.WARN
+    )
 
 
 def _histories(result: VerifyResult, rows: int) -> Section:
     odd = [each for each in result.findings.histories if each.story not in _QUIET]
     quiet = [each for each in result.findings.histories if each.story in _QUIET]
-    lead = f"{plural(len(quiet), 'policy', 'policies')} acted throughout as the set says."
+    lead = f"{plural(len(quiet), 'policy', 'policies')} acted as in the set for the whole log."
     if not odd:
         return Section("policies", "When the policies were in force", lead, tone=Tone.GOOD)
     columns = (
         Column("policy", Align.CODE),
         Column("what the log shows"),
-        Column("as the set says", Align.NUMBER),
+        Column("as in the set", Align.NUMBER),
         Column("silent", Align.NUMBER),
-        Column("otherwise", Align.NUMBER),
+        Column("different", Align.NUMBER),
     )
     shown = tuple(
         (
@@ -187,7 +200,9 @@ def _causes(result: VerifyResult, rows: int) -> Section | None:
     columns = (Column("policy", Align.CODE), Column("likely cause"), Column("decisions", Align.NUMBER))
     ordered = sorted(problems.items(), key=lambda item: (-item[1], item[0]))
     shown = tuple((inert(policy), inert(cause), number(count)) for (policy, cause), count in ordered[:rows])
-    return Section("causes", "Why they differ", "", (Table("causes", "", columns, shown, len(problems)),), Tone.WARN)
+    return Section(
+        "causes", "Causes of mismatches", "", (Table("causes", "", columns, shown, len(problems)),), Tone.WARN
+    )
 
 
 def _contradictions(result: VerifyResult, rows: int) -> Section | None:
@@ -198,8 +213,8 @@ def _contradictions(result: VerifyResult, rows: int) -> Section | None:
         Column("audit id", Align.ID),
         Column("policy", Align.CODE),
         Column("what"),
-        Column("the log says", Align.CODE),
-        Column("the set says", Align.CODE),
+        Column("log", Align.CODE),
+        Column("set", Align.CODE),
         Column("likely cause", optional=True),
     )
     shown = tuple(
@@ -214,7 +229,7 @@ def _contradictions(result: VerifyResult, rows: int) -> Section | None:
         for each in contradictions[:rows]
     )
     table = Table("contradictions", "", columns, shown, len(contradictions))
-    return Section("contradictions", "Where they differ", "In the order of the log.", (table,), quiet=True)
+    return Section("contradictions", "Mismatches", "In the order of the log.", (table,), quiet=True)
 
 
 def _strangers(result: VerifyResult, rows: int) -> Section | None:
@@ -230,7 +245,7 @@ def _strangers(result: VerifyResult, rows: int) -> Section | None:
         (inert(policy), number(stranger.requests), moment(stranger.first), moment(stranger.last))
         for policy, stranger in sorted(result.strangers.items())[:rows]
     )
-    lead = "The log shows them at work, but the set does not have them."
+    lead = "The log records their decisions, but the set does not have them."
     table = Table("strangers", "", columns, shown, len(result.strangers))
     return Section("strangers", "Policies of another set", lead, (table,), Tone.WARN)
 
@@ -241,14 +256,14 @@ def _opinions(opinions: Opinions, rows: int) -> Section:
     lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.habits.items())]
     lines.append(("not explained", number(len(opinions.differing))))
     summary = Table("opinions", "", (Column("answer"), Column("evaluations", Align.NUMBER)), tuple(lines), len(lines))
-    columns = (Column("policy", Align.CODE), Column("expression", Align.CODE), Column("here"), Column("cel-python"))
+    columns = (Column("policy", Align.CODE), Column("expression", Align.CODE), Column("replay"), Column("cel-python"))
     differing = tuple(
         (inert(each.policy), inert(each.expression), each.ours, each.theirs) for each in opinions.differing[:rows]
     )
     blocks = [summary]
     if differing:
         blocks.append(Table("differing", "Not explained", columns, differing, len(opinions.differing)))
-    lead = f"{plural(opinions.count, 'evaluation')} of sampled requests by cel-python, an engine of its own."
+    lead = f"cel-python, an independent engine, repeated {plural(opinions.count, 'evaluation')} of sampled requests."
     return Section("second-opinion", "Second opinion", lead, tuple(blocks), Tone.WARN if differing else Tone.GOOD)
 
 

@@ -50,9 +50,9 @@ def log(tmp_path: Path) -> Path:
 def test_what_is_missing_and_the_policy(log: Path, tmp_path: Path) -> None:
     """The one request is not decided, and the policy records its like."""
     policy = tmp_path / "policy.yaml"
-    result = run("coverage", log, "--candidate", SAMPLE / "candidate", "--policy", policy)
+    result = run("coverage", log, "--candidate", SAMPLE / "candidate", "--policy", policy, "--full")
     assert result.exit_code == 0, result.output
-    assert "0 % of 1 request can be decided for candidate." in result.output
+    assert "0 % of 1 request can be determined for candidate." in result.output
     assert "create pods at Metadata" in result.output
     document = yaml.safe_load(policy.read_text())
     assert (document["apiVersion"], document["kind"]) == ("audit.k8s.io/v1", "Policy")
@@ -75,7 +75,7 @@ def test_verify_without_anything_to_compare(log: Path) -> None:
     """Nothing contradicts the set, and that is said for what it is."""
     result = run("verify", log, "--current", SAMPLE / "current")
     assert result.exit_code == 0, result.output
-    assert "The log shows no decision of this set, and the set would have made none." in result.output
+    assert "The log records no decision that this set could have made, and the set makes none." in result.output
     assert "\x1b" not in result.output
 
 

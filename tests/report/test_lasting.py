@@ -35,9 +35,9 @@ def at(seconds: int) -> PastDecision:
     ("seconds", "end", "goes_on", "text"),
     [
         ((5,), 65, None, "once, 1 min before the end"),
-        ((0, 10, 15), 25, True, "still happens: 10 s before the end, and pauses were as long as 10 s"),
-        ((0, 10, 15), 26, False, "no longer: not for the last 11 s, and pauses were 10 s at most before"),
-        ((10, 0), 5, True, "still happens: 0 s before the end, and pauses were as long as 10 s"),
+        ((0, 10, 15), 25, True, "still happens: last 10 s before the end; the longest pause was 10 s"),
+        ((0, 10, 15), 26, False, "no longer happens: none in the last 11 s; the longest pause before was 10 s"),
+        ((10, 0), 5, True, "still happens: last 0 s before the end; the longest pause was 10 s"),
     ],
     ids=["once", "a usual pause", "a longer pause", "an end before the last"],
 )

@@ -14,6 +14,7 @@ from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FullReport,
     JsonOutput,
     LogFormat,
     Logs,
@@ -92,6 +93,7 @@ def lookup(
     candidate: CandidateSet = None,
     cluster: ClusterSnapshot = None,
     limit: Annotated[int, typer.Option(min=1, help="Number of decisions to list. --json lists all.")] = 20,
+    full: FullReport = False,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: JsonOutput = False,
     tz: TimeZone = None,
@@ -114,7 +116,7 @@ def lookup(
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.authorization import lookup as authorization  # noqa: PLC0415
-    from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
+    from replay.report.lookup_report import lookup_document, lookup_json, lookup_screen  # noqa: PLC0415
 
     zone = time_zone(tz)
     if decision or reason or authorizer or binding:
@@ -147,4 +149,4 @@ def lookup(
     if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(lookup_json(decisions, zone), indent=1, ensure_ascii=False) + "\n")
     else:
-        show(lookup_document(decisions, zone, limit), output)
+        show(lookup_document(decisions, zone, limit), output, None if full else lookup_screen(decisions, zone))

@@ -13,12 +13,12 @@ from replay.report.render.html import html
 from replay.report.render.markdown import markdown
 from replay.report.render.terminal import print_document
 from replay.report.weekly.json import kept_name, weekly_json
-from replay.report.weekly.report import PAGE_ROWS, weekly_document
+from replay.report.weekly.report import PAGE_ROWS, weekly_document, weekly_screen
 
 
-def print_weekly(result: WeeklyResult, console: Console, zone: tzinfo) -> None:
-    """The report in the terminal."""
-    print_document(weekly_document(result, zone=zone), console)
+def print_weekly(result: WeeklyResult, console: Console, zone: tzinfo, *, full: bool = False) -> None:
+    """Print the first screen of a report, or the full report."""
+    print_document(weekly_document(result, zone=zone) if full else weekly_screen(result, zone), console)
 
 
 def weekly_markdown(result: WeeklyResult, zone: tzinfo, *, brief: bool) -> str:

@@ -22,7 +22,7 @@ _COMFORT = {Align.TEXT: 30, Align.CODE: 24}
 _WORDS = re.compile(r"\S*\s?")
 _PARTS = re.compile(r"[^\s/:@,]*[\s/:@,]?")
 _SYLLABLES = re.compile(r"[^\-._]*[\-._]?")
-_STATIC = ".static.k8s.io"
+STATIC_SUFFIX = ".static.k8s.io"
 
 TextCells = list[list[str]]
 
@@ -67,7 +67,7 @@ def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) 
 
 
 def _short(text: str, column: Column) -> str:
-    return text.replace(_STATIC, "…") if column.align is Align.CODE else text
+    return text.replace(STATIC_SUFFIX, "…") if column.align is Align.CODE else text
 
 
 def _spare(columns: Sequence[Column], shown: Sequence[int]) -> list[int]:

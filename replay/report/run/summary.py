@@ -17,7 +17,6 @@ from replay.report.render.document import (
     Column,
     Document,
     Fact,
-    Listing,
     Section,
     Table,
     Tone,
@@ -29,6 +28,7 @@ from replay.report.render.document import (
     share,
     span,
 )
+from replay.report.render.screen import cut, next_steps, part_of
 from replay.report.run.accepted import accepted_facts
 from replay.report.run.trust import fidelity_fact, mismatch
 from replay.report.run.views import (
@@ -170,15 +170,6 @@ def _named(groups: Sequence[Group]) -> str:
     return named + (f" and {number(len(groups) - MOST_NAMES)} more" if len(groups) > MOST_NAMES else "")
 
 
-def _cut(text: str, most: int) -> str:
-    text = inert(text)
-    return text if len(text) <= most else f"{text[: most - 1].rstrip()}…"
-
-
-def _of(shown: int, total: int) -> str:
-    return f" ({number(shown)} of {number(total)})" if total > shown else ""
-
-
 def _policies(result: RunResult, denied: CellItems) -> Section | None:
     groups = [group for group in grouped(denied, by_policy) if group.requests]
     if not groups:
@@ -192,13 +183,13 @@ def _policies(result: RunResult, denied: CellItems) -> Section | None:
     )
     rows = tuple(
         (
-            _cut(group.label, _POLICY),
+            cut(group.label, _POLICY),
             *map(number, (group.requests, group.sole, group.consequences)),
-            _cut(common_message(result, group.label), _MESSAGE),
+            cut(common_message(result, group.label), _MESSAGE),
         )
         for group in groups[:MOST_POLICIES]
     )
-    title = f"Policies that deny requests{_of(len(rows), len(groups))}"
+    title = f"Policies that deny requests{part_of(len(rows), len(groups))}"
     return Section("first-policies", title, "", (Table("first-policies-table", "", columns, rows),), Tone.BAD)
 
 
@@ -215,22 +206,22 @@ def _workloads(denied: CellItems, most: int) -> Section | None:
     )
     rows = tuple(
         (
-            _cut(group.label, _WORKLOAD),
-            _cut(", ".join(sorted(group.owners)), 12),
+            cut(group.label, _WORKLOAD),
+            cut(", ".join(sorted(group.owners)), 12),
             number(group.requests),
             number(group.consequences),
             _first(sorted(group.policies), _POLICY - 6),
         )
         for group in groups[:most]
     )
-    title = f"Workloads hit most{_of(len(rows), len(groups))}"
+    title = f"Workloads hit most{part_of(len(rows), len(groups))}"
     return Section("first-workloads", title, "", (Table("first-workloads-table", "", columns, rows),), Tone.BAD)
 
 
 def _first(names: Sequence[str], most: int) -> str:
     """Return the first name and how many more there are, in at most `most` characters."""
     more = f" +{len(names) - 1}" if len(names) > 1 else ""
-    return _cut(names[0], most - len(more)) + more
+    return cut(names[0], most - len(more)) + more
 
 
 def _next_steps(result: RunResult, denied: CellItems) -> Section:
@@ -244,6 +235,4 @@ def _next_steps(result: RunResult, denied: CellItems) -> Section:
     determined, total = decided(result.summary, "candidate")
     if total > determined:
         steps.append(("replay coverage …", "what the log would need to record"))
-    edge = max(len(command) for command, _ in steps)
-    text = "\n".join(f"{command:<{edge}}  {purpose}" for command, purpose in steps)
-    return Section("next", "Next steps", "", (Listing("", text),))
+    return next_steps(steps)

@@ -25,16 +25,16 @@ def readiness_sections(readiness: ReadinessByNamespace, rows: int) -> Iterator[S
 def _levels(readiness: ReadinessByNamespace, rows: int) -> Section:
     columns = (
         Column("namespace", Align.CODE),
-        Column("would deny nothing", Align.SHORT),
+        Column("strictest safe level", Align.SHORT),
         Column("pods", Align.NUMBER),
-        Column("the next would deny", Align.SHORT),
+        Column("denied by the next level", Align.SHORT),
     )
     shown = []
     for namespace, each in sorted(readiness.items()):
         denied = f"{each.next_level}: {number(each.denied[each.next_level])}" if each.next_level else ""
-        denied += f", {number(each.unknown)} not known" if each.unknown else ""
+        denied += f", {number(each.unknown)} undetermined" if each.unknown else ""
         shown.append((inert(namespace), each.level, number(each.pods), denied))
-    lead = "The strictest Pod Security level that would have admitted every pod that was asked for, by namespace."
+    lead = "For each namespace: the strictest Pod Security level that would have admitted every requested pod."
     table = Table("readiness", "", columns, tuple(shown[:rows]), len(shown))
     return Section("readiness", "Which Pod Security level?", lead, (table,), Tone.PLAIN)
 
@@ -44,7 +44,7 @@ def _obstacles(readiness: ReadinessByNamespace, rows: int) -> Section:
         Column("namespace", Align.CODE),
         Column("level", Align.SHORT),
         Column("owning workload"),
-        Column("what stands in the way"),
+        Column("reason"),
         Column("pods", Align.NUMBER),
     )
     shown = [
@@ -53,10 +53,10 @@ def _obstacles(readiness: ReadinessByNamespace, rows: int) -> Section:
         for (owner, reason, where), n in each.obstacles.get(each.next_level, {}).items()
     ]
     shown.sort(key=lambda row: (row[0], -int(row[4].replace(",", "")), *row[2:4]))
-    lead = "What the next stricter level has against the pods of each workload, with the fields that it names."
+    lead = "For each workload: why the next stricter level would deny its pods, with the fields."
     return Section(
         "obstacles",
-        "What stands in the way of the next level",
+        "Why the next level would deny pods",
         lead,
         (Table("obstacles", "", columns, tuple(shown[:rows]), len(shown)),),
     )
@@ -69,11 +69,11 @@ def _bounds(readiness: ReadinessByNamespace, rows: int) -> Section:
         for namespace, each in sorted(readiness.items())
     ]
     lead = (
-        "The least bounds that would have let everything through: the largest limit of a container, and the most that was asked "
-        "for at one time by pods that the log saw come. Leave room above them."
+        "The lowest bounds that would have admitted everything: the largest limit of a container, and the largest sum of requests at one "
+        "time, of pods that the log shows being created. Leave room above them."
     )
     table = Table("bounds", "", columns, tuple(shown[:rows]), len(shown))
-    return Section("bounds", "LimitRange and quota that would have held", lead, (table,))
+    return Section("bounds", "LimitRange and ResourceQuota that would have been enough", lead, (table,))
 
 
 def limit_range(namespace: NamespaceReadiness) -> dict[str, str]:
@@ -87,7 +87,7 @@ def quota(namespace: NamespaceReadiness) -> dict[str, str]:
 
 
 def _text(values: Mapping[str, str]) -> str:
-    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "nothing is asked for"
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "no requests or limits"
 
 
 def readiness_value(readiness: ReadinessByNamespace) -> list[dict[str, Any]]:

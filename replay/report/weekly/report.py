@@ -29,6 +29,7 @@ from replay.report.render.document import (
     without_empty,
     zone_name,
 )
+from replay.report.render.screen import first_screen
 from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.scan_report import at_rest_section
 from replay.report.weekly.charts import by_step, charts, label, starts, step_of
@@ -54,8 +55,8 @@ _FACTS = {
 }
 _READINESS = {
     PolicyReadiness.READY: "can be enforced",
-    PolicyReadiness.UNDECIDED: "not all decided",
-    PolicyReadiness.NOT_ASKED: "never asked",
+    PolicyReadiness.UNDECIDED: "undetermined",
+    PolicyReadiness.NOT_ASKED: "never evaluated",
     PolicyReadiness.DENIES: "would deny",
 }
 
@@ -91,7 +92,7 @@ def weekly_document(
     verdict, tone = _verdict(result)
     sets = " → ".join(inert(each.name) for each in (result.current, result.candidate) if each is not None)
     return Document(
-        title="What admission policy did, and what can be enforced",
+        title="Admission report",
         subtitle=" · ".join(
             part
             for part in (
@@ -108,13 +109,26 @@ def weekly_document(
     )
 
 
+def weekly_screen(result: WeeklyResult, zone: tzinfo = UTC) -> Document:
+    """The first screen of the report."""
+    document = weekly_document(result, zone=zone)
+    steps = [("replay report … --full", "every table (--out DIR: as a page)")]
+    if result.figures.promotions:
+        steps.append(("replay run … --policy POLICY", "which requests a policy would deny, and why"))
+    if result.figures.total(EffectAction.DENY):
+        steps.append(("replay lookup … --action deny", "who was denied, by which policy, since when"))
+    return first_screen(document, {"promotions": 8, "owners": 4, "by-policy": 4}, steps)
+
+
 def _verdict(result: WeeklyResult) -> tuple[str, Tone]:
     promotions = result.figures.promotions
     ready = sum(each.readiness is PolicyReadiness.READY for each in promotions)
     denied = result.figures.total(EffectAction.DENY)
-    parts = [f"{plural(denied, 'request')} denied of {number(result.figures.requests)}."]
+    parts = [
+        f"{number(denied)} of {plural(result.figures.requests, 'request')} {'was' if denied == 1 else 'were'} denied."
+    ]
     if not promotions:
-        return f"{parts[0]} No policy is on trial.", Tone.PLAIN
+        return f"{parts[0]} No policy is on trial or planned.", Tone.PLAIN
     parts.append(_enforceable(ready, len(promotions)))
     return " ".join(parts), Tone.GOOD if ready == len(promotions) else Tone.WARN
 
@@ -123,7 +137,7 @@ def _enforceable(ready: int, count: int) -> str:
     policies = f"{plural(count, 'policy', 'policies')} on trial or planned"
     if not ready:
         return f"None of {policies} can be enforced yet."
-    return f"{number(ready)} of {policies} {'denies' if ready == 1 else 'deny'} nothing new and can be enforced."
+    return f"{number(ready)} of {policies} can be enforced: {'it' if ready == 1 else 'they'} would deny nothing new."
 
 
 def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
@@ -132,7 +146,7 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
         Fact(
             "Requests",
             number(figures.requests),
-            change(figures.requests, None if previous is None else previous.requests) or "that admission saw",
+            change(figures.requests, None if previous is None else previous.requests) or "that reached admission",
         )
     ]
     for action in (EffectAction.DENY, EffectAction.AUDIT, EffectAction.WARN, EffectAction.MUTATE):
@@ -148,9 +162,9 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
         tone = Tone.GOOD if not figures.undecided else Tone.WARN
         facts.append(
             Fact(
-                "Decided",
+                "Determined",
                 share(determined, figures.requests),
-                f"all but {number(figures.undecided)}" if figures.undecided else "",
+                f"{plural(figures.undecided, 'request is', 'requests are')} undetermined" if figures.undecided else "",
                 tone,
             )
         )
@@ -158,8 +172,8 @@ def _facts(result: WeeklyResult) -> tuple[Fact, ...]:
         facts.append(fidelity_fact(result.fidelity))
     if (scan := result.at_rest) is not None and scan.objects:
         tone = Tone.BAD if scan.breaches else Tone.GOOD
-        objects = f"of {number(len(scan.objects))} objects of the snapshot would be denied at their next update"
-        facts.append(Fact("At rest", number(len(scan.breaches)), objects, tone))
+        objects = f"of {number(len(scan.objects))} in the snapshot would be denied at their next update"
+        facts.append(Fact("Existing objects", number(len(scan.breaches)), objects, tone))
     return tuple(facts)
 
 
@@ -172,13 +186,13 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         Column("policy", Align.CODE),
         Column("verdict", Align.SHORT),
         Column("new denials", Align.NUMBER),
-        Column("follow", Align.NUMBER, optional=True),
+        Column("consequences", Align.NUMBER, optional=True),
         Column("trend", Align.SHORT),
         Column("workloads", Align.NUMBER),
         Column("users", Align.NUMBER, optional=True),
         Column("namespaces", Align.NUMBER, optional=True),
-        Column("asked", Align.NUMBER),
-        Column("not decided", Align.NUMBER, optional=True),
+        Column("evaluated", Align.NUMBER),
+        Column("undetermined", Align.NUMBER, optional=True),
         Column("today", optional=True),
         Column(f"last, {zone_name(result.figures.period.end, zone)}", Align.SHORT, optional=True),
     )
@@ -188,11 +202,12 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
         for each in promotions[:rows]
     )
     lead = (
-        "What each policy that only warns, audits or is planned would deny of what is admitted today, had it denied from the start "
-        "of the period. Asked are the requests that its match constraints may select: a policy that was hardly asked has hardly been tried."
+        "Each row is a policy that only warns or audits today, or that is planned. The numbers are for the whole period, as if the policy "
+        "had denied from its start. New denials: requests that succeed today. Evaluated: requests that match the policy. A low number "
+        "means little evidence."
     )
     if any(each.follow for each in promotions):
-        lead += " What follows would be denied, too, but would not come as it did: a request before it would have ended otherwise."
+        lead += " Consequences: requests that would fail because an earlier request is denied."
     tones = tuple(_TONES[each.readiness] for each in promotions[:rows])
     anchors = policy_anchors([inert(each.policy) for each in promotions[:rows]])
     table = without_empty(Table("promotions", "", columns, shown, len(promotions), tones, anchors=anchors))
@@ -208,7 +223,7 @@ def _consumers(result: WeeklyResult, rows: int) -> Section | None:
         Column("consumer", Align.CODE),
         *((Column("new denials", Align.NUMBER),) if result.candidate is not None else ()),
         *(Column(word, Align.NUMBER) for word in ACTION_WORDS.values()),
-        *((Column("not decided", Align.NUMBER, optional=True),) if result.candidate is not None else ()),
+        *((Column("undetermined", Align.NUMBER, optional=True),) if result.candidate is not None else ()),
     )
     shown = tuple(
         (
@@ -219,7 +234,9 @@ def _consumers(result: WeeklyResult, rows: int) -> Section | None:
         )
         for each in workspaces[:rows]
     )
-    lead = "The workspaces that requests were to, each request counted once for each policy; new denials are the candidate's."
+    lead = (
+        "Each row is a workspace of kcp. A request counts once for each policy. New denials are those of the candidate."
+    )
     table = without_empty(Table("consumers", "", columns, shown, len(workspaces)))
     return Section("consumers", "By consumer", lead, (table,))
 
@@ -284,9 +301,9 @@ def _owners(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
         )
         for talk in owners[:rows]
     )
-    lead = "The owners of what would newly be denied; those of policies that are nearest to enforcement come first."
+    lead = "Owners of the workloads that would newly be denied. Policies that are nearest to enforcement come first."
     return Section(
-        "owners", "Whom to talk to", lead, (without_empty(Table("owners", "", columns, shown, len(owners))),)
+        "owners", "Owners to talk to", lead, (without_empty(Table("owners", "", columns, shown, len(owners))),)
     )
 
 
@@ -295,13 +312,15 @@ def _actions(result: WeeklyResult, rows: int, zone: tzinfo, *, with_charts: bool
     drawn: tuple[Block, ...] = charts(result, zone) if with_charts else ()
     policies = _by_policy(result, rows, zone)
     blocks = (*([policies] if policies.rows else ()), *drawn, _by_step(figures, rows, zone))
-    lead = "As the log tells it."
+    lead = "Decisions that the log records."
     if result.notes:
-        lead += f" Mind: {inert('; '.join(result.notes))}."
+        lead += f" Note: {inert('; '.join(result.notes))}."
     if any(each.source is FigureSource.REPLAY for each in figures.actions):
-        lead += " Warnings and what mutating policies change leave no trace there; they are replayed, and marked so."
+        lead += (
+            " Audit logs do not record warnings and mutations. These rows come from a replay, and their source says so."
+        )
     elif result.current is None:
-        lead += " Warnings and what mutating policies change leave no trace there: give the current set to see them."
+        lead += " Audit logs do not record warnings and mutations. Give --current to see them."
     return Section("actions", "What admission did", lead, tuple(blocks))
 
 
@@ -333,7 +352,7 @@ def _by_policy(result: WeeklyResult, rows: int, zone: tzinfo) -> Table:
         )
         for each in result.figures.actions
     ] + gone
-    return without_empty(Table("by-policy", "By policy", columns, tuple(listed[:rows]), len(listed)))
+    return without_empty(Table("by-policy", "Decisions by policy", columns, tuple(listed[:rows]), len(listed)))
 
 
 _SOURCES = {FigureSource.LOG: "log", FigureSource.REPLAY: "replayed"}
@@ -396,5 +415,5 @@ def _mutations(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
         for each in result.mutations[:rows]
     )
     table = Table("mutations", "", columns, shown, len(result.mutations))
-    lead = "Requests that the candidate's mutating policies would change; `replay run` shows how."
+    lead = "Requests that mutating policies of the candidate would change. `replay run` shows the changes."
     return Section("mutations", "What the candidate would change", lead, (table,))

@@ -81,7 +81,7 @@ def newness(result: WeeklyResult, rows: int) -> Section | None:
     """First-seen and vanished denials, users and namespaces."""
     previous, now = result.previous, result.figures
     if previous is None:
-        lead = "No earlier period is known. The JSON beside this report is what the next one will be compared with."
+        lead = "There is no earlier report to compare with. The next report is compared with the JSON file of this one (--out)."
         return Section("new", "What is new", lead, quiet=True)
     denials = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(now.denials - previous.denials)]
     gone = [("denial", f"{d.policy}", _whom(d.user, d.namespace)) for d in sorted(previous.denials - now.denials)]
@@ -99,13 +99,13 @@ def newness(result: WeeklyResult, rows: int) -> Section | None:
         _names(name, caption, name_rows, rows)
         for name, caption, name_rows in (
             ("first-seen", "First seen in this period", new_rows),
-            ("gone", "Seen in the period before, not in this one", gone_rows),
+            ("gone", "Seen in the earlier period, but not in this one", gone_rows),
         )
         if name_rows
     )
     lead = f"Compared with {moment(previous.period.start)} to {moment(previous.period.end)}, from {inert(result.compared_with)}."
     if not blocks:
-        lead += " The same denials, users and namespaces."
+        lead += " The denials, users and namespaces are the same."
     return Section("new", "What is new, what is gone", lead, blocks)
 
 
@@ -133,7 +133,7 @@ def in_force(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None:
     blocks: list[Block] = []
     if hashes:
         columns = (Column("set"), Column("plugin"), Column("hash", Align.CODE))
-        blocks.append(Table("hashes", "Hashes, as API servers export them", columns, hashes, len(hashes)))
+        blocks.append(Table("hashes", "Hashes in the metrics of the API servers", columns, hashes, len(hashes)))
     drifted = len(result.evidence) > 1 and len({bool(e.fidelity.disagreement_count) for e in result.evidence}) > 1
     if result.evidence:
         blocks.append(_evidence(result.evidence, rows, zone))
@@ -147,20 +147,23 @@ def _in_force_lead(result: WeeklyResult, zone: tzinfo, *, drifted: bool) -> tupl
     first = min((each.first for each in result.evidence if each.first), default=0)
     last = max((each.last for each in result.evidence), default=0)
     if result.current is None:
-        return "No current set was given, so nothing tells which one was in force.", Tone.PLAIN
+        return "There is no baseline (--current), so the report cannot tell which set was in force.", Tone.PLAIN
     if not first:
-        return "The log shows no decision of the current set: nothing tells whether it was in force.", Tone.WARN
-    lead = f"The log shows the decisions of the current set from {moment(first, zone)} to {moment(last, zone)}."
+        return (
+            "The log records no decision of the baseline, so the report cannot tell whether it was in force.",
+            Tone.WARN,
+        )
+    lead = f"The log records decisions of the baseline from {moment(first, zone)} to {moment(last, zone)}."
     if drifted:
-        return f"{lead} Some files agree with it and others do not: the API servers may have different sets.", Tone.WARN
+        return f"{lead} Some files match it and others do not. The API servers may have different sets.", Tone.WARN
     if result.foreign:
         return (
-            f"{lead} It also shows static policies that the set does not have: another set was in force too.",
+            f"{lead} It also records static policies that the baseline does not have. Another set was in force, too.",
             Tone.WARN,
         )
     if result.fidelity.disagreement_count:
-        return f"{lead} Some decisions differ from it; `replay verify` looks for the cause.", Tone.WARN
-    return f"{lead} Nothing in it points to another set.", Tone.PLAIN
+        return f"{lead} Some decisions differ from it. `replay verify` names the likely cause.", Tone.WARN
+    return f"{lead} No decision points to another set.", Tone.PLAIN
 
 
 def _evidence(evidence: tuple[FileFidelity, ...], rows: int, zone: tzinfo) -> Table:
@@ -190,22 +193,24 @@ def _evidence(evidence: tuple[FileFidelity, ...], rows: int, zone: tzinfo) -> Ta
         )
         for each in ordered[:rows]
     )
-    return Table("evidence", "The current set in the log: decisions by file", columns, shown, len(evidence))
+    return Table("evidence", "Decisions of the baseline, by file of the log", columns, shown, len(evidence))
 
 
 def _foreign(result: WeeklyResult) -> Table:
     shown = tuple((inert(name), number(count)) for name, count in sorted(result.foreign.items()))
     columns = (Column("policy", Align.CODE), Column("requests", Align.NUMBER))
-    return Table("foreign", "Static policies at work that the current set does not have", columns, shown, len(shown))
+    return Table("foreign", "Static policies in the log that the baseline does not have", columns, shown, len(shown))
 
 
 def left_out(result: WeeklyResult) -> Section | None:
-    """Lines that were not used, and requests that failed before validation."""
+    """Unusable lines, and requests that failed before validation."""
     lines = [(inert(reason), number(count)) for reason, count in sorted(result.rejects.items())]
-    lines += [(f"not reached: {inert(reason)}", number(count)) for reason, count in sorted(result.not_reached.items())]
+    lines += [
+        (f"failed before: {inert(reason)}", number(count)) for reason, count in sorted(result.not_reached.items())
+    ]
     if not lines:
         return None
     total = sum(result.not_reached.values())
     table = Table("reading", "", (Column("what"), Column("number", Align.NUMBER)), tuple(lines), len(lines))
-    lead = f"{plural(total, 'request')} failed before the policies were asked." if total else ""
-    return Section("reading", "What was left out", lead, (table,), quiet=True)
+    lead = f"{plural(total, 'request')} failed before admission evaluated policies." if total else ""
+    return Section("reading", "Skipped", lead, (table,), quiet=True)
