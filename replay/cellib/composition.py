@@ -241,7 +241,8 @@ class _StrictVariables:
             variables = {
                 name: CompiledVariable(each.program, each.error) for name, each in self._compiler.variables.items()
             }
-            self._values = VariableValues(variables, self._activation.scope(self._compiler.views))
+            scope = self._activation.scope(self._compiler.views)
+            self._values = self._compiler.variable_values(variables, scope)
         return self._values
 
     def value(self, kind: ExpressionKind, name: str) -> Value:

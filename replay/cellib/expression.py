@@ -44,6 +44,7 @@ from replay.cel.value.types import (
 )
 from replay.cellib.activation import Views
 from replay.cellib.environment import VARIABLES, ExpressionKind, admission_env
+from replay.cellib.variables import VariableValues
 from replay.cellib.version import KubernetesVersion
 
 _RESULT_TYPES: dict[ExpressionKind, tuple[Type, ...]] = {
@@ -91,6 +92,9 @@ class CompiledExpression(Struct, frozen=True, eq=False, dict=True):
 class ExpressionCompiler:
     """Compiles the expressions of one policy for a server of one version."""
 
+    variable_values: type[VariableValues] = VariableValues
+    """What `variables` is as a value."""
+
     def __init__(
         self,
         version: KubernetesVersion,
@@ -123,11 +127,15 @@ class ExpressionCompiler:
         # apiserver (mutating/compilation.go): variables of a mutating policy do not see `Object` and `JSONPatch` either.
         compiled = self.compile(ExpressionKind.VARIABLE, expression)
         self._is_redeclared = self._is_redeclared or name in self._types
-        self._types = {**self._types, name: declared_type(compiled.output_type)}
+        self._types = {**self._types, name: self.declared_type(compiled.output_type)}
         if compiled.program is not None:
             self._traces[name] = trace_of(compiled.program.ast, LazyMap(VARIABLES, self._traces))
         self.variables[name] = compiled
         return compiled
+
+    def declared_type(self, output: Type | None) -> Type:
+        """The type under which a variable is declared."""
+        return declared_type(output)
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """Compile an expression of a kind, seeing the variables declared so far."""

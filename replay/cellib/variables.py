@@ -100,9 +100,11 @@ class VariableValues(OpaqueValue):
         finally:
             self._running.discard(name)
         self._cost += result.cost
-        if result.error is not None:
-            return EvalError(f"composited variable {quote(name)} fails to evaluate: {result.error}")
-        return result.value
+        return result.value if result.error is None else EvalError(self.error_text(name, result.error))
+
+    def error_text(self, name: str, error: str) -> str:
+        """What a variable that fails says to whoever reads it."""
+        return f"composited variable {quote(name)} fails to evaluate: {error}"
 
 
 class Composed(Protocol):

@@ -6,11 +6,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
+from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
+from replay.kube.schema import Schemas
+from replay.kyverno.cel.reader import OfflineReader
+from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.spec import GROUP
+from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import FixedCluster, requester_of
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
@@ -26,7 +32,6 @@ from replay.manifests.read.documents import Unreadable, split_documents
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
-_CEL_TYPES = frozenset({"policies.kyverno.io"})
 
 
 class EngineCase(Protocol):
@@ -55,19 +60,15 @@ class EngineCase(Protocol):
 
 def decide(config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
     """Decide cases with the policies of a file; yield result lines. Raises ManifestError for a file that cannot be read."""
-    objects = _read(config)
-    not_decided = next((obj for obj in objects if _group(obj) in _CEL_TYPES), None)
-    if not_decided is not None:
-        reason = f"{not_decided.get('kind')} {not_decided['metadata']['name']}: policies of CEL are not decided yet"
-        yield from ({"id": case.id, "undetermined": [reason]} for case in cases)
-        return
-    decider = _Decider(objects, cluster)
+    decider = _Decider(_read(config), cluster)
+    if decider.refused:
+        yield {"load": list(decider.refused)}
     for case in cases:
         yield decider.line(case)
 
 
-def _group(obj: Mapping[str, Any]) -> str:
-    return str(obj.get("apiVersion") or "").partition("/")[0]
+def _is_of_rules(obj: Mapping[str, Any], *kinds: str) -> bool:
+    return str(obj.get("apiVersion") or "").partition("/")[0] != GROUP and obj.get("kind") in kinds
 
 
 def _read(config: Path) -> list[dict[str, Any]]:
@@ -95,8 +96,8 @@ class _Decider:
         self._images = ImageDefaults()
         self._library = kyverno_library(_clock, self._images)
         self._cluster = FixedCluster(self._lister, self._discovery, entries, self._library)
-        exceptions = [obj for obj in objects if obj.get("kind") == "PolicyException"]
-        policies = [obj for obj in objects if obj.get("kind") in ("ClusterPolicy", "Policy")]
+        exceptions = [obj for obj in objects if _is_of_rules(obj, "PolicyException")]
+        policies = [obj for obj in objects if _is_of_rules(obj, "ClusterPolicy", "Policy")]
         engine = Engine(
             self._cluster,
             PolicyExceptions(exceptions),
@@ -104,7 +105,11 @@ class _Decider:
             is_filtered=lambda _: False,
             matches_conditions=_matches_conditions,
         )
-        self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace)
+        self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace) if policies else None
+        self._cel = CELPolicies(objects)
+        self.refused = self._cel.refused
+        reader = OfflineReader(self._lister, self._discovery, self._cluster.global_entry)
+        self._cel_webhook = CELWebhook(self._cel, reader, ObjectPatchers(Schemas(crds)))
 
     def line(self, case: EngineCase) -> dict[str, JSON]:
         """The result line of a case."""
@@ -112,10 +117,9 @@ class _Decider:
         if case.synthetic:
             line["synthetic"] = True
         try:
-            if case.mutating is not None:
-                line["mutate"] = _phase(self._webhook.mutate(self._request(case.mutating)))
-            if case.validating is not None:
-                line["validate"] = _phase(self._webhook.validate(self._request(case.validating)), with_results=True)
+            if self._webhook is not None:
+                line |= self._by_rules(self._webhook, case)
+            line |= self._by_cel(case)
         except UndeterminedError as error:
             return {"id": case.id, "undetermined": [str(error)]}
         except GoPanicError as error:
@@ -123,6 +127,37 @@ class _Decider:
         except RecursionError:
             return {"id": case.id, "undetermined": ["a policy or object is nested too deep"]}
         return line
+
+    def _by_rules(self, webhook: RuleWebhook, case: EngineCase) -> dict[str, JSON]:
+        phases: dict[str, JSON] = {}
+        if case.mutating is not None:
+            phases["mutate"] = _phase(webhook.mutate(self._request(case.mutating)))
+        if case.validating is not None:
+            phases["validate"] = _phase(webhook.validate(self._request(case.validating)), with_results=True)
+        return phases
+
+    def _by_cel(self, case: EngineCase) -> dict[str, JSON]:
+        """The answers of clustered policies; `namespaced` has that of the policies of the request's namespace."""
+        phases: dict[str, JSON] = {}
+        webhook = self._cel_webhook
+        if case.mutating is not None and self._cel.mutating:
+            request = self._cel_request(case.mutating)
+            phases["mutateCEL"] = _cel_phase(webhook.mutate(request))
+            if any(each.namespace for each in self._cel.mutating) and request.namespace:
+                phases["mutateCEL"]["namespaced"] = _cel_phase(webhook.mutate(request, request.namespace))
+        if case.validating is not None and self._cel.validating:
+            request = self._cel_request(case.validating)
+            results = webhook.results(request)
+            phase = phases["validateCEL"] = _cel_phase(decided(results))
+            if any(each.namespace for each in self._cel.validating):
+                phase["namespaced"] = _cel_phase(decided(results, request.namespace))
+            if results:
+                phase["results"] = list(map(_cel_result, results))
+        return phases
+
+    def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
+        name = str(request.get("namespace") or "")
+        return CELRequest(request, self._cluster.namespace(name) if name else None)
 
     def _request(self, request: Mapping[str, Any]) -> Request:
         resource, kind = as_map(request.get("resource")), as_map(request.get("kind"))
@@ -143,6 +178,22 @@ def _clock() -> Any:
 def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
     conditions = as_map(as_map(policy.get("spec")).get("webhookConfiguration")).get("matchConditions")
     return not conditions or matches_cel(conditions, request)
+
+
+def _cel_phase(answer: CELAnswer) -> dict[str, JSON]:
+    line: dict[str, JSON] = {"allowed": answer.allowed}
+    parts = {"message": answer.message, "patch": list(answer.patch), "warnings": list(answer.warnings)}
+    return line | {name: part for name, part in parts.items() if part}
+
+
+def _cel_result(result: CELResult) -> dict[str, JSON]:
+    line: dict[str, JSON] = {
+        "policy": result.policy,
+        "status": result.rule.status,
+        "message": result.rule.message,
+        "actions": sorted(result.actions),
+    }
+    return {**line, "properties": dict(result.properties)} if result.properties else line
 
 
 def _phase(answer: Answer, *, with_results: bool = False) -> dict[str, JSON]:

@@ -84,15 +84,16 @@ def _rule(rule: JSON) -> Rule:
     )
 
 
-def _match_resources(match_resources: JSON) -> MatchResources | None:
-    if match_resources is None:
+def match_resources(constraints: JSON) -> MatchResources | None:
+    """`matchConstraints` or `matchResources`, None where there are none."""
+    if constraints is None:
         return None
     return MatchResources(
-        namespace_selector=label_selector(match_resources.get("namespaceSelector")),
-        object_selector=label_selector(match_resources.get("objectSelector")),
-        resource_rules=tuple(map(_rule, match_resources.get("resourceRules") or ())),
-        exclude_resource_rules=tuple(map(_rule, match_resources.get("excludeResourceRules") or ())),
-        match_policy=MatchPolicy(match_resources.get("matchPolicy") or MatchPolicy.EQUIVALENT),
+        namespace_selector=label_selector(constraints.get("namespaceSelector")),
+        object_selector=label_selector(constraints.get("objectSelector")),
+        resource_rules=tuple(map(_rule, constraints.get("resourceRules") or ())),
+        exclude_resource_rules=tuple(map(_rule, constraints.get("excludeResourceRules") or ())),
+        match_policy=MatchPolicy(constraints.get("matchPolicy") or MatchPolicy.EQUIVALENT),
     )
 
 
@@ -131,7 +132,7 @@ def _validating_policy(obj: JSON, static: bool) -> ValidatingAdmissionPolicy:
         name=obj["metadata"]["name"],
         static=static,
         failure_policy=FailurePolicy(spec.get("failurePolicy") or FailurePolicy.FAIL),
-        match_constraints=_match_resources(spec.get("matchConstraints")),
+        match_constraints=match_resources(spec.get("matchConstraints")),
         param_kind=_param_kind(spec.get("paramKind")),
         match_conditions=_match_conditions(spec),
         variables=_variables(spec),
@@ -147,7 +148,7 @@ def _validating_binding(obj: JSON, static: bool) -> ValidatingAdmissionPolicyBin
         static=static,
         policy_name=spec.get("policyName", ""),
         validation_actions=tuple(spec.get("validationActions") or ()),
-        match_resources=_match_resources(spec.get("matchResources")),
+        match_resources=match_resources(spec.get("matchResources")),
         param_ref=_param_ref(spec.get("paramRef")),
     )
 
@@ -165,7 +166,7 @@ def _mutating_policy(obj: JSON, static: bool) -> MutatingAdmissionPolicy:
         static=static,
         failure_policy=FailurePolicy(spec.get("failurePolicy") or FailurePolicy.FAIL),
         reinvocation_policy=spec.get("reinvocationPolicy") or "Never",
-        match_constraints=_match_resources(spec.get("matchConstraints")),
+        match_constraints=match_resources(spec.get("matchConstraints")),
         param_kind=_param_kind(spec.get("paramKind")),
         match_conditions=_match_conditions(spec),
         variables=_variables(spec),
@@ -179,7 +180,7 @@ def _mutating_binding(obj: JSON, static: bool) -> MutatingAdmissionPolicyBinding
         name=obj["metadata"]["name"],
         static=static,
         policy_name=spec.get("policyName", ""),
-        match_resources=_match_resources(spec.get("matchResources")),
+        match_resources=match_resources(spec.get("matchResources")),
         param_ref=_param_ref(spec.get("paramRef")),
     )
 

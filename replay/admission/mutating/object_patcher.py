@@ -44,6 +44,24 @@ def internal_error(cause: str) -> StatusError:
     return StatusError(f"Internal error occurred: {cause}", "InternalError", 500)
 
 
+def with_json_patch(value: JSON, operations: list[dict[str, Any]]) -> JSON:
+    """A value with the JSON patch of a policy applied; the value itself where a `test` fails. Raises `MutationError`."""
+    try:
+        return json_patch.apply(value, operations, explicit_null=True)
+    except TestFailed:
+        return value
+    except JSONPatchError as error:
+        raise MutationError(f"JSON Patch: {error}") from None
+
+
+def check_object(value: JSON) -> None:
+    """Raise `StatusError` for what is no object."""
+    if not isinstance(value, dict):
+        raise internal_error(
+            f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
+        )
+
+
 class ObjectPatcher:
     """Mutates objects of one kind; nothing is changed in place, and unchanged parts are the same objects afterwards."""
 
@@ -76,38 +94,38 @@ class ObjectPatcher:
 
     def apply_configuration(self, value: JSON, configuration: dict[str, Any]) -> JSON:
         """The object with an apply configuration merged in; raises `MutationError`."""
-        patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
-        shown = f"{self._kind.group}/{self._kind.version}, Kind={self._kind.kind}"
-        if self._merge_schema is None:
-            text = f"failed to convert patch object to typed object: no corresponding type for {shown}"
-            raise MutationError(f"error applying patch: {text}")
         try:
-            merged = structured_merge.apply_configuration(self._atoms.of(self._merge_schema), value, patch)
-            return self.settle(merged, value, lenient=True)
+            return self.settle(self.merge(value, configuration), value, lenient=True)
+        except DecodeError as error:
+            raise MutationError(f"unable to convert unstructured object to {self._shown_kind}: {error}") from None
+
+    def merge(self, value: JSON, configuration: dict[str, Any], *, replaces_atomics: bool = False) -> JSON:
+        """The object with an apply configuration merged in, without what the server does to it then; raises `MutationError`."""
+        patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
+        if self._merge_schema is None:
+            text = f"failed to convert patch object to typed object: no corresponding type for {self._shown_kind}"
+            raise MutationError(f"error applying patch: {text}")
+        atom = self._atoms.of(self._merge_schema)
+        try:
+            return structured_merge.apply_configuration(atom, value, patch, replaces_atomics=replaces_atomics)
         except MergeError as error:
             raise MutationError(f"error applying patch: {error}") from None
-        except DecodeError as error:
-            raise MutationError(f"unable to convert unstructured object to {shown}: {error}") from None
+
+    @property
+    def _shown_kind(self) -> str:
+        return f"{self._kind.group}/{self._kind.version}, Kind={self._kind.kind}"
 
     def json_patch(self, value: JSON, operations: list[dict[str, Any]]) -> JSON:
         """The object with a JSON patch of a policy applied; one whose `test` fails changes nothing.
 
         Raises `MutationError`, and `StatusError` where the result is no object of the kind.
         """
-        try:
-            changed = json_patch.apply(value, operations, explicit_null=True)
-        except TestFailed:
-            return value
-        except JSONPatchError as error:
-            raise MutationError(f"JSON Patch: {error}") from None
-        return self.decode(changed, value, strict=True)
+        changed = with_json_patch(value, operations)
+        return value if changed is value else self.decode(changed, value, strict=True)
 
     def decode(self, obj: JSON, old: JSON, *, strict: bool) -> JSON:
         """A patched object as the server reads it back; raises `StatusError`."""
-        if not isinstance(obj, dict):
-            raise internal_error(
-                f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
-            )
+        check_object(obj)
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if (api_version or self._kind.api_version, kind or self._kind.kind) != (
             self._kind.api_version,

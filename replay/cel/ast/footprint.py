@@ -25,7 +25,12 @@ Paths = frozenset[str]
 """The places whose value a node may have; empty where its value is computed."""
 
 _NOTHING: Paths = frozenset()
-_PASSING = frozenset({"or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn", operator.ADD})
+_PASSING = frozenset(
+    {
+        *("or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn"),
+        *(operator.ADD, operator.OR_VALUE_EAGERLY),
+    }
+)
 """Functions whose result is one of their arguments, or a list of what stands in them."""
 
 

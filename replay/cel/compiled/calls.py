@@ -281,6 +281,19 @@ def _or_value(emitter: Emitter, node: Call, operands: Operands) -> Code:
     return Code(name, kind, atom=True)
 
 
+def _or_value_eagerly(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
+    """`orValue` as a function, which evaluates the other value in any case."""
+    optional, other = emitter.emit(operands[0]), emitter.emit(operands[1])
+    if optional.kind != "optional" or other.kind == "optional":
+        raise NotCompiledError("it is no plain optional")
+    text = other.text
+    if not (other.atom or text in ("[]", "{}")):
+        text = emitter.temporary()
+        emitter.line(f"{text} = {other.text}")
+    first, again = emitter.atom(optional)
+    return Code(f"({again} if {first} is not {emitter.use('ABSENT')} else {text})")
+
+
 def _has_value(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG001
     return Code(f"({_optional(emitter, operands[0])} is not {emitter.use('ABSENT')})", "bool")
 
@@ -391,6 +404,7 @@ _WRITERS: dict[tuple[str, int], Writer] = {
     ("dyn", 1): _dyn,
     ("or", 2): _or_value,
     ("orValue", 2): _or_value,
+    (operator.OR_VALUE_EAGERLY, 2): _or_value_eagerly,
     ("hasValue", 1): _has_value,
     ("value", 1): _value,
     ("optional.of", 1): _optional_of,

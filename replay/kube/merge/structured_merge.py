@@ -38,12 +38,16 @@ class _ValidationError(NamedTuple):
         return f"{self.path}: {self.message}" if self.path else self.message
 
 
-def apply_configuration(atom: Atom, live: JSON, patch: JSON) -> JSON:
+def apply_configuration(atom: Atom, live: JSON, patch: JSON, *, replaces_atomics: bool = False) -> JSON:
     """The object with the apply configuration merged in; neither argument is changed.
 
-    Both carry `apiVersion` and `kind`, of the kind that `atom` describes. Raises `MergeError`.
+    Both carry `apiVersion` and `kind`, of the kind that `atom` describes. The API server lets no policy touch what is atomic;
+    with `replaces_atomics` the configuration may, as that of a client. Raises `MergeError`.
     """
-    _check_patch(atom, patch)
+    if not replaces_atomics:
+        _check_patch(atom, patch)
+    elif errors := list(_validate(atom, patch, allow_duplicates=False)):
+        raise MergeError(f"failed to convert patch object to typed object: {_joined(errors)}")
     if not _conforms(atom, live) and (errors := list(_validate(atom, live, allow_duplicates=True))):
         raise MergeError(f"failed to convert original object to typed object: {_joined(errors)}")
     merged = _merge(atom, live, patch)

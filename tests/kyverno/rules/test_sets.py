@@ -15,7 +15,13 @@ _SHARED = Path(__file__).parents[4] / "shared"
 @pytest.mark.slow
 @pytest.mark.shared
 @pytest.mark.skipif(not _SHARED.joinpath("engines").is_dir(), reason="shared/engines is not there")
-@pytest.mark.parametrize("name", ["cpol-deny-operators", "cpol-mutate-chain", "cpol-overrides", "cpol-jmespath"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("cpol-deny-operators", "cpol-mutate-chain", "cpol-overrides", "cpol-jmespath"),
+        *("vpol-error", "vpol-exception", "vpol-resource-lib", "vpol-variables", "mpol-error", "mpol-two-mutations"),
+    ],
+)
 def test_set(name: str, tmp_path: Path) -> None:
     replay = Path(sys.executable).with_name("replay")
     scorer = _SHARED / "tools" / "score_engine.py"

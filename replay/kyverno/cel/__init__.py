@@ -1,0 +1,1 @@
+"""Kyverno's policies of CEL (`policies.kyverno.io`)."""

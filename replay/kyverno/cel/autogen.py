@@ -1,0 +1,157 @@
+"""The policies for controllers of pods that are made of a policy for pods (`pkg/cel/autogen`, `pkg/cel/policies/*/autogen`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from replay.json import JSON
+from replay.kyverno.rules.go_value import as_map
+
+_GROUPS = {
+    **dict.fromkeys(("daemonsets", "deployments", "replicasets", "statefulsets"), "apps"),
+    **dict.fromkeys(("jobs", "cronjobs"), "batch"),
+}
+_TEMPLATE, _CRON_JOB, EXTRACTED = "defaults", "cronjobs", "extract"
+"""How the template of a kind is found: at one of two paths, or wherever it stands in an object of a custom kind."""
+
+_PATHS = {_TEMPLATE: "spec.template", _CRON_JOB: "spec.jobTemplate.spec.template"}
+_ROOTS = r"\b(object|oldObject|Object)"
+_SPEC = re.compile(rf"{_ROOTS}\.spec", re.ASCII)
+_LABELS = re.compile(rf"{_ROOTS}\.metadata\.labels", re.ASCII)
+_ANNOTATIONS = re.compile(rf"{_ROOTS}\.metadata\.annotations", re.ASCII)
+_OWN_NAMESPACE = r"(?!\.namespace(?![A-Za-z0-9_]))"
+"""A namespace stays that of the object itself."""
+
+
+class Generated(NamedTuple):
+    """The spec of a policy that was made, and whether it is evaluated for pods that are taken out of an object."""
+
+    spec: dict[str, Any]
+    is_extracted: bool
+
+
+class _Target(NamedTuple):
+    group: str
+    version: str
+    resource: str
+
+
+def generated_specs(
+    spec: Mapping[str, Any], controllers: Sequence[str] | None, *, mutates: bool
+) -> Iterator[Generated]:
+    """The specs that are made of one; `controllers` None stands for all that Kyverno knows."""
+    constraints = as_map(spec.get("matchConstraints"))
+    if not _is_for_pods(constraints):
+        return
+    targets: dict[str, set[_Target]] = {}
+    for name in _GROUPS if controllers is None else controllers:
+        form, target = _resolved(name)
+        if target is not None:
+            targets.setdefault(form, set()).add(target)
+    for form in sorted(targets):
+        made = {**spec, "matchConstraints": _constraints(constraints, targets[form])}
+        if form != EXTRACTED:
+            made = _rewritten_mutations(made, _PATHS[form]) if mutates else _rewritten(made, _PATHS[form])
+        yield Generated(made, form == EXTRACTED)
+
+
+def _is_for_pods(constraints: Mapping[str, Any]) -> bool:
+    """Whether a policy matches `v1` pods, by nothing but namespaces (`CanAutoGen`)."""
+    if constraints.get("excludeResourceRules"):
+        return False
+    selector = as_map(constraints.get("objectSelector"))
+    rules: Sequence[Mapping[str, Any]] = constraints.get("resourceRules") or ()
+    if selector.get("matchLabels") or selector.get("matchExpressions") or len(rules) != 1:
+        return False
+    rule = rules[0]
+    wanted = (("apiGroups", ""), ("apiVersions", "v1"), ("resources", "pods"))
+    return not rule.get("resourceNames") and all(list(rule.get(name) or ()) == [value] for name, value in wanted)
+
+
+def _resolved(name: str) -> tuple[str, _Target | None]:
+    """The form and resource of a controller; a custom one is written `<resource>.<version>.<group>`."""
+    if group := _GROUPS.get(name):
+        return _CRON_JOB if name == "cronjobs" else _TEMPLATE, _Target(group, "v1", name)
+    parts = name.split(".", 2)
+    if len(parts) == 3 and all(parts):
+        return EXTRACTED, _Target(parts[2], parts[1], parts[0])
+    return "", None
+
+
+def _constraints(constraints: Mapping[str, Any], targets: Iterable[_Target]) -> JSON:
+    """What the policy for some controllers matches: the same operations and namespaces."""
+    operations = constraints["resourceRules"][0].get("operations")
+    if not operations:
+        return None
+    versions: dict[tuple[str, str], list[str]] = {}
+    for target in sorted(targets):
+        versions.setdefault((target.group, target.version), []).append(target.resource)
+    rules = [
+        {"apiGroups": [group], "apiVersions": [version], "operations": operations, "resources": resources}
+        for (group, version), resources in versions.items()
+    ]
+    return {"resourceRules": rules, "namespaceSelector": constraints.get("namespaceSelector")}
+
+
+def _rewritten(value: Any, path: str) -> Any:
+    """All texts of a validating policy, with the paths of a pod made those of its template."""
+    if isinstance(value, dict):
+        return {key: _rewritten(item, path) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_rewritten(item, path) for item in value]
+    if not isinstance(value, str):
+        return value
+    for part in ("spec", "metadata"):
+        for root in ("object", "oldObject"):
+            value = re.sub(rf"{root}\.{part}{_OWN_NAMESPACE}", f"{root}.{path}.{part}", value)
+    return value
+
+
+def _rewritten_mutations(spec: dict[str, Any], path: str) -> dict[str, Any]:
+    """A mutating policy, of which match conditions and apply configurations alone are rewritten."""
+    made = dict(spec)
+    if conditions := spec.get("matchConditions"):
+        made["matchConditions"] = [
+            {**each, "expression": _in_template(each["expression"], path)} for each in conditions
+        ]
+    mutations = []
+    for each in spec.get("mutations") or ():
+        configuration = each.get("applyConfiguration")
+        if configuration and configuration.get("expression"):
+            rewritten = {**configuration, "expression": _in_template(configuration["expression"], path)}
+            mutations.append({**each, "applyConfiguration": rewritten})
+        else:
+            mutations.append(each)
+    return {**made, "mutations": mutations}
+
+
+def _in_template(expression: str, path: str) -> str:
+    """An expression about a pod as one about a template (`convertPodToTemplateExpression`)."""
+    expression = _SPEC.sub(rf"\1.{path}.spec", expression)
+    expression = _LABELS.sub(rf"\1.{path}.metadata.labels", expression)
+    expression = _ANNOTATIONS.sub(rf"\1.{path}.metadata.annotations", expression)
+    text = expression.strip()
+    body = text.removeprefix("Object").lstrip(" \t\r\n")
+    if not text.startswith("Object") or not body.startswith("{"):
+        return expression
+    end = _closing(body)
+    if end <= 1:
+        return expression
+    opening = "Object{"
+    name = "Object"
+    for part in path.split("."):
+        name = f"{name}.{part}"
+        opening += f"{part}: {name}{{"
+    return f"{opening}{body[1:end]}{'}' * (path.count('.') + 2)}{body[end + 1 :]}"
+
+
+def _closing(body: str) -> int:
+    """Where the brace that a text begins with is closed, 0 where it is not; texts inside are not looked at."""
+    depth = 0
+    for index, character in enumerate(body):
+        depth += {"{": 1, "}": -1}.get(character, 0)
+        if not depth:
+            return index
+    return 0

@@ -1,0 +1,143 @@
+"""Expressions of one policy, compiled with Kyverno's words for what is wrong (`pkg/cel/compiler/compiler.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from replay.cel.ast.issues import Issues
+from replay.cel.env import Env
+from replay.cel.program import Program
+from replay.cel.strict.folding import PlanError
+from replay.cel.value.types import BOOL, DYN, NULL, STRING, Type, list_type, struct_type
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression, ExpressionCompiler
+from replay.cellib.variables import VariableValues
+from replay.go.format import quote
+from replay.kube.admissionregistration import MatchCondition, Variable
+from replay.kyverno.cel.environment import VERSION, kyverno_env
+
+_EXPECTED: dict[ExpressionKind, tuple[Type, ...]] = {
+    ExpressionKind.VALIDATION: (BOOL,),
+    ExpressionKind.MESSAGE_EXPRESSION: (STRING,),
+    ExpressionKind.AUDIT_ANNOTATION: (STRING, NULL),
+    ExpressionKind.APPLY_CONFIGURATION: (struct_type("Object"),),
+    ExpressionKind.JSON_PATCH: (list_type(struct_type("JSONPatch")),),
+}
+
+
+class PolicyError(Exception):
+    """A policy that Kyverno does not take; `str()` is its text."""
+
+    def __init__(self, errors: Iterable[str]) -> None:
+        """The errors as the API machinery joins them."""
+        distinct = list(dict.fromkeys(errors))
+        super().__init__(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
+        self.errors = distinct
+
+
+class _Values(VariableValues):
+    """`variables`; one that fails hands its error on as it is."""
+
+    __slots__ = ()
+
+    def error_text(self, name: str, error: str) -> str:  # noqa: ARG002 - the name is not told
+        """The error of the variable."""
+        return error
+
+
+class _Compilation(NamedTuple):
+    program: Program | None
+    output_type: Type | None
+    error: str | None
+
+
+class PolicyCompiler(ExpressionCompiler):
+    """Compiles the expressions of one policy; those to come see the variables declared so far."""
+
+    variable_values = _Values
+
+    def __init__(self, namespace: str, *, mutates: bool) -> None:
+        """`namespace` is that of the policy, empty for clustered ones."""
+        super().__init__(VERSION, has_params=False)
+        self._namespace = namespace
+        self._mutates = mutates
+
+    def declared_type(self, output: Type | None) -> Type:
+        """The type of the expression itself."""
+        return DYN if output is None else output
+
+    def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
+        """Compile an expression of a kind."""
+        return self.compiled_here(kind, expression)
+
+    def compiled_here(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
+        """The same; `error` is Kyverno's text, without the place."""
+        program, output_type, error = _compile(self._env(kind), expression)
+        expected = _EXPECTED.get(kind)
+        if error is None and expected is not None and output_type not in expected:
+            error = _wrong_type(expected)
+        # What an expression sees does not depend on its kind; only the results of mutations are kept as they were made.
+        seen_as = kind if kind.is_mutation else ExpressionKind.VALIDATION
+        if error is not None or program is None:
+            return CompiledExpression(seen_as, expression, self, None, error, output_type)
+        return CompiledExpression(seen_as, expression, self, program, None, output_type, self._footprint(program))
+
+    def _env(self, kind: ExpressionKind) -> Env:  # noqa: ARG002 - the same for all
+        return kyverno_env(self._namespace, self._types, mutates=self._mutates)
+
+    def checked(self, path: str, kind: ExpressionKind, expression: str) -> CompiledExpression:
+        """A compiled expression that stands at a path. Raises PolicyError."""
+        compiled = self.compile(kind, expression)
+        if compiled.error is not None:
+            raise PolicyError([_invalid(path, compiled)])
+        return compiled
+
+    def conditions(self, path: str, conditions: Sequence[MatchCondition]) -> tuple[CompiledExpression, ...]:
+        """Compiled match conditions. Raises PolicyError for all that are wrong."""
+        compiled = [self.compile(ExpressionKind.VALIDATION, each.expression) for each in conditions]
+        errors = [
+            _invalid(f"{path}[{index}].expression", each)
+            for index, each in enumerate(compiled)
+            if each.error is not None
+        ]
+        if errors:
+            raise PolicyError(errors)
+        return tuple(compiled)
+
+    def declare(self, path: str, variables: Sequence[Variable]) -> None:
+        """Compile variables, each seeing those before it. Raises PolicyError for all that are wrong."""
+        errors: list[str] = []
+        for index, variable in enumerate(variables):
+            compiled = self.compile(ExpressionKind.VARIABLE, variable.expression)
+            if compiled.error is not None:
+                errors.append(_invalid(f"{path}[{index}].expression", compiled))
+            else:
+                self.declare_variable(variable.name, variable.expression)
+        if errors:
+            raise PolicyError(errors)
+
+
+def _invalid(path: str, compiled: CompiledExpression) -> str:
+    return f"{path}: Invalid value: {quote(compiled.expression)}: {compiled.error}"
+
+
+def _wrong_type(expected: tuple[Type, ...]) -> str:
+    names = [each.name for each in expected]
+    if len(names) == 1:
+        return f"output is expected to be of type {names[0]}"
+    return f"output is expected to be either of type {' or '.join(names)}"
+
+
+@lru_cache(maxsize=65536)
+def _compile(env: Env, expression: str) -> _Compilation:
+    """Equal texts in equal environments are compiled once."""
+    ast = env.compile(expression)
+    if isinstance(ast, Issues):
+        return _Compilation(None, None, ast.to_display_string())
+    output_type = ast.type_map[ast.expr.id]
+    try:
+        return _Compilation(env.program(ast), output_type, None)
+    except PlanError as error:
+        return _Compilation(None, output_type, error.message)

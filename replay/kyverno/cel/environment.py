@@ -1,0 +1,106 @@
+"""The CEL environment of Kyverno's policies (`pkg/cel/compiler/env.go`, `pkg/cel/policies/{vpol,mpol}/compiler`).
+
+It is that of the API server whose libraries Kyverno 1.19 is built with, extended by more of cel-go and by Kyverno's own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Final
+
+from replay.cel.ast import operator
+from replay.cel.ast.factory import ExprFactory
+from replay.cel.ast.tree import Expr
+from replay.cel.declare.library import Function, Library, Overload, VariableDecl
+from replay.cel.declare.macros import Macro, receiver
+from replay.cel.env import Env
+from replay.cel.value.types import DYN, Type, struct_type
+from replay.cel.value.values import OptionalValue, Value
+from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS
+from replay.cellib.environment import SCALAR_FIELDS, SCALAR_NAMES, VARIABLES, base_env
+from replay.cellib.library.bindings import BINDINGS
+from replay.cellib.library.encoders import ENCODERS
+from replay.cellib.library.math import MATH
+from replay.cellib.library.mutation import MUTATION
+from replay.cellib.library.regex_extension import REGEX_EXTENSION
+from replay.cellib.version import KubernetesVersion
+from replay.kyverno.cel.library.context import context_library
+from replay.kyverno.cel.library.data import DATA
+from replay.kyverno.cel.library.image import IMAGE
+from replay.kyverno.cel.library.moment import MOMENT
+from replay.kyverno.cel.library.native import NATIVE
+
+VERSION: Final = KubernetesVersion(1, 36)
+"""The version of the libraries that Kyverno is built with (`k8s.io/apiserver` 0.36)."""
+
+_CODE: Final = KubernetesVersion(1, 37)
+"""A server with the cel-go that Kyverno has, which is newer than that of its libraries' server."""
+
+_VARIABLES_TYPE: Final = struct_type("kyverno.variables")
+
+
+def _or_value(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr:
+    return factory.call(operator.OR_VALUE_EAGERLY, receiver(target), args[0])
+
+
+def _value_or(value: Value, other: Value) -> Value:
+    """The value of an optional that has one, what is no optional as it is."""
+    if isinstance(value, OptionalValue):
+        return value.value if value.has_value else other
+    return value
+
+
+_OR_VALUE = Library(
+    name="kyverno.orvalue",
+    functions=(
+        Function(
+            operator.OR_VALUE_EAGERLY,
+            (Overload("__orValueCompat___dyn_dyn", (DYN, DYN), DYN, implementation=_value_or),),
+        ),
+    ),
+    macros=(Macro("orValue", (1,), _or_value),),
+)
+"""`orValue` of any value, which is dynamic (`OrValueCompatEnvOptions`)."""
+
+
+def kyverno_env(namespace: str, variables: Mapping[str, Type], *, mutates: bool) -> Env:
+    """The environment of a policy; `namespace` is empty for clustered ones, `variables` are the types of its variables."""
+    return _env(namespace, tuple(variables.items()), mutates)
+
+
+@lru_cache(maxsize=1024)
+def _env(namespace: str, variables: tuple[tuple[str, Type], ...], mutates: bool) -> Env:
+    more = [
+        BINDINGS,
+        ENCODERS,
+        MATH,
+        REGEX_EXTENSION,
+        _OR_VALUE,
+        NATIVE,
+        IMAGE,
+        DATA,
+        MOMENT,
+        context_library(namespace),
+    ]
+    return base_env(_CODE, VERSION, _declarations(variables), *more, *([MUTATION] if mutates else []))
+
+
+def _declarations(variables: tuple[tuple[str, Type], ...]) -> Library:
+    """What policies read; unlike on the server, `request` has the objects too."""
+    declared = {"object": DYN, "oldObject": DYN, "namespaceObject": NAMESPACE_TYPE, "request": REQUEST_TYPE}
+    request = {**STRUCT_FIELDS[REQUEST_TYPE.name], "object": DYN, "oldObject": DYN}
+    return Library(
+        name="kyverno.admission",
+        variables=(
+            *(VariableDecl(name, type_) for name, type_ in declared.items()),
+            VariableDecl(VARIABLES, _VARIABLES_TYPE, is_lazy=True),
+        ),
+        struct_fields={
+            **SCALAR_FIELDS,
+            **STRUCT_FIELDS,
+            REQUEST_TYPE.name: request,
+            _VARIABLES_TYPE.name: dict(variables),
+        },
+        aliases=SCALAR_NAMES,
+    )

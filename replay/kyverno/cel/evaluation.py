@@ -1,0 +1,165 @@
+"""The expressions of a policy for one request: match conditions, exceptions, audit annotations (`pkg/cel/policies/*/compiler/policy.go`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+from replay.admission.inputs import Inputs, evaluations
+from replay.cel.value.values import Value
+from replay.cellib.composition import Evaluated
+from replay.cellib.expression import CompiledExpression
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kyverno.cel.compiler import PolicyCompiler
+from replay.kyverno.cel.library.context import Reader, context_bindings
+from replay.kyverno.cel.library.data import data_bindings
+from replay.kyverno.cel.library.native import exception
+from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.spec import PolicyException
+from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.response import PASS, SKIP, RuleResponse
+
+_BUDGET = 10**15
+"""More than all expressions of a policy may cost, each of which has a limit of its own."""
+
+
+class EvaluationError(Exception):
+    """Expressions that fail, or fail to tell whether a policy matches; `str()` is the text."""
+
+
+class CompiledException(NamedTuple):
+    """An exception and its match conditions."""
+
+    exception: PolicyException
+    conditions: tuple[CompiledExpression, ...]
+
+
+class Exempted(NamedTuple):
+    """What exceptions make of a request: those that match if one of them exempts it as a whole, else what they allow."""
+
+    exceptions: tuple[PolicyException, ...]
+    images: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+
+
+class PolicyInputs:
+    """What the expressions of one policy read of one request."""
+
+    def __init__(
+        self, compiler: PolicyCompiler, request: CELRequest, reader: Reader, namespace: str, *, mutates: bool
+    ) -> None:
+        """`namespace` is that of the policy, empty for clustered ones."""
+        self._compiler = compiler
+        self.answers: list[JSON] = []
+        """What was read of the cluster, and of texts."""
+        self.bindings: dict[str, Any] = {
+            "object": request.object,
+            "oldObject": request.old_object,
+            "request": request.shown(extracted=mutates),
+            "namespaceObject": request.shown_namespace(),
+            **data_bindings(self.answers),
+            **context_bindings(reader, namespace, self.answers),
+        }
+        self._renew()
+
+    def _renew(self) -> None:
+        self._inputs = Inputs(self.bindings, self.bindings["request"])
+        self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET)
+
+    def bind(self, name: str, value: Value) -> None:
+        """Give a name another value, for expressions to come."""
+        self.bindings = {**self.bindings, name: value}
+        self._renew()
+
+    def evaluate(self, compiled: CompiledExpression, *, exact: bool = False) -> Evaluated:
+        """The outcome of an expression; `exact`: by the strict engine alone."""
+        if exact:
+            return evaluations(self._compiler, self._inputs, _BUDGET, exact=True).evaluate(compiled)
+        return self._evaluation.evaluate(compiled)
+
+    def value(self, compiled: CompiledExpression, *, exact: bool = False) -> Value:
+        """The value of an expression. Raises EvaluationError and UndeterminedError."""
+        evaluated = self.evaluate(compiled, exact=exact)
+        if evaluated.unknown:
+            raise undetermined(evaluated.unknown[0])
+        if evaluated.error is not None:
+            raise EvaluationError(evaluated.error)
+        return evaluated.value
+
+    def match(self, conditions: Iterable[CompiledExpression], *, ignores_errors: bool) -> bool:
+        """Whether all conditions hold; the first that is false decides. Raises EvaluationError and UndeterminedError."""
+        errors: list[str] = []
+        unknown: Missing | None = None
+        for condition in conditions:
+            evaluated = self.evaluate(condition)
+            if evaluated.unknown:
+                unknown = unknown or evaluated.unknown[0]
+            elif evaluated.error is not None:
+                errors.append(evaluated.error)
+            elif evaluated.value is False:
+                return False
+        if unknown is not None and not (errors and ignores_errors):
+            raise undetermined(unknown)
+        if errors and not ignores_errors:
+            raise EvaluationError("; ".join(errors))
+        return not errors
+
+    def exempted(self, exceptions: Sequence[CompiledException], *, ignores_errors: bool) -> Exempted:
+        """What exceptions make of the request, bound as `exceptions`. Raises EvaluationError and UndeterminedError."""
+        matched: list[PolicyException] = []
+        images: list[str] = []
+        values: list[str] = []
+        is_whole = False
+        for each in exceptions:
+            try:
+                if not self.match(each.conditions, ignores_errors=ignores_errors):
+                    continue
+            except EvaluationError:
+                if is_whole:
+                    continue  # what is granted already is not taken back
+                raise
+            matched.append(each.exception)
+            is_whole = is_whole or each.exception.spec.is_whole
+            if not is_whole:
+                images += each.exception.spec.images or ()
+                values += each.exception.spec.allowed_values or ()
+        if is_whole:
+            return Exempted(tuple(matched))
+        self.bind("exceptions", exception(images, values))
+        return Exempted((), tuple(images), tuple(values))
+
+    def annotations(self, annotations: Sequence[tuple[str, CompiledExpression]], quoted: str) -> dict[str, str]:
+        """The audit annotations that are not empty; `quoted` is the mark around a key in texts. Raises as `value`."""
+        made: dict[str, str] = {}
+        for key, compiled in annotations:
+            try:
+                value = self.value(compiled)
+            except EvaluationError as error:
+                name = f"{quoted}{key}{quoted}"
+                raise EvaluationError(f"failed to evaluate auditAnnotation {name}: {error}") from None
+            if not isinstance(value, str):
+                name = f"{quoted}{key}{quoted}"
+                text = f"failed to convert auditAnnotation {name} expression: "
+                raise EvaluationError(f"{text}type conversion error from 'null_type' to 'string'")
+            if value:
+                made[key] = value
+        return made
+
+
+def undetermined(missing: Missing) -> UndeterminedError:
+    """The error of what is not known."""
+    return UndeterminedError(f"{missing.path}: {missing.reason}")
+
+
+def exempted_rule(exceptions: Sequence[PolicyException]) -> RuleResponse:
+    """The answer of a policy from which a request is exempt: as the exception with the highest priority says."""
+    chosen = exceptions[0]
+    highest = 0
+    for each in exceptions:
+        if each.priority > highest:
+            chosen, highest = each, each.priority
+    passes = chosen.spec.report_result == "pass"
+    keys = ", ".join(each.key for each in exceptions)
+    text = f"rule is {'passed' if passes else 'skipped'} due to policy exception: {keys}"
+    return RuleResponse("exception", PASS if passes else SKIP, text)

@@ -1,0 +1,261 @@
+"""What expressions read of the cluster and of services (`libs/resource`, `globalcontext`, `http`, `imagedata`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from replay.cel.declare.library import Function, Implementation, Library, Overload, VariableDecl
+from replay.cel.value.bounds import UndeterminedError
+from replay.cel.value.equality import NO_SUCH_OVERLOAD, find, map_keys
+from replay.cel.value.types import ANY, DYN, STRING, map_type, opaque_type
+from replay.cel.value.values import EvalError, OpaqueValue, Value
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupVersionResource
+
+_RESOURCE, _GVR = opaque_type("resource.Context"), opaque_type("schema.GroupVersionResource")
+_GLOBAL, _HTTP, _IMAGE = (
+    opaque_type("globalcontext.Context"),
+    opaque_type("http.Context"),
+    opaque_type("imagedata.Context"),
+)
+_OBJECT = map_type(STRING, ANY)
+_TEXTS = map_type(STRING, STRING)
+_HTTP_REFUSED = (
+    "request failed: http calls are not allowed in namespaced policies: set --allowHTTPInNamespacedPolicies to enable"
+)
+_GLOBAL_REFUSED = "failed to get global reference: globalContext.* is not allowed in namespaced policies"
+
+
+class ResourceError(Exception):
+    """The API server refuses to answer; `str()` is its message."""
+
+
+class Reader(Protocol):
+    """The cluster at the time of a request. What is not known is `Missing`."""
+
+    def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
+        """An object, None if there is none. Raises ResourceError."""
+        ...
+
+    def list(self, api_version: str, resource: str, namespace: str, labels: Mapping[str, str]) -> JSON | Missing:
+        """The list of a namespace's objects with some labels, of all where it is empty. Raises ResourceError."""
+        ...
+
+    def resource_of(self, api_version: str, kind: str) -> GroupVersionResource | Missing:
+        """The resource of a kind. Raises ResourceError."""
+        ...
+
+    def global_entry(self, name: str, projection: str) -> JSON | Missing:
+        """The value of a GlobalContextEntry. Raises ResourceError."""
+        ...
+
+
+class _Receiver(OpaqueValue):
+    """A receiver of functions; equal to itself alone."""
+
+    __slots__ = ()
+
+    def equal(self, other: Value) -> bool:
+        """Itself alone."""
+        if not isinstance(other, type(self)):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self is other
+
+
+class _Resources(_Receiver):
+    """`resource`; notes in `answers` what it read."""
+
+    __slots__ = ("answers", "reader")
+    cel_type = _RESOURCE
+
+    def __init__(self, reader: Reader, answers: list[JSON]) -> None:
+        self.reader = reader
+        self.answers = answers
+
+
+class _GlobalContext(_Receiver):
+    """`globalContext`, as `resource`; without a reader it is that of a namespaced policy, which may not use it."""
+
+    __slots__ = ("answers", "reader")
+    cel_type = _GLOBAL
+
+    def __init__(self, reader: Reader | None, answers: list[JSON]) -> None:
+        self.reader = reader
+        self.answers = answers
+
+
+class _RefusedHTTP(_Receiver):
+    """`http` of a namespaced policy, which may not use it."""
+
+    __slots__ = ()
+    cel_type = _HTTP
+
+
+class _ResourceName(OpaqueValue):
+    """The resource of a kind, as `toGVR` returns it."""
+
+    __slots__ = ("resource",)
+    cel_type = _GVR
+
+    def __init__(self, resource: GroupVersionResource) -> None:
+        self.resource = resource
+
+    @property
+    def api_version(self) -> str:
+        """Its group and version."""
+        return f"{self.resource.group}/{self.resource.version}" if self.resource.group else self.resource.version
+
+    def equal(self, other: Value) -> bool:
+        """The same resource."""
+        return isinstance(other, _ResourceName) and self.resource == other.resource
+
+
+def context_bindings(reader: Reader, namespace: str, answers: list[JSON]) -> dict[str, Value]:
+    """The values of `resource`, `globalContext`, `http` and `image` for a policy; `namespace` is empty for clustered ones.
+
+    What is read is noted in `answers`.
+    """
+    return {
+        "resource": _Resources(reader, answers),
+        "globalContext": _GlobalContext(None if namespace else reader, answers),
+        "http": _RefusedHTTP() if namespace else Missing("http", "a service answers it"),
+        "image": Missing("image", "a registry answers `getMetadata`"),
+    }
+
+
+def _known(value: JSON | Missing, answers: list[JSON]) -> JSON:
+    if isinstance(value, Missing):
+        raise UndeterminedError(f"{value.path}: {value.reason}")
+    answers.append(value)
+    return value
+
+
+def _get(resources: _Resources, api_version: str, resource: str, namespace: str, name: str) -> JSON:
+    try:
+        return _known(resources.reader.get(api_version, resource, namespace, name), resources.answers)
+    except ResourceError as error:
+        raise EvalError(f"failed to get resource: {error}") from None
+
+
+def _list(resources: _Resources, api_version: str, resource: str, namespace: str, labels: Value = None) -> JSON:
+    wanted = {} if labels is None else {key: find(labels, key)[1] for key in map_keys(labels)}
+    try:
+        return _known(resources.reader.list(api_version, resource, namespace, wanted), resources.answers)
+    except ResourceError as error:
+        raise EvalError(f"failed to list resource: {error}") from None
+
+
+def _post(*_: Value) -> Value:
+    raise UndeterminedError("resource.Post: the API server answers it")
+
+
+def _to_gvr(resources: _Resources, api_version: str, kind: str) -> _ResourceName:
+    try:
+        found = resources.reader.resource_of(api_version, kind)
+    except ResourceError as error:
+        raise EvalError(f"failed to map kind to resource: {error}") from None
+    if isinstance(found, Missing):
+        raise UndeterminedError(f"{found.path}: {found.reason}")
+    return _ResourceName(found)
+
+
+def _global(context: _GlobalContext, name: str, projection: str = "") -> JSON:
+    if context.reader is None:
+        raise EvalError(_GLOBAL_REFUSED)
+    try:
+        return _known(context.reader.global_entry(name, projection), context.answers)
+    except ResourceError as error:
+        raise EvalError(f"failed to get global reference: {error}") from None
+
+
+def _http(*_: Value) -> Value:
+    raise EvalError(_HTTP_REFUSED)
+
+
+def _client(context: _RefusedHTTP, bundle: str) -> _RefusedHTTP:  # noqa: ARG001 - it is never used
+    return context
+
+
+def _metadata(*_: Value) -> Value:
+    raise UndeterminedError("image.getMetadata: a registry answers it")
+
+
+def _functions(name: str, *overloads: Overload) -> Iterator[Function]:
+    """A function under its old name and, with a small letter, under its new one."""
+    for spelt, suffix in ((name, "pascal"), (name[0].lower() + name[1:], "camel")):
+        yield Function(
+            spelt,
+            tuple(
+                Overload(f"{each.id}_{suffix}", each.args, each.result, member=True, implementation=each.implementation)
+                for each in overloads
+            ),
+        )
+
+
+def _of_resources(namespace: str) -> Iterator[Function]:
+    """The functions of `resource`; those of a namespaced policy read its namespace alone."""
+    place = () if namespace else (STRING,)
+
+    def placed(body: Implementation, before: int) -> Implementation:
+        """A body with the namespace after so many arguments."""
+        if not namespace:
+            return body
+        return lambda *args: body(*args[:before], namespace, *args[before:])
+
+    def named(body: Implementation) -> Implementation:
+        """The same for a resource that stands as one value, after the receiver."""
+        placed_body = placed(body, 3)
+        return lambda context, gvr, *args: placed_body(context, gvr.api_version, gvr.resource.resource, *args)
+
+    texts, gvr = (_RESOURCE, STRING, STRING, *place), (_RESOURCE, _GVR, *place)
+    listed, got = placed(_list, 3), placed(_get, 3)
+    yield from _functions(
+        "List",
+        Overload("resource_list_string_string", texts, _OBJECT, implementation=listed),
+        Overload("resource_list_string_string_map", (*texts, _TEXTS), _OBJECT, implementation=listed),
+        Overload("list_resources_gvr", gvr, _OBJECT, implementation=named(_list)),
+        Overload("list_resources_gvr_map", (*gvr, _TEXTS), _OBJECT, implementation=named(_list)),
+    )
+    yield from _functions(
+        "Get",
+        Overload("resource_get_string_string_string", (*texts, STRING), _OBJECT, implementation=got),
+        Overload("resource_get_gvr_string", (*gvr, STRING), _OBJECT, implementation=named(_get)),
+        Overload("globalcontext_get_string", (_GLOBAL, STRING), DYN, implementation=_global),
+        Overload("globalcontext_get_string_string", (_GLOBAL, STRING, STRING), DYN, implementation=_global),
+        Overload("http_get_string", (_HTTP, STRING), ANY, implementation=_http),
+        Overload("http_get_string_headers", (_HTTP, STRING, _TEXTS), ANY, implementation=_http),
+    )
+    posts = [Overload("resource_post_string_string_map", (*texts, _OBJECT), _OBJECT, implementation=_post)]
+    if not namespace:
+        cluster = (_RESOURCE, STRING, STRING, _OBJECT)
+        posts.append(Overload("resource_post_string_string_cluster_map", cluster, _OBJECT, implementation=_post))
+    yield from _functions(
+        "Post",
+        *posts,
+        Overload("http_post_string_any", (_HTTP, STRING, ANY), ANY, implementation=_http),
+        Overload("http_post_string_any_headers", (_HTTP, STRING, ANY, _TEXTS), ANY, implementation=_http),
+    )
+    yield from _functions(
+        "ToGVR",
+        Overload("convert_to_gvr_string_string", (_RESOURCE, STRING, STRING), _GVR, implementation=_to_gvr),
+    )
+    yield from _functions("Client", Overload("http_client_string", (_HTTP, STRING), _HTTP, implementation=_client))
+    yield from _functions(
+        "GetMetadata", Overload("imagedata_get_string", (_IMAGE, STRING), DYN, implementation=_metadata)
+    )
+
+
+def context_library(namespace: str) -> Library:
+    """`resource`, `globalContext`, `http` and `image` of a policy; `namespace` is empty for clustered ones."""
+    return Library(
+        name="kyverno.context",
+        functions=tuple(_of_resources(namespace)),
+        variables=(
+            VariableDecl("resource", _RESOURCE),
+            VariableDecl("globalContext", _GLOBAL),
+            VariableDecl("http", _HTTP),
+            VariableDecl("image", _IMAGE),
+        ),
+    )

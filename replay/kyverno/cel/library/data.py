@@ -1,0 +1,178 @@
+"""JSON, YAML, hashes, compression and lists of objects in CEL (`libs/json`, `yaml`, `hash`, `gzip`, `transform`)."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import zlib
+from typing import Any
+
+from replay.cel.declare.library import Function, Implementation, Library, Overload, VariableDecl
+from replay.cel.value.bounds import MAX_TEXT, UndeterminedError
+from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
+from replay.cel.value.text import type_name
+from replay.cel.value.timestamp import Duration, Timestamp
+from replay.cel.value.types import BYTES, DYN, STRING, Type, list_type, map_type, opaque_type
+from replay.cel.value.values import EvalError, OpaqueValue, TypeValue, Value
+from replay.go.format import marshal
+from replay.json import JSON
+from replay.kyverno.rules.errors import JMESPathError
+from replay.kyverno.rules.go_value import with_floats
+from replay.kyverno.rules.jmespath.syntax import parsed_json
+from replay.manifests.go_type.decode import plain
+from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
+
+_JSON, _YAML = opaque_type("json.Json"), opaque_type("yaml.Yaml")
+
+
+class _Parser(OpaqueValue):
+    """`json` or `yaml`: notes in `answers` what it made."""
+
+    __slots__ = ("answers", "cel_type")
+
+    def __init__(self, cel_type: Type, answers: list[JSON]) -> None:
+        self.cel_type = cel_type
+        self.answers = answers
+
+    def equal(self, other: Value) -> bool:
+        """Itself alone."""
+        return self is other
+
+    def noted(self, answer: JSON) -> JSON:
+        """An answer, which is a value of Go."""
+        self.answers.append(answer)
+        return answer
+
+
+def data_bindings(answers: list[JSON]) -> dict[str, Value]:
+    """The values of `json` and `yaml`; what they make is noted."""
+    return {"json": _Parser(_JSON, answers), "yaml": _Parser(_YAML, answers)}
+
+
+def _unmarshal(parser: _Parser, text: Value) -> JSON:
+    if not isinstance(text, str):
+        raise EvalError(f"unsupported native conversion from '{type_name(text)}' to 'string'")
+    try:
+        return parser.noted(parsed_json(text))
+    except JMESPathError as error:
+        raise EvalError(str(error)) from None
+
+
+def _marshal(_: Value, value: Value) -> str:
+    return marshal(_as_json(value))
+
+
+def _as_json(value: Value) -> JSON:
+    """A value as Go's encoder gets it."""
+    if is_map(value):
+        made: dict[str, Any] = {}
+        for key in map_keys(value):
+            if not isinstance(key, str):
+                raise EvalError(
+                    "json: failed to convert CEL map to native map: "
+                    f"unsupported native conversion from '{type_name(key)}' to 'string'"
+                )
+            made[key] = _as_json(find(value, key)[1])
+        return made
+    if is_list(value):
+        return [_as_json(item) for item in elements(value)]
+    if isinstance(value, Timestamp):
+        return value.text()
+    if isinstance(value, Duration):
+        return value.nanos
+    if isinstance(value, TypeValue):
+        return value.name
+    if value is None or isinstance(value, str | int | float):
+        return value
+    raise UndeterminedError(f"json.marshal: a value of type {type_name(value)} is not written")
+
+
+def _parse_yaml(parser: _Parser, text: str) -> JSON:
+    try:
+        return parser.noted(with_floats(plain(read_yaml(text.encode("utf-8", "surrogateescape")).node)))
+    except YAMLSyntaxError as error:
+        raise EvalError(f"error converting YAML to JSON: {error}") from None
+
+
+def _digest(algorithm: str) -> Implementation:
+    def digest(text: str) -> str:
+        return hashlib.new(algorithm, text.encode("utf-8", "surrogateescape"), usedforsecurity=False).hexdigest()
+
+    return digest
+
+
+def _hash(name: str) -> tuple[Function, Function]:
+    body = _digest(name)
+    return (
+        Function(name, (Overload(f"{name}_string_non_prefixed", (STRING,), STRING, implementation=body),)),
+        Function(f"hash.{name}", (Overload(f"{name}_string_prefixed", (STRING,), STRING, implementation=body),)),
+    )
+
+
+def _decompress(data: bytes) -> str:
+    """Text, of which no more is made than may be."""
+    reader = zlib.decompressobj(wbits=31)
+    try:
+        made = reader.decompress(data, MAX_TEXT)
+    except zlib.error:
+        raise EvalError("gzip: invalid header" if data[:2] != b"\x1f\x8b" else "unexpected EOF") from None
+    if not reader.eof:
+        if len(made) >= MAX_TEXT:
+            raise UndeterminedError("gzip.decompress: the text is too long")
+        raise EvalError("unexpected EOF" if data else "EOF")
+    return made.decode("utf-8", "surrogateescape")
+
+
+def _compress(text: Value) -> bytes:
+    """Compressed text; the bytes are another encoder's, so that they are good for being decompressed and no more."""
+    if not isinstance(text, str):
+        raise EvalError(f"unsupported native conversion from '{type_name(text)}' to 'string'")
+    return gzip.compress(text.encode("utf-8", "surrogateescape"), mtime=0)
+
+
+def _objects_to_map(keys: Value, values: Value, key_name: str, value_name: str) -> Value:
+    """A map of what the objects of one list have under a name to what those of the other have."""
+    if len(keys) != len(values):
+        raise EvalError(f"listObjToMap must take lists of equal length. list1: {len(keys)}, list2: {len(values)}")
+    made: dict[str, Value] = {}
+    for key_object, value_object in zip(elements(keys), elements(values), strict=True):
+        key = find(key_object, key_name)[1] if is_map(key_object) else None
+        if not isinstance(key, str):
+            raise EvalError("the passed key name cannot be handled as a string in the key object list")
+        if not is_map(value_object):
+            raise EvalError("object cannot be handled as a map string to any in the value object list")
+        made[key] = find(value_object, value_name)[1]
+    return made
+
+
+def _objects(name: str, overload: str) -> Function:
+    args = (list_type(DYN), list_type(DYN), STRING, STRING)
+    return Function(name, (Overload(overload, args, map_type(DYN, DYN), implementation=_objects_to_map),))
+
+
+DATA = Library(
+    name="kyverno.data",
+    functions=(
+        Function(
+            "unmarshal",
+            (Overload("unmarshal_string_dyn", (_JSON, DYN), DYN, member=True, implementation=_unmarshal),),
+        ),
+        Function(
+            "marshal", (Overload("marshal_dyn_string", (_JSON, DYN), STRING, member=True, implementation=_marshal),)
+        ),
+        Function(
+            "parse", (Overload("parse_string_dyn", (_YAML, STRING), DYN, member=True, implementation=_parse_yaml),)
+        ),
+        *_hash("md5"),
+        *_hash("sha1"),
+        *_hash("sha256"),
+        Function(
+            "gzip.decompress", (Overload("decompress_bytes_string", (BYTES,), STRING, implementation=_decompress),)
+        ),
+        Function("gzip.compress", (Overload("compress_any_bytes", (DYN,), BYTES, implementation=_compress),)),
+        _objects("listObjToMap", "list_of_object_to_map_non_prefixed"),
+        _objects("transform.listObjToMap", "list_of_object_to_map_prefixed"),
+    ),
+    variables=(VariableDecl("json", _JSON), VariableDecl("yaml", _YAML)),
+)
+"""`json`, `yaml`, `hash`, `gzip` and `transform`."""

@@ -1,0 +1,154 @@
+"""References of images in CEL (`libs/image`; github.com/google/go-containerregistry, `pkg/name`)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from functools import lru_cache
+
+from msgspec import Struct
+
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.equality import NO_SUCH_OVERLOAD
+from replay.cel.value.types import BOOL, STRING, Type, opaque_type
+from replay.cel.value.values import EvalError, OpaqueValue, Value
+from replay.go.url import URLError, parse_url
+
+_IMAGE = opaque_type("kyverno.image")
+_DEFAULT_REGISTRY, _DEFAULT_TAG = "index.docker.io", "latest"
+_REPOSITORY = re.compile(r"[a-z0-9_\-./]{2,255}")
+_TAG = re.compile(r"[A-Za-z0-9_\-.]{1,128}")
+_DIGEST = re.compile(r"sha256:[a-f0-9]{64}")
+
+
+class _Repository(Struct, frozen=True):
+    registry: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The path; an image of Docker's own registry without a folder stands in `library`."""
+        is_implicit = "/" not in self.path and self.registry == _DEFAULT_REGISTRY
+        return f"library/{self.path}" if is_implicit else self.path
+
+
+class ImageReference(Struct, frozen=True):
+    """A reference by tag, or by digest where it has one."""
+
+    repository: _Repository
+    tag: str
+    digest: str
+    text: str
+
+    @property
+    def written_tag(self) -> str:
+        """The tag, also where a digest follows it; empty where a digest alone is written."""
+        if not self.digest:
+            return self.tag
+        before = self.text.partition("@")[0]
+        return before.rpartition(":")[2] if before.rfind(":") > before.rfind("/") else ""
+
+
+class ImageValue(OpaqueValue):
+    """A reference as a value."""
+
+    __slots__ = ("reference",)
+    cel_type = _IMAGE
+    go_type = "image.Image"
+
+    def __init__(self, reference: ImageReference) -> None:
+        """Wrap a reference."""
+        self.reference = reference
+
+    def equal(self, other: Value) -> bool:
+        """The same reference, written the same way; raises `EvalError` for anything else."""
+        if not isinstance(other, ImageValue):
+            raise EvalError(NO_SUCH_OVERLOAD)
+        return self.reference == other.reference
+
+
+@lru_cache(maxsize=4096)
+def parse_reference(text: str) -> ImageReference | None:
+    """The reference that a text is, None where it is none."""
+    return _tagged(text) or _digested(text)
+
+
+def _tagged(text: str) -> ImageReference | None:
+    base, colon, tag = text.rpartition(":")
+    if not colon or "/" in tag:
+        base, tag = text, ""
+    elif not _TAG.fullmatch(tag):
+        return None
+    repository = _repository(base)
+    return None if repository is None else ImageReference(repository, tag or _DEFAULT_TAG, "", text)
+
+
+def _digested(text: str) -> ImageReference | None:
+    base, _, digest = text.partition("@")
+    if not _DIGEST.fullmatch(digest):
+        return None
+    tagged = _tagged(base)
+    repository = tagged.repository if tagged is not None else _repository(base)
+    return None if repository is None else ImageReference(repository, "", digest, text)
+
+
+def _repository(text: str) -> _Repository | None:
+    first, slash, rest = text.partition("/")
+    registry, path = "", text
+    if slash and (first == "localhost" or "." in first or ":" in first):
+        registry, path = first, rest
+    if not _REPOSITORY.fullmatch(path) or not _is_registry(registry):
+        return None
+    return _Repository(_DEFAULT_REGISTRY if registry in ("", "docker.io") else registry, path)
+
+
+def _is_registry(text: str) -> bool:
+    """Whether a text is an authority of a URL."""
+    try:
+        return not text or parse_url(f"//{text}").host == text
+    except URLError:
+        return False
+
+
+def _parse(text: str) -> ImageValue:
+    reference = parse_reference(text)
+    if reference is None:
+        raise EvalError(f"could not parse reference: {text}")
+    return ImageValue(reference)
+
+
+def _identifier(reference: ImageReference) -> str:
+    if not reference.digest:
+        return reference.tag
+    return f"{reference.written_tag}@{reference.digest}" if reference.written_tag else reference.digest
+
+
+def _separated(reference: ImageReference) -> str:
+    return f"@{reference.digest}" if reference.digest else f":{reference.tag}"
+
+
+def _member(name: str, overload: str, result: Type, part: Callable[[ImageReference], Value]) -> Function:
+    body = lambda image: part(image.reference)  # noqa: E731 - a wrapper of one expression
+    return Function(name, (Overload(overload, (_IMAGE,), result, member=True, implementation=body),))
+
+
+def _of_text(name: str, overload: str, result: Type, body: Callable[[str], Value]) -> Function:
+    return Function(name, (Overload(overload, (STRING,), result, implementation=body),))
+
+
+IMAGE = Library(
+    name="kyverno.image",
+    functions=(
+        _of_text("image", "string_to_image_deprecated", _IMAGE, _parse),
+        _of_text("parseImageReference", "string_to_image", _IMAGE, _parse),
+        _of_text("isImage", "is_image_string", BOOL, lambda text: parse_reference(text) is not None),
+        _member("containsDigest", "image_contains_digest", BOOL, lambda image: bool(image.digest)),
+        _member("registry", "image_registry", STRING, lambda image: image.repository.registry),
+        _member("repository", "image_repository", STRING, lambda image: image.repository.name),
+        _member("identifier", "image_identifier", STRING, _identifier),
+        _member("identifierWithSeparator", "image_identifier_with_separator", STRING, _separated),
+        _member("tag", "image_tag", STRING, lambda image: image.written_tag),
+        _member("digest", "image_digest", STRING, lambda image: image.digest),
+    ),
+)
+"""`image`, `parseImageReference`, `isImage`, and the parts of a reference."""

@@ -1,0 +1,78 @@
+"""Rounding, times, and what differs from one evaluation to the next (`libs/math`, `time`, `random`, `x509`)."""
+
+from __future__ import annotations
+
+from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.bounds import UndeterminedError
+from replay.cel.value.timestamp import NANOS, Duration, Timestamp, field
+from replay.cel.value.types import DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP
+from replay.cel.value.values import Value
+from replay.cellib.library.math import rounded
+
+_YEAR_1 = -62135596800
+"""The seconds of year 1, from which Go counts when it cuts a time."""
+
+
+def _round(value: float, places: int) -> float:
+    try:
+        shift = 10.0**places
+        return rounded(value * shift) / shift
+    except (OverflowError, ZeroDivisionError):
+        return float("nan")
+
+
+def _now() -> Value:
+    raise UndeterminedError("time.now() is the time of the evaluation")
+
+
+def _random(pattern: str = "") -> Value:  # noqa: ARG001 - the same whatever the pattern
+    raise UndeterminedError("random() differs from one evaluation to the next")
+
+
+def _certificate(text: str) -> Value:  # noqa: ARG001 - none is decoded
+    raise UndeterminedError("x509.decode: certificates are not decoded")
+
+
+def _cron(instant: Timestamp) -> str:
+    # In the zone in which the time is written.
+    local = Timestamp(instant.seconds + instant.offset)
+    values = [field(local, part) for part in ("getMinutes", "getHours", "getDate", "getMonth", "getDayOfWeek")]
+    values[3] += 1
+    return " ".join(map(str, values))
+
+
+def _truncate(instant: Timestamp, step: Duration) -> Timestamp:
+    """Down to a multiple of a duration since year 1, as Go's `Time.Truncate`."""
+    if step.nanos <= 0:
+        return instant
+    since = (instant.seconds - _YEAR_1) * NANOS + instant.nanos
+    seconds, nanos = divmod(since - since % step.nanos, NANOS)
+    return Timestamp(seconds + _YEAR_1, nanos, instant.offset)
+
+
+def _randoms(name: str, suffix: str) -> Function:
+    return Function(
+        name,
+        (
+            Overload(f"random_string_{suffix}", (STRING,), STRING, implementation=_random),
+            Overload(f"random_string_default_expr_{suffix}", (), STRING, implementation=_random),
+        ),
+    )
+
+
+MOMENT = Library(
+    name="kyverno.moment",
+    functions=(
+        Function("math.round", (Overload("math_round_float_int", (DOUBLE, INT), DOUBLE, implementation=_round),)),
+        Function("time.now", (Overload("time_now", (), TIMESTAMP, implementation=_now),)),
+        Function("time.toCron", (Overload("time_to_cron", (TIMESTAMP,), STRING, implementation=_cron),)),
+        Function(
+            "time.truncate",
+            (Overload("time_truncate", (TIMESTAMP, DURATION), TIMESTAMP, implementation=_truncate),),
+        ),
+        _randoms("random", "non_prefixed"),
+        _randoms("random.random", "prefixed"),
+        Function("x509.decode", (Overload("x509_decode_string", (STRING,), DYN, implementation=_certificate),)),
+    ),
+)
+"""`math.round` to places, `time`, `random` and `x509`."""

@@ -1,0 +1,96 @@
+"""Whether a policy matches a request (`pkg/cel/matching`): as on the API server, but for objects and namespaces that are absent."""
+
+from __future__ import annotations
+
+from replay.json import JSON
+from replay.kube.admissionregistration import LabelSelector, MatchResources, Rule
+from replay.kube.attributes import Missing, field_of
+from replay.kyverno.cel.request import CELRequest, Object
+from replay.matching.matcher import INTERNAL_ERROR
+from replay.matching.rules import NAMESPACES, matches_rule
+from replay.matching.selectors import EVERYTHING, Labels, MatchSelectorError, Selector, selector_from_label_selector
+
+
+class MatchingError(Exception):
+    """The constraints cannot be evaluated; `str()` is the text."""
+
+
+class Constraints:
+    """`matchConstraints`, with the selectors read once."""
+
+    def __init__(self, constraints: MatchResources) -> None:
+        """A selector that is wrong is an error where all else matches."""
+        self._constraints = constraints
+        self._namespaces = _selector(constraints.namespace_selector)
+        self._objects = _selector(constraints.object_selector)
+
+    def matches(self, request: CELRequest) -> bool | Missing:
+        """Whether a request matches. Raises MatchingError."""
+        is_clustered = not request.namespace and request.resource.resource != NAMESPACES.resource
+        in_namespace = True if is_clustered else _selects(self._namespaces, _namespace_labels(request))
+        if in_namespace is False:
+            return False
+        # An object that is absent counts as one without labels.
+        selected = _selects(self._objects, _labels(request.object))
+        if selected is not True:
+            old = _selects(self._objects, _labels(request.old_object))
+            selected = old if old is True or selected is False else selected
+        if selected is False:
+            return False
+        rules = self._constraints.resource_rules
+        if _matches_rules(self._constraints.exclude_resource_rules, request):
+            return False
+        if rules and not _matches_rules(rules, request):
+            return False
+        for selector in (self._namespaces if not is_clustered else EVERYTHING, self._objects):
+            if isinstance(selector, str):
+                raise MatchingError(f"{INTERNAL_ERROR}{selector}")
+        return next((each for each in (in_namespace, selected) if isinstance(each, Missing)), True)
+
+
+def _selector(selector: LabelSelector) -> Selector | str:
+    """A selector, or what is wrong with it."""
+    try:
+        return selector_from_label_selector(selector)
+    except MatchSelectorError as error:
+        return str(error)
+
+
+def _selects(selector: Selector | str, labels: Labels | Missing) -> bool | Missing:
+    """Whether labels are selected; one that is wrong does not decide."""
+    if isinstance(selector, str) or selector.is_empty:
+        return True
+    return labels if isinstance(labels, Missing) else selector.matches(labels)
+
+
+def _namespace_labels(request: CELRequest) -> Labels | Missing:
+    """The labels of the namespace: of the object itself where one is written; of one that is not known, its name."""
+    if (
+        request.resource.resource == NAMESPACES.resource
+        and not request.subresource
+        and request.operation in ("CREATE", "UPDATE")
+    ):
+        return _labels(request.object)
+    if request.namespace_object is None:
+        return {"kubernetes.io/metadata.name": request.namespace}
+    return _labels(request.namespace_object)
+
+
+def _labels(obj: Object) -> Labels | Missing:
+    if isinstance(obj, Missing):
+        return obj
+    labels: JSON | Missing = field_of(obj, "metadata", "labels")
+    return labels if isinstance(labels, Missing | dict) else {}
+
+
+def _matches_rules(rules: tuple[Rule, ...], request: CELRequest) -> bool:
+    key = request.rule_key
+    return any(matches_rule(rule, key) and _is_named(rule, request) for rule in rules)
+
+
+def _is_named(rule: Rule, request: CELRequest) -> bool:
+    """Whether the name is one of the rule's; one that is to be made up is told by how it begins."""
+    if not rule.resource_names or request.name:
+        return not rule.resource_names or request.name in rule.resource_names
+    prefix = field_of(request.object, "metadata", "generateName") if not isinstance(request.object, Missing) else ""
+    return isinstance(prefix, str) and any(prefix.startswith(name) for name in rule.resource_names)

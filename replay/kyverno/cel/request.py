@@ -1,0 +1,110 @@
+"""One AdmissionRequest as policies of CEL see it (`pkg/utils/admission/resource.go`, `pkg/cel/engine`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from copy import copy
+from typing import TYPE_CHECKING, Any, cast
+
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kyverno.rules.go_value import as_map
+from replay.matching.rules import RuleKey
+
+if TYPE_CHECKING:
+    from replay.kube.attributes import Operation
+
+Object = JSON | PartialObject | Missing
+_WRITTEN_IF_SET = ("subResource", "requestKind", "requestResource", "requestSubResource", "name", "namespace")
+
+
+class CELRequest:
+    """The parts of a request; `object` and `oldObject` are empty maps where there are none."""
+
+    def __init__(self, request: Mapping[str, Any], namespace: Object) -> None:
+        """`namespace` is the object of the request's namespace, None where there is none."""
+        self.request = request
+        self.operation = str(request.get("operation") or "")
+        self.name = str(request.get("name") or "")
+        self.namespace = str(request.get("namespace") or "")
+        self.subresource = str(request.get("subResource") or "")
+        kind, resource = as_map(request.get("kind")), as_map(request.get("resource"))
+        self.kind = GroupVersionKind(*(str(kind.get(part) or "") for part in ("group", "version", "kind")))
+        self.resource = GroupVersionResource(
+            *(str(resource.get(part) or "") for part in ("group", "version", "resource"))
+        )
+        self.namespace_object = namespace
+        self._sent = self.object = self._extracted(request.get("object"))
+        self.old_object = self._extracted(request.get("oldObject"))
+
+    def with_object(self, value: Object) -> CELRequest:
+        """The same request with another object in `object`; `request` shows the one that came."""
+        made = copy(self)
+        made.object = value
+        return made
+
+    @property
+    def rule_key(self) -> RuleKey:
+        """What rules are matched with."""
+        return RuleKey(self.resource, self.subresource, cast("Operation", self.operation), bool(self.namespace))
+
+    def _extracted(self, obj: Object) -> Object:
+        """An object with its kind and namespace set from the request."""
+        if isinstance(obj, Missing):
+            return obj
+        if isinstance(obj, PartialObject):
+            return PartialObject(self._named(obj.value), obj.missing)
+        return {} if obj is None else self._named(obj)
+
+    def _named(self, obj: JSON) -> JSON:
+        named = {**obj, "apiVersion": self.kind.api_version, "kind": self.kind.kind}
+        metadata = obj.get("metadata")
+        is_namespace = self.kind.kind == "Namespace"
+        if isinstance(metadata, Missing) or (is_namespace and not as_map(metadata).get("namespace")):
+            return named
+        if is_namespace:
+            named["metadata"] = {key: value for key, value in metadata.items() if key != "namespace"}
+        elif self.namespace:
+            named["metadata"] = {**as_map(metadata), "namespace": self.namespace}
+        return named
+
+    def shown(self, *, extracted: bool) -> JSON | PartialObject:
+        """`request`: what is empty is absent; with the objects as they came, or `extracted` as `object` has them."""
+        request = self.request
+        shown: dict[str, Any] = {
+            "uid": request.get("uid") or "",
+            "kind": self.kind._asdict(),
+            "resource": self.resource._asdict(),
+            "operation": self.operation,
+            "userInfo": {key: value for key, value in as_map(request.get("userInfo")).items() if value},
+            "object": self._sent if extracted else request.get("object"),
+            "oldObject": self.old_object if extracted else request.get("oldObject"),
+            "options": request.get("options"),
+        }
+        shown |= {name: request[name] for name in _WRITTEN_IF_SET if request.get(name)}
+        if request.get("dryRun") is not None:
+            shown["dryRun"] = request["dryRun"]
+        unknown: list[Missing] = []
+        for name in ("object", "oldObject", "options"):
+            value = shown[name]
+            if isinstance(value, PartialObject):
+                shown[name] = value.value
+                unknown += [Missing(f"request.{each.path}", each.reason, each.fix) for each in value.missing]
+            elif isinstance(value, Missing):
+                unknown.append(value)
+        return PartialObject(shown, tuple(unknown)) if unknown else shown
+
+    def shown_namespace(self) -> Object:
+        """`namespaceObject`."""
+        namespace = self.namespace_object
+        if namespace is None or isinstance(namespace, Missing):
+            return namespace
+        if isinstance(namespace, PartialObject):
+            return PartialObject(_whole(namespace.value), namespace.missing)
+        return _whole(namespace)
+
+
+def _whole(namespace: JSON) -> JSON:
+    """The parts that Go's type always writes."""
+    return {**namespace, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}

@@ -1,0 +1,265 @@
+"""The policies and exceptions of `policies.kyverno.io` as they are read (github.com/kyverno/api, `policies.kyverno.io/v1alpha1`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, Literal, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from replay.json import JSON
+from replay.kube.admissionregistration import FailurePolicy, MatchCondition, MatchResources, Variable
+from replay.kyverno.cel.compiler import PolicyError
+from replay.manifests.manifest_set import match_resources
+
+GROUP: Final = "policies.kyverno.io"
+VALIDATING: Final = ("ValidatingPolicy", "NamespacedValidatingPolicy")
+MUTATING: Final = ("MutatingPolicy", "NamespacedMutatingPolicy")
+
+
+class _Named(Struct, frozen=True):
+    name: str
+    expression: str
+
+
+class _Selector(Struct, frozen=True, rename="camel"):
+    match_labels: dict[str, str] | None = None
+    match_expressions: tuple[_Requirement, ...] | None = None
+
+
+class _Requirement(Struct, frozen=True):
+    key: str
+    operator: str
+    values: tuple[str, ...] | None = None
+
+
+class _Rule(Struct, frozen=True, rename="camel"):
+    operations: tuple[str, ...] | None = None
+    api_groups: tuple[str, ...] | None = None
+    api_versions: tuple[str, ...] | None = None
+    resources: tuple[str, ...] | None = None
+    scope: str | None = None
+    resource_names: tuple[str, ...] | None = None
+
+
+class _Constraints(Struct, frozen=True, rename="camel"):
+    namespace_selector: _Selector | None = None
+    object_selector: _Selector | None = None
+    resource_rules: tuple[_Rule, ...] | None = None
+    exclude_resource_rules: tuple[_Rule, ...] | None = None
+    match_policy: Literal["Exact", "Equivalent"] | None = None
+
+
+class _Targets(_Constraints, frozen=True, rename="camel"):
+    expression: str | None = None
+
+
+class _Switch(Struct, frozen=True):
+    enabled: bool | None = None
+
+
+class _Controllers(Struct, frozen=True):
+    controllers: tuple[str, ...] | None = None
+
+
+class _Autogen(Struct, frozen=True, rename="camel"):
+    pod_controllers: _Controllers | None = None
+    validating_admission_policy: _Switch | None = None
+    mutating_admission_policy: _Switch | None = None
+
+
+class _Evaluation(Struct, frozen=True, rename="camel"):
+    mode: str | None = None
+    admission: _Switch | None = None
+    background: _Switch | None = None
+    mutate_existing: _Switch | None = None
+    use_server_side_apply: bool | None = None
+    skip_background_requests: bool | None = None
+
+
+class Validation(Struct, frozen=True, rename="camel"):
+    """One of `spec.validations`."""
+
+    expression: str
+    message: str | None = None
+    message_expression: str | None = None
+
+
+class AuditAnnotation(Struct, frozen=True, rename="camel"):
+    """One of `spec.auditAnnotations`."""
+
+    key: str
+    value_expression: str
+
+
+class Patch(Struct, frozen=True):
+    """The expression of a mutation."""
+
+    expression: str | None = None
+
+
+class Mutation(Struct, frozen=True, rename="camel"):
+    """One of `spec.mutations`."""
+
+    patch_type: str
+    apply_configuration: Patch | None = None
+    json_patch: Patch | None = msgspec.field(name="jsonPatch", default=None)
+
+
+class Spec(Struct, frozen=True, rename="camel"):
+    """What all policies have."""
+
+    match_constraints: _Constraints | None = None
+    match_conditions: tuple[_Named, ...] | None = None
+    variables: tuple[_Named, ...] | None = None
+    audit_annotations: tuple[AuditAnnotation, ...] | None = None
+    failure_policy: Literal["Fail", "Ignore"] | None = None
+    autogen: _Autogen | None = None
+    evaluation: _Evaluation | None = None
+
+    @property
+    def conditions(self) -> tuple[MatchCondition, ...]:
+        """`matchConditions`."""
+        return _conditions(self.match_conditions)
+
+    @property
+    def named_variables(self) -> tuple[Variable, ...]:
+        """`variables`."""
+        return tuple(Variable(each.name, each.expression) for each in self.variables or ())
+
+    @property
+    def on_failure(self) -> FailurePolicy:
+        """`failurePolicy`."""
+        return FailurePolicy(self.failure_policy or FailurePolicy.FAIL)
+
+    @property
+    def controllers(self) -> tuple[str, ...] | None:
+        """The controllers of pods for which policies are generated, None for all that Kyverno knows."""
+        pods = self.autogen.pod_controllers if self.autogen is not None else None
+        return pods.controllers if pods is not None else None
+
+    @property
+    def is_admitted(self) -> bool:
+        """Whether the policy takes part in admission."""
+        switch = self.evaluation.admission if self.evaluation is not None else None
+        return switch is None or switch.enabled is not False
+
+    @property
+    def is_for_json(self) -> bool:
+        """Whether the policy is about documents that are no objects of a cluster."""
+        return self.evaluation is not None and self.evaluation.mode == "JSON"
+
+
+class ValidatingSpec(Spec, frozen=True, rename="camel"):
+    """The spec of a validating policy."""
+
+    validations: tuple[Validation, ...] | None = None
+    validation_actions: tuple[Literal["Deny", "Audit", "Warn"], ...] | None = None
+
+    @property
+    def actions(self) -> tuple[str, ...]:
+        """`validationActions`: Deny where there are none."""
+        return self.validation_actions or ("Deny",)
+
+
+class MutatingSpec(Spec, frozen=True, rename="camel"):
+    """The spec of a mutating policy."""
+
+    mutations: tuple[Mutation, ...] | None = None
+    target_match_constraints: _Targets | None = None
+    target_match_conditions: tuple[_Named, ...] | None = None
+
+    @property
+    def mutates_existing(self) -> bool:
+        """Whether the policy names objects of its own to be changed, and leaves those of requests alone."""
+        targets = self.target_match_constraints
+        return targets is not None and bool(targets.resource_rules or targets.expression)
+
+    @property
+    def is_applied_as_by_clients(self) -> bool:
+        """Whether lists and maps that are one value may be replaced."""
+        return self.evaluation is not None and self.evaluation.use_server_side_apply is True
+
+    @property
+    def generates_policy(self) -> bool:
+        """Whether a native policy is made of it."""
+        switch = self.autogen.mutating_admission_policy if self.autogen is not None else None
+        return switch is not None and switch.enabled is True
+
+
+class _Reference(Struct, frozen=True):
+    name: str
+    kind: str
+
+
+class ExceptionSpec(Struct, frozen=True, rename="camel"):
+    """The spec of an exception."""
+
+    policy_refs: tuple[_Reference, ...]
+    match_conditions: tuple[_Named, ...] | None = None
+    images: tuple[str, ...] | None = None
+    allowed_values: tuple[str, ...] | None = None
+    report_result: Literal["skip", "pass"] | None = None
+    expires_at: str | None = None
+
+    @property
+    def conditions(self) -> tuple[MatchCondition, ...]:
+        """`matchConditions`."""
+        return _conditions(self.match_conditions)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether what matches is exempt, and not only some images or values."""
+        return not self.images and not self.allowed_values
+
+
+class PolicyException(Struct, frozen=True):
+    """A PolicyException; `priority` is that of its label."""
+
+    key: str
+    spec: ExceptionSpec
+    priority: int = 0
+
+    def is_from(self, kind: str, name: str) -> int:
+        """How often it names a policy."""
+        return sum(each.kind == kind and each.name == name for each in self.spec.policy_refs)
+
+
+def _conditions(named: Sequence[_Named] | None) -> tuple[MatchCondition, ...]:
+    return tuple(MatchCondition(each.name, each.expression) for each in named or ())
+
+
+_S = TypeVar("_S")
+
+
+def read_spec(obj: Mapping[str, Any], type_: type[_S]) -> _S:
+    """The spec of an object. Raises PolicyError with the place where it is not of its type."""
+    try:
+        return msgspec.convert(obj.get("spec"), type_)
+    except msgspec.ValidationError as error:
+        text, _, place = str(error).replace(" | null`", "`").partition(" - at ")
+        path = "spec" + place.strip("`").removeprefix("$")
+        raise PolicyError([f"{path}: Invalid value: {text[0].lower()}{text[1:]}"]) from None
+
+
+def constraints_of(spec: Mapping[str, Any]) -> MatchResources | None:
+    """`matchConstraints` of a spec that was read."""
+    return match_resources(spec.get("matchConstraints"))
+
+
+_PRIORITY = "polex.kyverno.io/priority"
+
+
+def read_exception(obj: Mapping[str, Any]) -> PolicyException:
+    """A PolicyException. Raises PolicyError."""
+    metadata = obj["metadata"]
+    namespace = metadata.get("namespace")
+    key = f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
+    priority = str((metadata.get("labels") or {}).get(_PRIORITY, ""))
+    return PolicyException(key, read_spec(obj, ExceptionSpec), int(priority) if priority.isdecimal() else 0)
+
+
+def is_cel_object(obj: Mapping[str, JSON], *kinds: str) -> bool:
+    """Whether an object is of one of these kinds of the group."""
+    return str(obj.get("apiVersion") or "").partition("/")[0] == GROUP and obj.get("kind") in kinds

@@ -1,0 +1,213 @@
+"""ValidatingPolicy and NamespacedValidatingPolicy (`pkg/cel/policies/vpol`)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from replay.cellib.environment import ExpressionKind
+from replay.cellib.expression import CompiledExpression
+from replay.json import JSON
+from replay.kube.admissionregistration import FailurePolicy
+from replay.kube.attributes import Missing
+from replay.kyverno.cel.autogen import generated_specs
+from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
+from replay.kyverno.cel.evaluation import (
+    CompiledException,
+    EvaluationError,
+    PolicyInputs,
+    exempted_rule,
+    undetermined,
+)
+from replay.kyverno.cel.extract import ExtractionError, extracted_requests
+from replay.kyverno.cel.library.context import Reader
+from replay.kyverno.cel.match import Constraints, MatchingError
+from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.spec import PolicyException, ValidatingSpec, constraints_of, read_spec
+from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, RuleResponse, rule_error
+
+_REFUSED = "<nil>: Internal error: validating policy compiler 1.0 error: failed to compile policy"
+
+
+class _Validation(NamedTuple):
+    expression: CompiledExpression
+    message: str
+    message_expression: CompiledExpression | None
+
+
+class PolicyResult(NamedTuple):
+    """What a policy answers: its rule, with the audit annotations and the place of what failed."""
+
+    rule: RuleResponse
+    properties: Mapping[str, str]
+
+
+_NO_PROPERTIES: Mapping[str, str] = {}
+
+
+class _Outcome(NamedTuple):
+    """How a policy ends for one object: `error` and `message` tell what is wrong; exempt where `exceptions` match as a whole."""
+
+    passes: bool = False
+    error: str = ""
+    message: str = ""
+    place: int = 0
+    annotations: Mapping[str, str] = _NO_PROPERTIES
+    exceptions: tuple[PolicyException, ...] = ()
+
+
+class ValidatingPolicy:
+    """One compiled policy, be it generated of another."""
+
+    def __init__(
+        self,
+        policy: JSON,
+        spec: Mapping[str, Any],
+        exceptions: Sequence[PolicyException],
+        *,
+        is_extracted: bool = False,
+    ) -> None:
+        """`spec` is that of the policy, or one that was generated. Raises PolicyError."""
+        metadata = policy["metadata"]
+        self.name = str(metadata["name"])
+        self.namespace = str(metadata.get("namespace") or "")
+        self._is_extracted = is_extracted
+        self.spec = read_spec({"spec": spec}, ValidatingSpec)
+        self.actions = self.spec.actions
+        self._ignores_errors = self.spec.on_failure is FailurePolicy.IGNORE
+        constraints = constraints_of(spec)
+        # A policy about documents matches no request.
+        self._constraints = None if constraints is None or self.spec.is_for_json else Constraints(constraints)
+        self._compiler = PolicyCompiler(self.namespace, mutates=False)
+        try:
+            self._compile(exceptions)
+        except PolicyError as error:
+            raise PolicyError([*(() if self.spec.is_for_json else (_REFUSED,)), *error.errors]) from None
+
+    def _compile(self, exceptions: Sequence[PolicyException]) -> None:
+        """Compile all expressions in Kyverno's order: match conditions do not see the variables."""
+        compiler, spec = self._compiler, self.spec
+        self._conditions = compiler.conditions("spec.matchConditions", spec.conditions)
+        compiler.declare("spec.variables", spec.named_variables)
+        self._validations = tuple(
+            self._validation(f"spec.validations[{index}]", each) for index, each in enumerate(spec.validations or ())
+        )
+        self._annotations = tuple(
+            (
+                each.key,
+                compiler.checked(
+                    f"spec.auditAnnotations[{index}].valueExpression",
+                    ExpressionKind.AUDIT_ANNOTATION,
+                    each.value_expression,
+                ),
+            )
+            for index, each in enumerate(spec.audit_annotations or ())
+        )
+        self._exceptions = tuple(
+            CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
+            for each in exceptions
+        )
+
+    def _validation(self, path: str, validation: Any) -> _Validation:
+        expression = self._compiler.checked(f"{path}.expression", ExpressionKind.VALIDATION, validation.expression)
+        message = validation.message_expression
+        kind = ExpressionKind.MESSAGE_EXPRESSION
+        compiled = self._compiler.checked(f"{path}.messageExpression", kind, message) if message else None
+        return _Validation(expression, validation.message or "", compiled)
+
+    def validate(self, request: CELRequest, reader: Reader) -> PolicyResult | None:
+        """What the policy answers, None where it does not match. Raises UndeterminedError."""
+        if self._constraints is None:
+            return None
+        try:
+            matched = self._constraints.matches(request)
+        except MatchingError as error:
+            return PolicyResult(rule_error("match", "failed to execute matching", error), _NO_PROPERTIES)
+        if matched is False:
+            return None
+        if isinstance(matched, Missing):
+            raise undetermined(matched)
+        try:
+            outcome = self._extracted(request, reader) if self._is_extracted else self._outcome(request, reader)
+        except EvaluationError as error:
+            return PolicyResult(rule_error("evaluation", "failed to load context", error), _NO_PROPERTIES)
+        return _result(outcome)
+
+    def _outcome(self, request: CELRequest, reader: Reader) -> _Outcome | None:
+        """How the policy ends, None where its match conditions do not hold. Raises EvaluationError."""
+        inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=False)
+        exempted = inputs.exempted(self._exceptions, ignores_errors=self._ignores_errors)
+        if exempted.exceptions:
+            return _Outcome(exceptions=exempted.exceptions)
+        if not inputs.match(self._conditions, ignores_errors=self._ignores_errors):
+            return None
+        for index, validation in enumerate(self._validations):
+            try:
+                if inputs.value(validation.expression):
+                    continue
+                message = self._message(validation, inputs, index)
+                return _Outcome(message=message, place=index, annotations=inputs.annotations(self._annotations, "'"))
+            except EvaluationError as error:
+                return _Outcome(error=str(error), place=index)
+        return _Outcome(passes=True, annotations=inputs.annotations(self._annotations, "'"))
+
+    def _message(self, validation: _Validation, inputs: PolicyInputs, index: int) -> str:
+        message = validation.message
+        if validation.message_expression is not None:
+            try:
+                message = inputs.value(validation.message_expression)
+            except EvaluationError as error:
+                message = f"failed to evaluate message expression: {error}"
+        return message or f"CEL expression validation failed at index {index}"
+
+    def _extracted(self, request: CELRequest, reader: Reader) -> _Outcome | None:
+        """How the policy ends for the pods that an object of a custom kind describes: the first that does not pass decides."""
+        try:
+            pods = extracted_requests(request)
+        except ExtractionError as error:
+            return _Outcome(error=str(error))
+        last: _Outcome | None = None
+        exceptions: list[PolicyException] = []
+        for path, pod in pods:
+            try:
+                outcome = self._outcome(pod, reader)
+            except EvaluationError as error:
+                raise EvaluationError(f"pod template at {path}: {error}") from None
+            if outcome is None:
+                continue
+            if outcome.exceptions:
+                exceptions += outcome.exceptions
+                continue
+            if not outcome.passes:
+                where = f" (pod template at {path})"
+                return outcome._replace(
+                    error=outcome.error and outcome.error + where, message=outcome.message and outcome.message + where
+                )
+            last = outcome
+        return _Outcome(exceptions=tuple(exceptions)) if last is None and exceptions else last
+
+
+def _result(outcome: _Outcome | None) -> PolicyResult:
+    if outcome is None:
+        return PolicyResult(RuleResponse("", SKIP, "skip"), _NO_PROPERTIES)
+    if outcome.exceptions:
+        return PolicyResult(exempted_rule(outcome.exceptions), _NO_PROPERTIES)
+    if outcome.passes:
+        return PolicyResult(RuleResponse("", PASS, "success"), outcome.annotations)
+    properties = {"cel.validationIndex": str(outcome.place), **outcome.annotations}
+    if outcome.error:
+        return PolicyResult(RuleResponse("", ERROR, f"error: {outcome.error}"), properties)
+    return PolicyResult(RuleResponse("", FAIL, outcome.message), properties)
+
+
+def validating_policies(policy: JSON, exceptions: Iterable[PolicyException]) -> list[ValidatingPolicy]:
+    """A policy and those that are generated of it for controllers of pods. Raises PolicyError."""
+    own = [
+        each for each in exceptions for _ in range(each.is_from(str(policy["kind"]), str(policy["metadata"]["name"])))
+    ]
+    first = ValidatingPolicy(policy, policy.get("spec"), own)
+    generated = generated_specs(policy["spec"], first.spec.controllers, mutates=False)
+    return [
+        first,
+        *(ValidatingPolicy(policy, each.spec, own, is_extracted=each.is_extracted) for each in generated),
+    ]

@@ -1,0 +1,156 @@
+"""What Kyverno's webhooks answer by policies of CEL (`pkg/webhooks/resource/{vpol,mpol}`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.json import JSON
+from replay.kube.attributes import Missing, PartialObject
+from replay.kube.json_patch import diff
+from replay.kyverno.cel.compiler import PolicyError
+from replay.kyverno.cel.library.context import Reader
+from replay.kyverno.cel.mutating import MutatingPolicy, mutating_policies
+from replay.kyverno.cel.request import CELRequest, Object
+from replay.kyverno.cel.spec import MUTATING, VALIDATING, PolicyException, is_cel_object, read_exception
+from replay.kyverno.cel.validating import ValidatingPolicy, validating_policies
+from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
+
+
+class CELResult(Struct, frozen=True):
+    """The answer of one policy: its rule, what it does (`Deny`, `Audit`, `Warn`), and what a report says beside."""
+
+    policy: str
+    namespace: str
+    rule: RuleResponse
+    actions: tuple[str, ...] = ()
+    properties: Mapping[str, str] = {}
+
+
+class CELAnswer(Struct, frozen=True):
+    """What a webhook answers: the patch, or the message of a denial; `results` are those of the policies."""
+
+    allowed: bool
+    message: str = ""
+    patch: tuple[dict[str, JSON], ...] = ()
+    warnings: tuple[str, ...] = ()
+    results: tuple[CELResult, ...] = ()
+
+
+class CELPolicies:
+    """The policies of a set in the order in which they stand there, compiled."""
+
+    def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
+        """`objects` are all those of the set; `refused` then has those that Kyverno does not take, with its text."""
+        objects = list(objects)
+        self.refused: list[str] = []
+        self.validating: list[ValidatingPolicy] = []
+        self.mutating: list[MutatingPolicy] = []
+        exceptions = [
+            read for obj in objects if is_cel_object(obj, "PolicyException") and (read := self._exception(obj))
+        ]
+        for obj in objects:
+            if is_cel_object(obj, *VALIDATING):
+                self.validating += self._compiled(obj, exceptions, validating_policies)
+            elif is_cel_object(obj, *MUTATING):
+                self.mutating += self._compiled(obj, exceptions, mutating_policies)
+
+    def _exception(self, obj: Mapping[str, Any]) -> PolicyException | None:
+        try:
+            return read_exception(obj)
+        except PolicyError as error:
+            self.refused.append(f"failed to read exception {obj['metadata']['name']} ({error})")
+            return None
+
+    def _compiled(
+        self, obj: JSON, exceptions: Sequence[PolicyException], compiled: Callable[..., list[Any]]
+    ) -> list[Any]:
+        try:
+            return compiled(obj, exceptions)
+        except PolicyError as error:
+            self.refused.append(f"failed to compile policy {obj['metadata']['name']} ({error})")
+            return []
+
+    def __bool__(self) -> bool:
+        """Whether there is any policy."""
+        return bool(self.validating or self.mutating)
+
+
+class CELWebhook:
+    """The webhooks of a set of policies, asked about requests against one cluster."""
+
+    def __init__(self, policies: CELPolicies, reader: Reader, patchers: ObjectPatchers) -> None:
+        """`reader` answers what expressions read, `patchers` know the schemas of kinds."""
+        self._policies = policies
+        self._reader = reader
+        self._patchers = patchers
+
+    def validate(self, request: CELRequest, namespace: str = "") -> CELAnswer:
+        """What the webhook of clustered policies answers, or with a namespace that of its policies. Raises UndeterminedError."""
+        return decided(self.results(request), namespace)
+
+    def results(self, request: CELRequest) -> list[CELResult]:
+        """What all validating policies answer, wherever they are. Raises UndeterminedError."""
+        results = []
+        for policy in self._policies.validating:
+            try:
+                result = policy.validate(request, self._reader)
+            except UndeterminedError as error:
+                raise UndeterminedError(f"policy {policy.name}: {error}") from None
+            if result is not None:
+                results.append(CELResult(policy.name, policy.namespace, result.rule, policy.actions, result.properties))
+        return results
+
+    def mutate(self, request: CELRequest, namespace: str = "") -> CELAnswer:
+        """The same of the mutating webhook; each policy sees what those before it made. Raises UndeterminedError."""
+        original = request.object
+        value: Object | None = None
+        results: list[CELResult] = []
+        errors: list[str] = []
+        for policy in self._policies.mutating:
+            if policy.namespace != namespace or policy.spec.mutates_existing:
+                continue
+            try:
+                result = policy.mutate(request, self._reader, self._patchers)
+            except UndeterminedError as error:
+                raise UndeterminedError(f"policy {policy.name}: {error}") from None
+            if result is None:
+                continue
+            results.append(CELResult(policy.name, policy.namespace, result.rule))
+            if result.rule.status == ERROR and policy.fails:
+                errors.append(f"Policy {policy.name}: {result.rule.message}")
+            if result.object is not None:
+                value = result.object
+                request = request.with_object(value)
+        if errors:
+            name = f"{request.namespace}/{request.name}, Kind: {request.kind.kind}"
+            return CELAnswer(False, f"Resource: {name}, Errors: [{' '.join(errors)}]", results=tuple(results))
+        patch = () if value is None else diff(_plain(original), _plain(value))
+        return CELAnswer(True, patch=patch, results=tuple(results))
+
+
+def _plain(value: Object) -> JSON:
+    if isinstance(value, Missing):
+        raise UndeterminedError(f"{value.path}: {value.reason}")
+    return value.value if isinstance(value, PartialObject) else value
+
+
+def decided(results: Iterable[CELResult], namespace: str = "") -> CELAnswer:
+    """The answer that the policies of a namespace make, or the clustered ones.
+
+    The results of those that deny are its message, of those that warn its warnings.
+    """
+    results = tuple(each for each in results if each.namespace == namespace)
+    texts: dict[str, list[str]] = {"Deny": [], "Warn": []}
+    for result in results:
+        verb = {FAIL: "failed", ERROR: "error"}.get(result.rule.status)
+        if verb is None:
+            continue
+        for action in texts.keys() & set(result.actions):
+            texts[action].append(f"Policy {result.policy} {verb}: {result.rule.message}")
+    denied = texts["Deny"]
+    return CELAnswer(not denied, "; ".join(denied), warnings=tuple(texts["Warn"]), results=results)
