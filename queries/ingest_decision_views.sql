@@ -31,13 +31,22 @@ with told as (
   from request
 ), denied as (
   select
-    * exclude (denial, refused_by, status_message, violations, annotations),
+    * exclude (denial, refused_by, status_message, violations, of_engine, annotations),
     'deny' as action,
     case when denial.by_policy <> '' then 'policy' when denial.by_webhook <> '' then 'webhook' else 'builtin' end as plugin,
-    case when denial.by_policy || denial.by_webhook <> '' then denial.policy || denial.webhook else refused_by end as policy,
-    case when denial.by_policy || denial.by_webhook <> '' then denial.binding else violations.level end as binding,
+    case
+      when of_engine is not null then of_engine.policy
+      when denial.by_policy || denial.by_webhook <> '' then denial.policy || denial.webhook
+      else refused_by
+    end as policy,
+    case
+      when of_engine is not null then denial.webhook
+      when denial.by_policy || denial.by_webhook <> '' then denial.binding
+      else violations.level
+    end as binding,
     null::bigint as expression_index,
     case
+      when of_engine is not null then of_engine.message
       when denial.by_policy || denial.by_webhook <> '' then denial.message || denial.said || denial.failure
       when violations.text <> '' then violations.text
       else status_message
@@ -51,7 +60,18 @@ with told as (
         refused_by = 'PodSecurity',
         regexp_extract(status_message, '(?s)violates PodSecurity "([^"]*)": (.*)', ['level', 'text']),
         {'level': '', 'text': ''}
-      ) as violations
+      ) as violations,
+      -- Gatekeeper begins the line of a constraint with its name in brackets: one row for each of them.
+      unnest(
+        if(
+          denial.webhook = 'validation.gatekeeper.sh' and regexp_matches(denial.said, '^\[[a-z0-9][-a-z0-9.]*\] '),
+          list_transform(
+            string_split(regexp_replace(denial.said, '(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ', e'\x1e\\1\x1f', 'g'), e'\x1e')[2:],
+            lambda part: {'policy': split_part(part, e'\x1f', 1), 'message': substring(part, strpos(part, e'\x1f') + 1)}
+          ),
+          [null]
+        )
+      ) as of_engine
     from told
   )
   where denial.by_policy <> '' or denial.by_webhook <> '' or refused_by <> ''
@@ -172,7 +192,12 @@ create or replace temp view chosen_decision as
 select *
 from decision
 where
-  (getvariable('policy') is null or policy glob getvariable('policy')::varchar)
+  (
+    getvariable('policy') is null
+    or policy glob getvariable('policy')::varchar
+    -- All that an engine's webhook denied, whatever policy it names.
+    or (plugin = 'webhook' and action = 'deny' and binding glob getvariable('policy')::varchar)
+  )
   and (getvariable('user') is null or username glob getvariable('user')::varchar)
   and (getvariable('namespace') is null or "namespace" glob getvariable('namespace')::varchar)
   and (

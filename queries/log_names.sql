@@ -4,6 +4,7 @@
 select distinct "name"
 from (
   select policy as "name" from decision where getvariable('kind') = 'policy'
+  union all select binding from decision where getvariable('kind') = 'policy' and plugin = 'webhook' and action = 'deny'
   union all select username from request where getvariable('kind') = 'user'
   union all select "namespace" from request where getvariable('kind') = 'namespace'
   union all select object_name from request where getvariable('kind') = 'object'

@@ -26,6 +26,7 @@ class Denial(Struct, frozen=True):
 
     `expression_index` is the index of the validation, None where the policy as a whole decided (a compile error, a
     match condition, parameters, an audit annotation). `is_error` tells an evaluation that failed from one that denies.
+    A denial of a webhook names its configuration as policy, or the policy of the engine behind it; `binding` is the webhook.
     """
 
     policy: str
@@ -35,6 +36,7 @@ class Denial(Struct, frozen=True):
     reason: str
     code: int
     is_error: bool = False
+    of_webhook: bool = False
 
     @property
     def is_of_mutation(self) -> bool:

@@ -159,9 +159,7 @@ def told_denial(decision: Decision, observed: Observed) -> Denial | None:
 
 def _replayed_denial(decision: Decision, observed: Observed) -> tuple[str, str, str] | None:
     first = told_denial(decision, observed)
-    if first is None:
-        return None
-    if any((first.policy, first.binding) == (call.configuration, call.webhook) for call in decision.webhooks):
+    if first is None or first.of_webhook:
         return None  # an answer of today says nothing about how well the past is replayed
     return first.policy, first.binding, first.message
 

@@ -17,10 +17,10 @@ from replay.gatekeeper.webhook import Answer, mutate, validate
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.engine_policy import MUTATION, VALIDATION
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister
-from replay.manifests.engine_object import MUTATION, VALIDATION
 
 _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
@@ -93,14 +93,16 @@ class GatekeeperBackend:
         else:
             answer = validate(self._policies, request, self._namespace, lambda: self._inventory, attributes=attributes)
         if answer.undetermined and not answer.denials:
-            return Missing("webhook", answer.undetermined[0])
+            return WebhookAnswer(unknown=tuple((key, Missing("webhook", why)) for key, why in answer.undetermined))
         if answer.code == 500:
             return WebhookAnswer(status={"code": 500, "message": answer.message})
         warnings = tuple(sorted(answer.warnings))
         if not answer.allowed:
             message = "\n".join(sorted(answer.denials))
-            return WebhookAnswer(status={"reason": "Forbidden", "code": 403, "message": message}, warnings=warnings)
-        return WebhookAnswer(allowed=True, patch=_patch(answer, request), warnings=warnings)
+            status = {"reason": "Forbidden", "code": 403, "message": message}
+            return WebhookAnswer(status=status, warnings=warnings, policies=_denying(answer))
+        patches = tuple((key, tuple(patch)) for key, patch in answer.patches.items())
+        return WebhookAnswer(allowed=True, patch=_patch(answer, request), warnings=warnings, mutated=patches)
 
     def _namespace(self, name: str) -> JSON:
         """A namespace of the cluster; raises `NotKnownError`."""
@@ -137,6 +139,16 @@ def _user(attributes: Attributes) -> dict[str, JSON]:
     if user.extra:
         found["extra"] = {key: list(values) for key, values in user.extra.items()}
     return {key: value for key, value in found.items() if value}
+
+
+def _denying(answer: Answer) -> tuple[str, ...]:
+    """The constraints that deny, in the order of their names, which begin the lines of the message."""
+    denying = {
+        violation.constraint.key: violation.constraint.name
+        for violation in answer.violations
+        if "deny" in violation.actions
+    }
+    return tuple(sorted(denying, key=lambda key: (denying[key], key)))
 
 
 def _patch(answer: Answer, request: Mapping[str, JSON]) -> tuple[JSON, ...]:

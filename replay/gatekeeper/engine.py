@@ -97,7 +97,7 @@ class GatekeeperEngine:
             "mutate": mutate(self.policies, mutating, self._namespaces.get),
             "validate": validate(self.policies, validating, self._namespaces.get, lambda: self._inventory),
         }
-        unknown = [reason for answer in answers.values() for reason in answer.undetermined]
+        unknown = [": ".join(filter(None, each)) for answer in answers.values() for each in answer.undetermined]
         if unknown:
             return {"undetermined": unknown}
         return {

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from replay.gatekeeper.constraint import ACTIONS, WEBHOOK
 from replay.gatekeeper.expansion import ExpansionError
 from replay.gatekeeper.match import GENERATED, ORIGINAL, MatchError, NotKnownError, is_namespace
-from replay.gatekeeper.mutation.mutator import OPERATIONS, Mutator
+from replay.gatekeeper.mutation.mutator import OPERATIONS
 from replay.gatekeeper.mutation.walk import MutationError
 from replay.gatekeeper.policy_set import GROUPS, GatekeeperPolicies
 from replay.gatekeeper.review import (
@@ -49,10 +49,12 @@ class Answer(Struct):
     denials: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
-    undetermined: list[str] = field(default_factory=list)
+    undetermined: list[tuple[str, str]] = field(default_factory=list)
+    """What could not be decided: the kind and name of a constraint, empty where all depend on it, and the reason."""
     object: dict[str, JSON] | None = None
     """The object after all mutators, where one changed it."""
-    mutators: tuple[Mutator, ...] = ()
+    patches: dict[str, list[JSON]] = field(default_factory=dict)
+    """What each mutator changed, by its kind and name."""
 
 
 def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces: Namespaces) -> Answer:
@@ -78,14 +80,14 @@ def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces
             if namespace is None:
                 return Answer(allowed=False, code=500, message=f'namespaces "{name}" not found')
         before = _in_namespace(value, name)
-        after, mutators = policies.mutation.mutate(before, namespace, ORIGINAL, str(operation), str(user))
+        after, patches = policies.mutation.mutate(before, namespace, ORIGINAL, str(operation), str(user))
     except MutationError as error:
         return Answer(allowed=False, code=500, message=str(error))
     except NotKnownError as error:
-        return Answer(undetermined=[str(error)])
+        return Answer(undetermined=[("", str(error))])
     if after == before:
         return Answer()
-    return Answer(object=_in_namespace(after, (value.get("metadata") or {}).get("namespace") or ""), mutators=mutators)
+    return Answer(object=_in_namespace(after, (value.get("metadata") or {}).get("namespace") or ""), patches=patches)
 
 
 def _in_namespace(value: Mapping[str, JSON], namespace: str) -> dict[str, JSON]:
@@ -125,7 +127,7 @@ def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
             request.pop("namespace", None)
         resultants = _expanded(policies, request, raw, namespace)
     except NotKnownError as error:
-        return Answer(undetermined=[str(error)])
+        return Answer(undetermined=[("", str(error))])
     except (ExpansionError, MutationError, MatchError) as error:
         return _failed(f"unable to expand object: {error}")
     if operation == "DELETE" and raw is None:
@@ -215,7 +217,7 @@ def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the
             violation.actions = (action,)
         answer.violations.append(violation)
     answer.undetermined += [
-        f"{constraint.key}: {reason}"
+        (constraint.key, reason)
         for constraint, reason in found.undetermined
         if any(each in ("deny", "warn") for each in constraint.actions_at(point))
     ]

@@ -26,6 +26,7 @@ from replay.kube.admissionregistration import (
     WebhookClientConfig,
     WebhookConfiguration,
 )
+from replay.kube.engine_policy import MUTATION, VALIDATION
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import (
     DirectoryDocuments,
@@ -39,8 +40,6 @@ from replay.manifests.read.node import Node
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 ENGINE_DIRECTORY = "gatekeeper"
-VALIDATION, MUTATION = "validation.gatekeeper.sh", "mutation.gatekeeper.sh"
-"""The names of Gatekeeper's webhooks."""
 _GROUP = re.compile(r"(templates|constraints|config|syncset|expansion|mutations|externaldata)\.gatekeeper\.sh/")
 _API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE

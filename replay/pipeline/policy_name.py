@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
+from replay.kube.engine_policy import engine_policies
 from replay.pipeline.log import NEAR
 
 WILDCARDS = frozenset("*?[")
@@ -39,13 +40,14 @@ def meant(name: str, names: Collection[str]) -> set[str]:
 
 
 def names_of(manifests: ManifestSet) -> Iterator[str]:
-    """The names of all policies, webhooks, their configurations, and built-in plugins of a set."""
+    """The names of all policies, of engines too, webhooks, their configurations, and built-in plugins of a set."""
     yield from (policy.name for policy in manifests.validating_policies)
     yield from (policy.name for policy in manifests.mutating_policies)
     yield from (plugin.name for plugin in manifests.builtin)
     for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
         yield configuration.name
         yield from (webhook.name for webhook in configuration.webhooks)
+    yield from engine_policies(manifests.engine_objects)
 
 
 def is_part(name: str, names: Collection[str]) -> bool:

@@ -15,7 +15,7 @@ from replay.report.explain_report import Explained, SetExplanation, explain_docu
 def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
     """Everything as plain values; expressions with their parts as the lines of the document."""
     request, text = explained.request, explained.concealer.text
-    record = request.record
+    record, denial = request.record, explained.observed.denial
     document = replace(explain_document(explained, zone), sections=())
     return {
         "auditID": record.audit_id,
@@ -26,7 +26,7 @@ def explain_json(explained: Explained, zone: tzinfo = UTC) -> dict[str, Any]:
         "reached": {"how": request.reached.value, "reason": request.reached_reason},
         "basis": {name: basis.value if basis else None for name, basis in request.basis.items()},
         "observed": {
-            "denial": explained.observed.denial.policy if explained.observed.denial else None,
+            "denial": ", ".join(each.policy for each in denial.by_policy) if denial else None,
             "failures": [
                 {key: text(value) if isinstance(value, str) else value for key, value in each.items()}
                 for each in explained.observed.failures

@@ -129,7 +129,11 @@ def _verdict(explained: Explained) -> str:
         return inert(f"No validating policy was asked: {request.reached_reason}.")
     decisions = [f"{each.name}: {_said(explained, each.decision)}" for each in explained.sets]
     denial = explained.observed.denial
-    observation = f"observed: denied by {denial.policy}" if denial else f"observed: answered with {request.record.code}"
+    observation = (
+        f"observed: denied by {', '.join(each.policy for each in denial.by_policy)}"
+        if denial
+        else f"observed: answered with {request.record.code}"
+    )
     return inert("; ".join([observation, *decisions])) + "."
 
 
@@ -218,7 +222,7 @@ def _observed(explained: Explained) -> Section:
     observed, text = explained.observed, explained.concealer.text
     rows: list[tuple[str, str, str]] = []
     if observed.denial:
-        rows.append(("denied", observed.denial.policy, text(observed.denial.message)))
+        rows += [("denied", each.policy, text(each.message)) for each in observed.denial.by_policy]
     rows += [("audited failure", str(f.get("policy", "")), text(str(f.get("message", "")))) for f in observed.failures]
     rows += [("annotation", key, text(value)) for key, value in observed.policy_annotations.items()]
     rows += [
@@ -236,8 +240,8 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
     """The verdict of a set."""
     decision, text = each.decision, explained.concealer.text
     denials = [
-        f"{'masked' if index else 'first'} denial: {d.policy} ({d.reason} {d.code}): {text(d.message)}"
-        for index, d in enumerate(decision.denials)
+        f"{'masked' if d.message != decision.denials[0].message else 'first'} denial: {d.policy} ({d.reason} {d.code}): {text(d.message)}"
+        for d in decision.denials
     ]
     gaps = [
         f"undetermined: {gap.policy}: {text(gap.reason)}{f' ({gap.fix})' if gap.fix else ''}"

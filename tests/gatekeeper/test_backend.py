@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from replay.admission.chain import Chain
@@ -14,11 +15,12 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 from replay.kube.discovery import builtin_discovery
+from replay.kube.engine_policy import engine_policies
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
 from replay.manifests.set_loader import load_manifest_set
-from replay.pipeline.replay.distinct_set import without_shared_webhooks
+from replay.pipeline.replay.distinct_set import only_named, without_shared_webhooks
 
 TEMPLATE = """\
 apiVersion: templates.gatekeeper.sh/v1
@@ -129,6 +131,45 @@ def test_a_mutator_runs_where_the_mutating_webhook_stands(tmp_path: Path) -> Non
     decision = _decide(manifests, _config_map({"a": "b"}))
     assert decision.verdict is Verdict.ADMITTED
     assert list(decision.patch) == [{"op": "add", "path": "/metadata/labels/owner", "value": "nobody"}]
+
+
+def test_decisions_name_the_policy(tmp_path: Path) -> None:
+    """A denial, a change and a gap are those of a constraint or a mutator, not of the webhook configuration."""
+    second = CONSTRAINT.replace("name: team", "name: app").replace("LABEL", "app")
+    manifests = _load(tmp_path, TEMPLATE, CONSTRAINT.replace("LABEL", "team"), second, MUTATOR)
+    decision = _decide(manifests, _config_map({}))
+    assert [(each.policy, each.binding) for each in decision.denials] == [
+        ("Needs/app", "validation.gatekeeper.sh"),
+        ("Needs/team", "validation.gatekeeper.sh"),
+    ]
+    said = 'admission webhook "validation.gatekeeper.sh" denied the request: [app] label app is missing\n[team] label team is missing'
+    assert {each.message for each in decision.denials} == {said}
+    assert [(each.policy, each.patch) for each in decision.mutated] == [
+        ("AssignMetadata/owner", ({"op": "add", "path": "/metadata/labels/owner", "value": "nobody"},))
+    ]
+    value = _config_map({})
+    value["metadata"]["labels"] = UNKNOWN
+    open_one = _decide(without_mutators(manifests), PartialObject(value, (UNKNOWN,)))
+    assert [each.policy for each in open_one.undetermined] == ["Needs/team", "Needs/app"]
+
+
+def without_mutators(manifests: ManifestSet) -> ManifestSet:
+    return msgspec.structs.replace(manifests, mutating_webhooks=())
+
+
+NAMED = [
+    ("one constraint", {"Needs/team"}, ["Needs/team"]),
+    ("the webhook", {"validation.gatekeeper.sh"}, ["Needs/team", "Needs/app"]),
+    ("something else", {"p"}, []),
+]
+
+
+@pytest.mark.parametrize(("names", "left"), [row[1:] for row in NAMED], ids=[row[0] for row in NAMED])
+def test_what_is_left_of_a_set_where_policies_are_named(tmp_path: Path, names: set[str], left: list[str]) -> None:
+    second = CONSTRAINT.replace("name: team", "name: app")
+    found = only_named(_load(tmp_path, TEMPLATE, CONSTRAINT, second, MUTATOR), frozenset(names))
+    assert list(engine_policies(found.engine_objects)) == [*left, "AssignMetadata/owner"]
+    assert [bool(each.webhooks) for each in found.validating_webhooks] == [bool(left)]
 
 
 UNKNOWN = Missing("object.metadata.labels", "the log does not hold it")

@@ -20,6 +20,7 @@ from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHo
 from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Attributes
+from replay.kube.engine_policy import engine_policies
 from replay.kube.lister import Lister
 
 
@@ -40,14 +41,15 @@ class WebhookPlugin(Struct, frozen=True):
         return self.phase == "mutating"
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """A webhook."""
+        """A webhook, and each policy of an engine that decides by it."""
         objects = repr(manifests.engine_objects) if manifests.engine_objects else ""
         for configuration in configurations_of(manifests, self.phase):
             for webhook in configuration.webhooks:
                 if webhook.rules:
                     match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
                     digest = digest_of(self.phase, configuration.name, repr(webhook), objects)
-                    yield Unit(configuration.name, digest, match)
+                    for name in (configuration.name, *engine_policies(manifests.engine_objects, webhook.name)):
+                        yield Unit(name, digest, match)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
         """The names of the configurations."""

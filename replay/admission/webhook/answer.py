@@ -32,6 +32,9 @@ class WebhookAnswer(Struct, frozen=True):
 
     `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch` says
     why its patch is none, where that is the error; `is_late`: there is no answer in time, where that is the error.
+
+    A policy engine in this process says more: `policies` are those that refuse, `unknown` the policies that it cannot decide and why,
+    `mutated` what each of its policies changed.
     """
 
     allowed: bool = False
@@ -42,6 +45,9 @@ class WebhookAnswer(Struct, frozen=True):
     error: str | None = None
     undecodable_patch: str = ""
     is_late: bool = False
+    policies: tuple[str, ...] = ()
+    unknown: tuple[tuple[str, Missing], ...] = ()
+    mutated: tuple[tuple[str, tuple[JSON, ...]], ...] = ()
 
     @property
     def text(self) -> str:
@@ -101,15 +107,20 @@ def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JS
     return request
 
 
-def refusal(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:
-    """The denial of a webhook that does not allow a request (`webhook/errors.ToStatusErr`)."""
+def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denial]:
+    """The denial of a webhook that does not allow a request (`webhook/errors.ToStatusErr`): one for each policy of an engine that refuses.
+
+    All of them have the one message that the client sees.
+    """
     name, status = invocation.hook.webhook.name, answer.status
     explanation = status.get("message") or status.get("reason")
     denied_by = f"admission webhook {quote(name)} denied the request"
     message = f"{denied_by}: {explanation}" if explanation else f"{denied_by} without explanation"
     code = status.get("code")
     code = code if isinstance(code, int) and code >= 400 else 400
-    return Denial(invocation.hook.configuration, name, None, message, str(status.get("reason") or ""), code)
+    reason = str(status.get("reason") or "")
+    policies = answer.policies or (invocation.hook.configuration,)
+    return [Denial(policy, name, None, message, reason, code, of_webhook=True) for policy in policies]
 
 
 PATCH_FAILURES_SINCE = 34
@@ -120,11 +131,11 @@ def internal_failure(invocation: WebhookInvocation, reason: str) -> Denial:
     """The denial of an error that `failurePolicy` says nothing about."""
     hook = invocation.hook
     message = f"Internal error occurred: {reason}"
-    return Denial(hook.configuration, hook.webhook.name, None, message, "InternalError", 500)
+    return Denial(hook.configuration, hook.webhook.name, None, message, "InternalError", 500, of_webhook=True)
 
 
 def call_failure(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:
     """The denial of a call that failed, where `failurePolicy` is Fail."""
     name = invocation.hook.webhook.name
     message = f"Internal error occurred: failed calling webhook {quote(name)}: {answer.error}"
-    return Denial(invocation.hook.configuration, name, None, message, "InternalError", 500)
+    return Denial(invocation.hook.configuration, name, None, message, "InternalError", 500, of_webhook=True)

@@ -25,7 +25,7 @@ from replay.admission.webhook.answer import (
     WebhookReview,
     call_failure,
     internal_failure,
-    refusal,
+    refusals,
     webhook_request,
 )
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, WebhookInvocation
@@ -43,21 +43,29 @@ Backends = Mapping[str, WebhookBackend]
 """Who answers for the webhook of a name."""
 
 
-def unknown(effects: Effects, hook: WebhookHook, what: str, missing: Missing) -> None:
-    """Something of a webhook depends on what is not known."""
+def unknown(effects: Effects, hook: WebhookHook, what: str, missing: Missing, policy: str = "") -> None:
+    """Something of a webhook, or of a policy of its engine, depends on what is not known."""
     is_unknown = f"is not known: {missing.reason}"
     reason = (
         f"{what} {is_unknown}"
         if missing.path == "webhook"
         else f"{what} depends on `{missing.path}`, which {is_unknown}"
     )
-    effects.undetermined.append(Undetermined(hook.configuration, hook.webhook.name, reason, missing.path, missing.fix))
+    name = policy or hook.configuration
+    effects.undetermined.append(Undetermined(name, hook.webhook.name, reason, missing.path, missing.fix))
 
 
 def unanswered(effects: Effects, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
     """A webhook is called, and nobody knows what it answers."""
     effects.calls.append(invocation.call(phase, UNKNOWN))
     unknown(effects, invocation.hook, "what it answers", missing)
+
+
+def undecided(effects: Effects, invocation: WebhookInvocation, phase: Phase, answer: WebhookAnswer) -> None:
+    """An engine answers, but for the policies that it cannot decide."""
+    effects.calls.append(invocation.call(phase, UNKNOWN))
+    for policy, missing in answer.unknown:
+        unknown(effects, invocation.hook, "what it answers", missing, policy)
 
 
 def answered(effects: Effects, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
@@ -120,13 +128,16 @@ def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, in
     if isinstance(reply, Missing):
         unanswered(effects, invocation, "validating", reply)
         return
+    if reply.unknown:
+        undecided(effects, invocation, "validating", reply)
+        return
     effects.calls.append(invocation.call("validating", reply.text))
     if reply.error:
         _failed(invocation, reply, f"validating.webhook.admission.k8s.io/round_0_index_{index}", effects)
         return
     answered(effects, invocation, reply)
     if not reply.allowed:
-        effects.denials.append(refusal(invocation, reply))
+        effects.denials += refusals(invocation, reply)
 
 
 def _failed(invocation: WebhookInvocation, answer: WebhookAnswer, key: str, effects: Effects) -> None:
@@ -229,6 +240,10 @@ class MutatingWebhookPlugin:
             reply: WebhookAnswer | Missing = request if known is None else known
         else:
             reply = backend.review([WebhookReview(invocation, "mutating", request)])[0]
+        if isinstance(reply, WebhookAnswer) and reply.unknown:
+            undecided(effects, invocation, "mutating", reply)
+            missing = reply.unknown[0][1]
+            return Missing("object", f"what a webhook makes of it is not known: {missing.reason}", missing.fix)
         if isinstance(reply, Missing):
             unanswered(effects, invocation, "mutating", reply)
             return Missing("object", f"what a webhook makes of it is not known: {reply.reason}", reply.fix)
@@ -257,20 +272,21 @@ class MutatingWebhookPlugin:
         original, hook = attributes.object, invocation.hook
         after: Object = original
         if not answer.allowed:
-            effects.denials.append(refusal(invocation, answer))
+            effects.denials += refusals(invocation, answer)
         elif answer.patch:
             try:
                 after = self._patched(invocation, original, answer)
             except StatusError as error:
-                denial = Denial(hook.configuration, hook.webhook.name, None, error.message, error.reason, error.code)
-                effects.denials.append(denial)
+                names = (hook.configuration, hook.webhook.name, None)
+                effects.denials.append(Denial(*names, error.message, error.reason, error.code, of_webhook=True))
         mutated = after is not original and not equal(original, after)
         effects.audit_annotations[key] = _annotation(invocation, mutated=mutated)
         if after is not original:
             patch = {"patch": list(answer.patch), "patchType": "JSONPatch"}
             effects.audit_annotations[f"patch.{key.removeprefix('mutation.')}"] = _annotation(invocation, **patch)
         if mutated:
-            effects.mutated.append(Mutated(hook.configuration, hook.webhook.name, changes(original, after)))
+            parts = answer.mutated or ((hook.configuration, changes(original, after)),)
+            effects.mutated += (Mutated(policy, hook.webhook.name, part) for policy, part in parts)
         return after
 
     def _patched(self, invocation: WebhookInvocation, original: Object, answer: WebhookAnswer) -> Object:

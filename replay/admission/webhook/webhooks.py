@@ -198,10 +198,10 @@ def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditi
     """Why the server refuses the request instead of calling a webhook that matches, None if it calls it."""
     webhook = hook.webhook
     if conditions.error:
-        return Denial(hook.configuration, webhook.name, None, conditions.error, "Forbidden", 403)
+        return Denial(hook.configuration, webhook.name, None, conditions.error, "Forbidden", 403, of_webhook=True)
     if attributes.dry_run and webhook.side_effects not in ("None", "NoneOnDryRun"):
         text = f'admission webhook "{webhook.name}" does not support dry run'
-        return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400)
+        return Denial(hook.configuration, webhook.name, None, text, "BadRequest", 400, of_webhook=True)
     return None
 
 
@@ -224,5 +224,6 @@ def _match_refusal(hook: WebhookHook, error: MatchError) -> Denial:
     """The criteria cannot be evaluated: a namespace that is not there is a 404, all else an internal error."""
     where = (hook.configuration, hook.webhook.name, None)
     if error.is_not_found:
-        return Denial(*where, error.message, "NotFound", 404)
-    return Denial(*where, f"{INTERNAL_ERROR}{error.message.removeprefix(INTERNAL_ERROR)}", "InternalError", 500)
+        return Denial(*where, error.message, "NotFound", 404, of_webhook=True)
+    message = f"{INTERNAL_ERROR}{error.message.removeprefix(INTERNAL_ERROR)}"
+    return Denial(*where, message, "InternalError", 500, of_webhook=True)

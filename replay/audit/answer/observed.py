@@ -41,6 +41,8 @@ _DENIAL = re.compile(
     re.DOTALL,
 )
 """Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
+_GATEKEEPER = "validation.gatekeeper.sh"
+_CONSTRAINT = re.compile(r"(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ")
 
 
 class ObservedDenial(Struct, frozen=True):
@@ -50,6 +52,20 @@ class ObservedDenial(Struct, frozen=True):
     binding: str
     message: str
     webhook: bool = False
+
+    @property
+    def by_policy(self) -> tuple[ObservedDenial, ...]:
+        """One for each policy of an engine that the message names, with the webhook as `binding`; else this one alone.
+
+        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`).
+        """
+        if self.policy != _GATEKEEPER or not _CONSTRAINT.match(self.message):
+            return (self,)
+        parts = _CONSTRAINT.split(self.message)[1:]
+        return tuple(
+            ObservedDenial(name, self.policy, said, webhook=True)
+            for name, said in zip(parts[::2], parts[1::2], strict=True)
+        )
 
 
 class WebhookMutation(Struct, frozen=True):

@@ -67,6 +67,11 @@ class Mutator(Struct, frozen=True):
         return f"{self.kind}.{GROUP} /{self.name}"
 
     @property
+    def policy(self) -> str:
+        """Its kind and name, as reports have it."""
+        return f"{self.kind}/{self.name}"
+
+    @property
     def bindings(self) -> tuple[Binding, ...]:
         """The kinds and operations whose schema it implies something of; None of `AssignMetadata`."""
         return tuple(

@@ -10,6 +10,7 @@ from replay.gatekeeper.mutation.mutator import Mutator
 from replay.gatekeeper.mutation.walk import MutationError
 from replay.gatekeeper.template import RefusedError
 from replay.json import JSON
+from replay.kube.json_patch import diff
 
 NO_UUID = "00000000-0000-0000-0000-000000000000"
 """What stands for the random identifier of a mutation in its errors."""
@@ -41,10 +42,10 @@ class MutationSystem:
 
     def mutate(
         self, value: dict[str, JSON], namespace: JSON, source: str, operation: str, username: str
-    ) -> tuple[dict[str, JSON], tuple[Mutator, ...]]:
-        """The object after all mutators, and those that changed it; raises `MutationError`, `MatchError` and `NotKnownError`."""
+    ) -> tuple[dict[str, JSON], dict[str, list[JSON]]]:
+        """The object after all mutators, and what each changed, by its kind and name; raises `MutationError` and `NotKnownError`."""
         mutators = self.mutators
-        changing: list[Mutator] = []
+        patches: dict[str, list[JSON]] = {}
         current = copy.deepcopy(value)
         for _ in range(len(self._ordered) + 1):
             before = copy.deepcopy(current)
@@ -61,14 +62,14 @@ class MutationSystem:
                     own = copy.deepcopy(current)
                     if mutator.mutate(current, username):
                         applied = True
-                        if own != current and mutator not in changing:
-                            changing.append(mutator)
+                        if own != current:
+                            patches.setdefault(mutator.policy, []).extend(diff(own, current))
                 except MutationError as error:
                     raise MutationError(
                         f"mutation {NO_UUID} for mutator {mutator.key} failed for {_described(current)}: {error}"
                     ) from None
             if not applied or current == before:
-                return current, tuple(changing)
+                return current, patches
         raise MutationError(f"mutation not converging: mutation {NO_UUID} not converging for {_described(current)}")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
 from fnmatch import fnmatchcase
+from functools import partial
 from typing import Any
 
 import orjson
@@ -12,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.builtin.pod_security.plugin import PodSecurity
-from replay.admission.decision import Decision, Verdict
-from replay.audit.answer.observed import observe
+from replay.admission.decision import Decision, Denial, Verdict
+from replay.audit.answer.observed import ObservedDenial, observe
 from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.compare.subject.workload import About, Owners, owning, workload
@@ -69,7 +70,7 @@ def look_up(
         if not observed:
             question = _with_known_policy(store, question, manifests)
             _require_names(store, question, manifests)
-            variables["policy"] = question.policy
+            variables["policy"] = _in_log(question.policy)
             set_variables(store, variables.items())
             observed = _observed(store, owners, redact=redact)
         summary = store.query("lookup_summary").row(0, named=True)
@@ -137,10 +138,23 @@ def _parameters(
     begin, end = period(store, question.since, question.until, zone)
     names = ("policy", "user", "namespace", "object", "action", "audit_id")
     variables: dict[str, str | bool | None] = {name: getattr(question, name) for name in names}
+    variables["policy"] = _in_log(question.policy)
     variables["since"] = sql_time(begin) if question.since else None
     variables["until"] = sql_time(end) if question.until else None
     variables["static"] = question.static or None
     return (_microseconds(begin), _microseconds(end)), variables
+
+
+def _in_log(name: str | None) -> str | None:
+    """A policy as the log names it: a message tells the name of a constraint, and not its kind."""
+    return name and name.rpartition("/")[2]
+
+
+def _is_same(denial: Denial, told: ObservedDenial) -> bool:
+    """Whether a denial is one that the client was told of; an engine's policy is told by its name alone."""
+    if denial.of_webhook and told.webhook:
+        return (_in_log(denial.policy), denial.binding) == (told.policy, told.binding)
+    return (denial.policy, denial.binding, denial.message) == (told.policy, told.binding, told.message)
 
 
 def _microseconds(at: datetime) -> int:
@@ -287,17 +301,16 @@ class _Lookup(Struct, frozen=True):
         return rows, undetermined
 
     def _is_wanted(self, row: PastDecision) -> bool:
-        return _matches(self.question.policy, row.policy) and (row.is_static or not self.question.static)
+        name = self.question.policy
+        is_meant = _matches(name, row.policy) or _matches(name, row.policy.rpartition("/")[2])
+        return is_meant and (row.is_static or not self.question.static)
 
     def _masked(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
         """The denials that the client did not see."""
         denial_seen = observe(request.record).denial
+        told = () if denial_seen is None else denial_seen.by_policy
         for denial in decision.denials:
-            if denial_seen is None or (denial.policy, denial.binding, denial.message) != (
-                denial_seen.policy,
-                denial_seen.binding,
-                denial_seen.message,
-            ):
+            if not any(map(partial(_is_same, denial), told)):
                 row = self._row(request, "deny", denial.policy, denial.binding, denial.message)
                 yield replace(row, expression_index=denial.expression_index, code=denial.code)
 

@@ -18,6 +18,7 @@ from replay.authorization.manifest import NOTHING
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey
 from replay.errors import ReplayError
+from replay.kube.engine_policy import engine_policies
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.focus import Focus
@@ -46,14 +47,17 @@ def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]
     policies: set[str] = set()
     for name in names:
         policies |= meant(name, policy_names)
-    configured = {
-        webhook.name
+    listed = {
+        (configuration.name, webhook.name)
         for each in manifests.sets
         for configuration in (*each.mutating_webhooks, *each.validating_webhooks)
-        if configuration.name in policies
         for webhook in configuration.webhooks
     }
-    return frozenset(policies | configured)
+    webhooks = {webhook for configuration, webhook in listed if configuration in policies}
+    configurations = {configuration for configuration, webhook in listed if webhook in policies}
+    asked = webhooks | policies
+    behind = {each for sets in manifests.sets for name in asked for each in engine_policies(sets.engine_objects, name)}
+    return frozenset(policies | webhooks | configurations | behind)
 
 
 def narrowed(manifests: Manifests, names: frozenset[str]) -> Manifests:
@@ -70,7 +74,7 @@ def concerns(names: frozenset[str], key: CellKey) -> bool:
     return (
         not names
         or key.outcome in _OF_ALL
-        or not names.isdisjoint(policy.rpartition("/")[2] for policy in key.policies)
+        or any(policy == name or policy.endswith(f"/{name}") for policy in key.policies for name in names)
     )
 
 

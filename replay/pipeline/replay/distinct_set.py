@@ -6,6 +6,7 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.engine_policy import engine_policies, policy_name
 from replay.manifests.engine_object import differing_webhooks
 from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
@@ -18,14 +19,19 @@ def distinct_sets(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugi
 
 
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
-    """A set without what validates and is not named."""
+    """A set without what validates and is not named; a named policy of an engine is asked through its webhook."""
     mutating = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.mutates}
+    validating = [webhook.name for each in manifests.validating_webhooks for webhook in each.webhooks]
+    policies = {name: frozenset(engine_policies(manifests.engine_objects, name)) for name in validating}
+    unnamed = {each for webhook, behind in policies.items() if webhook not in names for each in behind - names}
+    asked = names | {webhook for webhook, behind in policies.items() if behind & names}
     return replace(
         manifests,
         validating_policies=tuple(each for each in manifests.validating_policies if each.name in names),
         validating_bindings=tuple(each for each in manifests.validating_bindings if each.policy_name in names),
-        validating_webhooks=tuple(_configuration(each, names) for each in manifests.validating_webhooks),
+        validating_webhooks=tuple(_configuration(each, asked) for each in manifests.validating_webhooks),
         builtin=tuple(each for each in manifests.builtin if each.name in names | mutating),
+        engine_objects=tuple(each for each in manifests.engine_objects if policy_name(each) not in unnamed),
     )
 
 

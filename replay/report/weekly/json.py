@@ -141,9 +141,9 @@ def _workspaces_value(figures: Figures) -> dict[str, Any]:
 
 
 def _named(policy: str) -> dict[str, str]:
-    """A policy, and the workspace of kcp that it is of: neither a path nor a name has a slash."""
-    workspace, slash, _ = policy.rpartition("/")
-    return {"policy": policy, "policyWorkspace": workspace} if slash else {"policy": policy}
+    """A policy, and the workspace of kcp that it is of; what stands before the name of an engine's policy is a kind, in capitals."""
+    workspace, slash, _ = policy.partition("/")
+    return {"policy": policy, "policyWorkspace": workspace} if slash and workspace.islower() else {"policy": policy}
 
 
 def _promotion_value(promotion: Promotion) -> dict[str, Any]:

@@ -119,13 +119,21 @@ def test_order_and_entry() -> None:
             "condition with an error",
             webhook(match_conditions=conditions("oldObject.x == 1")),
             POD,
-            Denial("c", "w", None, "expression 'oldObject.x == 1' resulted in error: no such key: x", "Forbidden", 403),
+            Denial(
+                "c",
+                "w",
+                None,
+                "expression 'oldObject.x == 1' resulted in error: no such key: x",
+                "Forbidden",
+                403,
+                of_webhook=True,
+            ),
         ),
         (
             "namespace not found",
             webhook(namespace_selector=LabelSelector({"env": "prod"})),
             replace(POD, namespace_object=None),
-            Denial("c", "w", None, 'namespaces "shop" not found', "NotFound", 404),
+            Denial("c", "w", None, 'namespaces "shop" not found', "NotFound", 404, of_webhook=True),
         ),
         (
             "bad selector",
@@ -137,7 +145,9 @@ def test_order_and_entry() -> None:
             "dry run with side effects",
             webhook(side_effects="Some"),
             replace(POD, dry_run=True),
-            Denial("c", "w", None, 'admission webhook "w" does not support dry run', "BadRequest", 400),
+            Denial(
+                "c", "w", None, 'admission webhook "w" does not support dry run', "BadRequest", 400, of_webhook=True
+            ),
         ),
     ],
 )

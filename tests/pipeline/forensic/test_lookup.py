@@ -142,8 +142,8 @@ def test_sql_reads_an_event_as_python_does(kept: Path) -> None:
 
 def by_python(observed: Any) -> Iterator[tuple[str, ...]]:
     if observed.denial:
-        denial = observed.denial
-        yield "deny", denial.policy, denial.binding, denial.message, "responseStatus.message"
+        for denial in observed.denial.by_policy:
+            yield "deny", denial.policy, denial.binding, denial.message, "responseStatus.message"
     if observed.refusal:
         yield "deny", observed.refusal.policy, "", observed.refusal.message, "responseStatus.message"
     for entry in observed.failures:
@@ -218,6 +218,27 @@ CASES = [
             message="admission webhook \"w\" denied the request: ValidatingAdmissionPolicy 'p' with binding 'b' denied request: m",
         ),
         [("deny", "webhook", "w", "", "ValidatingAdmissionPolicy 'p' with binding 'b' denied request: m")],
+    ),
+    (
+        "denied by two constraints of Gatekeeper",
+        event(
+            1,
+            code=403,
+            message='admission webhook "validation.gatekeeper.sh" denied the request: [has-owner] no owner:\n- [b] it says\n[ns.limit] [Implied by d] of 3',
+        ),
+        [
+            ("deny", "webhook", "has-owner", "validation.gatekeeper.sh", "no owner:\n- [b] it says"),
+            ("deny", "webhook", "ns.limit", "validation.gatekeeper.sh", "[Implied by d] of 3"),
+        ],
+    ),
+    (
+        "Gatekeeper names no constraint",
+        event(
+            1,
+            code=500,
+            message='admission webhook "validation.gatekeeper.sh" denied the request: namespaces "a" not found',
+        ),
+        [("deny", "webhook", "validation.gatekeeper.sh", "", 'namespaces "a" not found')],
     ),
     (
         "denied by a webhook without a word",
