@@ -19,6 +19,7 @@ from replay.kube.attributes import Missing, PartialObject
 _KEY = re.compile(r"\.([^.\[\]]+)|\[(\d+)\]|\['([^']*)'\]")
 
 
+_NO_VARIABLES: Mapping[str, Any] = {}
 _NOTHING: frozenset[str] = frozenset()
 _NOWHERE: frozenset[Place] = frozenset()
 
@@ -119,16 +120,24 @@ class KindEvaluation(Protocol):
         ...
 
 
-def evaluations(
-    compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False, exact: bool = False
+def evaluations(  # noqa: PLR0913 - what an evaluation depends on
+    compiler: ExpressionCompiler,
+    inputs: Inputs,
+    budget: int,
+    *,
+    matching: bool = False,
+    exact: bool = False,
+    variables: Mapping[str, Any] = _NO_VARIABLES,
 ) -> Evaluation | Evaluations:
     """The evaluation of the expressions of one kind for one input, on one budget.
 
-    `matching`: for match conditions; `exact`: by the strict engine alone.
+    `matching`: for match conditions; `exact`: by the strict engine alone. `variables` are the values of those that were
+    computed before, for other inputs.
     """
     if inputs.is_partial:
-        return Evaluations(compiler, inputs, budget, matching=matching, exact=exact)
-    return Evaluation(compiler, inputs.activation(_NOTHING, matching=matching), budget, exact=exact)
+        return Evaluations(compiler, inputs, budget, matching=matching, exact=exact, variables=variables)
+    activation = inputs.activation(_NOTHING, matching=matching)
+    return Evaluation(compiler, activation, budget, exact=exact, variables=variables)
 
 
 class Evaluations:
@@ -137,12 +146,20 @@ class Evaluations:
     What one of them spends is not charged to the others until the budget of all is asked for.
     """
 
-    __slots__ = ("_budget", "_compiler", "_evaluations", "_exact", "_inputs", "_matching")
+    __slots__ = ("_budget", "_compiler", "_evaluations", "_exact", "_inputs", "_matching", "_variables")
 
-    def __init__(
-        self, compiler: ExpressionCompiler, inputs: Inputs, budget: int, *, matching: bool = False, exact: bool = False
+    def __init__(  # noqa: PLR0913 - as for `evaluations`
+        self,
+        compiler: ExpressionCompiler,
+        inputs: Inputs,
+        budget: int,
+        *,
+        matching: bool = False,
+        exact: bool = False,
+        variables: Mapping[str, Any] = _NO_VARIABLES,
     ) -> None:
         """Arguments as for `evaluations`."""
+        self._variables = variables
         self._exact = exact
         self._compiler = compiler
         self._inputs = inputs
@@ -159,6 +176,14 @@ class Evaluations:
         return self.remaining >= limit
 
     @property
+    def computed_variables(self) -> Mapping[str, Any]:
+        """The values of the variables that were read."""
+        computed = dict(self._variables)
+        for each in self._evaluations.values():
+            computed |= each.computed_variables
+        return computed
+
+    @property
     def remaining(self) -> int:
         """What is left of the budget."""
         return self._budget - sum(self._budget - each.remaining for each in self._evaluations.values())
@@ -167,7 +192,9 @@ class Evaluations:
         """The evaluation for expressions with a footprint."""
         activation = self._inputs.activation(footprint, matching=self._matching)
         if activation not in self._evaluations:
-            self._evaluations[activation] = Evaluation(self._compiler, activation, self._budget, exact=self._exact)
+            self._evaluations[activation] = Evaluation(
+                self._compiler, activation, self._budget, exact=self._exact, variables=self._variables
+            )
         return self._evaluations[activation]
 
 

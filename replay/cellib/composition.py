@@ -66,6 +66,7 @@ class Evaluation:
         "_names",
         "_strict",
         "_uncounted",
+        "_variables",
     )
 
     def __init__(
@@ -75,12 +76,13 @@ class Evaluation:
         budget: int,
         *,
         exact: bool = False,
+        variables: Mapping[str, Value] = _NO_VARIABLES,
     ) -> None:
         """`bindings` are `object`, `oldObject`, `request`, `namespaceObject`, `params`, `authorizer`, as far as they exist.
 
         A `Missing` or `PartialObject` is unknown, in whole or in part. An object of a built-in kind is a `TypedMap`. An
         `Activation` of bindings can be shared by evaluations. `exact` counts everything, so that each `Evaluated.cost` is
-        known.
+        known. `variables` are the values of those that were computed before, for other bindings.
         """
         self._activation = bindings if isinstance(bindings, Activation) else Activation(bindings)
         self._compiler = compiler
@@ -91,6 +93,7 @@ class Evaluation:
         self._names: Mapping[str, Value] = _NO_VARIABLES
         self._strict: _StrictVariables | None = None
         self._uncounted: list[CompiledExpression] = []
+        self._variables = variables
         self._budget = budget
         self._floor = int(budget)
         self._bounded = 0
@@ -113,6 +116,12 @@ class Evaluation:
         """What is left of the budget: evaluates strictly what has not been counted."""
         self._recount()
         return self._floor
+
+    @property
+    def computed_variables(self) -> Mapping[str, Value]:
+        """The values of the variables that were read."""
+        computed = {**self._variables, **(self._fast or {})}
+        return computed if self._strict is None else {**computed, **self._strict.values().computed}
 
     def evaluate(self, compiled: CompiledExpression) -> Evaluated:
         """Evaluate the next expression; the order of calls is that of the server."""
@@ -137,6 +146,7 @@ class Evaluation:
         variables = self._fast
         if variables is None and self._compiler.variables:
             variables = FastVariables(self._compiler.variables, self._names, self._strictly(), compiled.kind)
+            variables.take_over(self._variables)
             self._fast = variables
         value = code.function(self._names, _NO_VARIABLES if variables is None else variables)
         spent = code.bound
@@ -159,7 +169,7 @@ class Evaluation:
 
     def _strictly(self) -> _StrictVariables:
         if self._strict is None:
-            self._strict = _StrictVariables(self._compiler, self._activation)
+            self._strict = _StrictVariables(self._compiler, self._activation, self._variables)
         return self._strict
 
     def _evaluate_strictly(self, compiled: CompiledExpression) -> Evaluated:
@@ -229,11 +239,12 @@ class _StrictVariables:
     objects of every request until the garbage collector finds them, and make it run all the time.
     """
 
-    __slots__ = ("_activation", "_compiler", "_values")
+    __slots__ = ("_activation", "_compiler", "_earlier", "_values")
 
-    def __init__(self, compiler: ExpressionCompiler, activation: Activation) -> None:
+    def __init__(self, compiler: ExpressionCompiler, activation: Activation, earlier: Mapping[str, Value]) -> None:
         self._compiler = compiler
         self._activation = activation
+        self._earlier = earlier
         self._values: VariableValues | None = None
 
     def values(self) -> VariableValues:
@@ -242,7 +253,7 @@ class _StrictVariables:
                 name: CompiledVariable(each.program, each.error) for name, each in self._compiler.variables.items()
             }
             scope = self._activation.scope(self._compiler.views)
-            self._values = self._compiler.variable_values(variables, scope)
+            self._values = self._compiler.variable_values(variables, scope, self._earlier)
         return self._values
 
     def value(self, kind: ExpressionKind, name: str) -> Value:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from replay.cel.compiled.fastpath import LeaveError
 from replay.cel.program import EvalResult, Program
 from replay.cel.syntax.lexer import RESERVED
-from replay.cel.value.bounds import Steps
+from replay.cel.value.bounds import Steps, UndeterminedError
 from replay.cel.value.concat import ConcatList
 from replay.cel.value.traits import FIELD_TESTER, INDEXER, ITERABLE
 from replay.cel.value.typed import untyped
@@ -44,11 +44,13 @@ class VariableValues(OpaqueValue):
     go_type = "*lazy.MapValue"
     traits = frozenset({INDEXER, FIELD_TESTER, ITERABLE})
 
-    def __init__(self, variables: Mapping[str, CompiledVariable], bindings: Bindings) -> None:
-        """Nothing is computed yet."""
+    def __init__(
+        self, variables: Mapping[str, CompiledVariable], bindings: Bindings, computed: Mapping[str, Value] | None = None
+    ) -> None:
+        """`computed` are the values of those that were computed before."""
         self._variables = variables
         self._bindings = bindings
-        self._values: dict[str, Value] = {}
+        self._values: dict[str, Value] = dict(computed or {})
         self._running: set[str] = set()
         self._cost = 0
         self.size = len(variables)
@@ -130,7 +132,7 @@ class StrictValues(Protocol):
 class FastVariables(dict[str, Value]):
     """The variables as compiled code reads them: plain values, computed on first use; raises where there is none."""
 
-    __slots__ = ("_inputs", "_kind", "_running", "_variables", "bound", "strict")
+    __slots__ = ("_inputs", "_kind", "_running", "_taken", "_variables", "bound", "strict")
 
     def __init__(
         self,
@@ -144,16 +146,25 @@ class FastVariables(dict[str, Value]):
         self._inputs = inputs
         self._kind = kind
         self._running: set[str] = set()
+        self._taken: set[str] = set()
         self.strict = strict
         self.bound = 0
         """An upper bound of the cost of the variables computed since this was last set to zero."""
+
+    def take_over(self, values: Mapping[str, Value]) -> None:
+        """Take values that were computed before; those that compiled code cannot have are for the strict engine."""
+        for name, value in values.items():
+            try:
+                self[name] = plain_value(value)
+            except (EvalError, LeaveError, UndeterminedError):
+                self._taken.add(name)
 
     def __missing__(self, name: str) -> Value:
         """Compute a variable; one that reads itself is for the strict engine."""
         if name in self._running:
             raise LeaveError
         program = self._variables[unescaped(name) or name].program
-        code = program.compiled if program is not None else None
+        code = program.compiled if program is not None and name not in self._taken else None
         if code is None:
             value = plain_value(self.strict.value(self._kind, name))
         else:

@@ -14,6 +14,7 @@ from replay.kube.attributes import Missing
 from replay.kyverno.cel.compiler import PolicyCompiler
 from replay.kyverno.cel.library.context import Reader, context_bindings
 from replay.kyverno.cel.library.data import data_bindings
+from replay.kyverno.cel.library.moment import NOW
 from replay.kyverno.cel.library.native import exception
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import PolicyException
@@ -58,24 +59,25 @@ class PolicyInputs:
             "oldObject": request.old_object,
             "request": request.shown(extracted=mutates),
             "namespaceObject": request.shown_namespace(),
+            NOW: request.time,
             **data_bindings(self.answers),
             **context_bindings(reader, namespace, self.answers),
         }
-        self._renew()
-
-    def _renew(self) -> None:
         self._inputs = Inputs(self.bindings, self.bindings["request"])
         self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET)
 
     def bind(self, name: str, value: Value) -> None:
-        """Give a name another value, for expressions to come."""
+        """Give a name another value, for expressions to come; variables that were read keep theirs."""
         self.bindings = {**self.bindings, name: value}
-        self._renew()
+        self._inputs = Inputs(self.bindings, self.bindings["request"])
+        computed = self._evaluation.computed_variables
+        self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, variables=computed)
 
     def evaluate(self, compiled: CompiledExpression, *, exact: bool = False) -> Evaluated:
         """The outcome of an expression; `exact`: by the strict engine alone."""
         if exact:
-            return evaluations(self._compiler, self._inputs, _BUDGET, exact=True).evaluate(compiled)
+            computed = self._evaluation.computed_variables
+            self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, exact=True, variables=computed)
         return self._evaluation.evaluate(compiled)
 
     def value(self, compiled: CompiledExpression, *, exact: bool = False) -> Value:

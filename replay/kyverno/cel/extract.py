@@ -98,6 +98,6 @@ def _for_pod(request: CELRequest, new: JSON, old: JSON) -> CELRequest:
         "object": new,
         "oldObject": old,
     }
-    made = CELRequest(named, request.namespace_object)
+    made = CELRequest(named, request.namespace_object, request.time)
     made.object, made.old_object = new, old
     return made

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from copy import copy
 from typing import TYPE_CHECKING, Any, cast
 
+from replay.cel.value.timestamp import Timestamp
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
@@ -16,15 +17,17 @@ if TYPE_CHECKING:
     from replay.kube.attributes import Operation
 
 Object = JSON | PartialObject | Missing
+_NO_TIME = Missing("time.now()", "the time of the request is not given")
 _WRITTEN_IF_SET = ("subResource", "requestKind", "requestResource", "requestSubResource", "name", "namespace")
 
 
 class CELRequest:
     """The parts of a request; `object` and `oldObject` are empty maps where there are none."""
 
-    def __init__(self, request: Mapping[str, Any], namespace: Object) -> None:
-        """`namespace` is the object of the request's namespace, None where there is none."""
+    def __init__(self, request: Mapping[str, Any], namespace: Object, time: Timestamp | Missing = _NO_TIME) -> None:
+        """`namespace` is the object of the request's namespace, None where there is none; `time` is that of the request."""
         self.request = request
+        self.time = time
         self.operation = str(request.get("operation") or "")
         self.name = str(request.get("name") or "")
         self.namespace = str(request.get("namespace") or "")

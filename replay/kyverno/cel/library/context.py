@@ -174,7 +174,9 @@ def _http(*_: Value) -> Value:
     raise EvalError(_HTTP_REFUSED)
 
 
-def _client(context: _RefusedHTTP, bundle: str) -> _RefusedHTTP:  # noqa: ARG001 - it is never used
+def _client(context: _RefusedHTTP, bundle: str) -> _RefusedHTTP:
+    if "-----BEGIN CERTIFICATE-----" not in bundle:
+        raise EvalError("request failed: failed to parse PEM CA bundle for APICall")
     return context
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import hashlib
 import zlib
@@ -13,15 +14,18 @@ from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_name
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.types import BYTES, DYN, STRING, Type, list_type, map_type, opaque_type
-from replay.cel.value.values import EvalError, OpaqueValue, TypeValue, Value
+from replay.cel.value.values import EvalError, OpaqueValue, OptionalValue, TypeValue, Uint, Value
 from replay.go.format import marshal
 from replay.json import JSON
+from replay.kyverno.cel.library.image import ImageValue
 from replay.kyverno.rules.errors import JMESPathError
 from replay.kyverno.rules.go_value import with_floats
 from replay.kyverno.rules.jmespath.syntax import parsed_json
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
+_GZIP_HEADER, _GZIP_MAGIC = 10, b"\x1f\x8b\x08"
+_WRITTEN_AS_TEXT = frozenset({"kubernetes.Quantity", "net.IP", "net.CIDR"})
 _JSON, _YAML = opaque_type("json.Json"), opaque_type("yaml.Yaml")
 
 
@@ -49,9 +53,18 @@ def data_bindings(answers: list[JSON]) -> dict[str, Value]:
     return {"json": _Parser(_JSON, answers), "yaml": _Parser(_YAML, answers)}
 
 
+def _no_text(value: Value) -> EvalError:
+    """The error of what Go cannot make a string of, in the words of its type."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        names = {"double": "Double", "bytes": "Bytes", "null_type": "'null_type'"}
+        name = type_name(value)
+        return EvalError(f"type conversion error from {names.get(name, name)} to 'string'")
+    return EvalError(f"unsupported type conversion from '{type_name(value)}' to string")
+
+
 def _unmarshal(parser: _Parser, text: Value) -> JSON:
     if not isinstance(text, str):
-        raise EvalError(f"unsupported native conversion from '{type_name(text)}' to 'string'")
+        raise _no_text(text)
     try:
         return parser.noted(parsed_json(text))
     except JMESPathError as error:
@@ -68,10 +81,7 @@ def _as_json(value: Value) -> JSON:
         made: dict[str, Any] = {}
         for key in map_keys(value):
             if not isinstance(key, str):
-                raise EvalError(
-                    "json: failed to convert CEL map to native map: "
-                    f"unsupported native conversion from '{type_name(key)}' to 'string'"
-                )
+                raise EvalError(f"json: failed to convert CEL map to native map: {_no_text(key).message}")
             made[key] = _as_json(find(value, key)[1])
         return made
     if is_list(value):
@@ -82,6 +92,16 @@ def _as_json(value: Value) -> JSON:
         return value.nanos
     if isinstance(value, TypeValue):
         return value.name
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, OptionalValue):
+        return _as_json(value.value) if value.has_value else None
+    if isinstance(value, ImageValue):
+        return value.reference.text
+    if isinstance(value, OpaqueValue) and value.cel_type.name in _WRITTEN_AS_TEXT:
+        return str(value)
+    if isinstance(value, Uint):
+        return int(value)
     if value is None or isinstance(value, str | int | float):
         return value
     raise UndeterminedError(f"json.marshal: a value of type {type_name(value)} is not written")
@@ -111,22 +131,26 @@ def _hash(name: str) -> tuple[Function, Function]:
 
 def _decompress(data: bytes) -> str:
     """Text, of which no more is made than may be."""
+    if len(data) < _GZIP_HEADER:
+        raise EvalError("unexpected EOF" if data else "EOF")
+    if not data.startswith(_GZIP_MAGIC):
+        raise EvalError("gzip: invalid header")
     reader = zlib.decompressobj(wbits=31)
     try:
         made = reader.decompress(data, MAX_TEXT)
     except zlib.error:
-        raise EvalError("gzip: invalid header" if data[:2] != b"\x1f\x8b" else "unexpected EOF") from None
+        raise UndeterminedError("gzip.decompress: the data is damaged") from None
     if not reader.eof:
         if len(made) >= MAX_TEXT:
             raise UndeterminedError("gzip.decompress: the text is too long")
-        raise EvalError("unexpected EOF" if data else "EOF")
+        raise EvalError("unexpected EOF")
     return made.decode("utf-8", "surrogateescape")
 
 
 def _compress(text: Value) -> bytes:
     """Compressed text; the bytes are another encoder's, so that they are good for being decompressed and no more."""
     if not isinstance(text, str):
-        raise EvalError(f"unsupported native conversion from '{type_name(text)}' to 'string'")
+        raise _no_text(text)
     return gzip.compress(text.encode("utf-8", "surrogateescape"), mtime=0)
 
 

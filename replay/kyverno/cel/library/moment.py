@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from replay.cel.declare.library import Function, Library, Overload
+from typing import Final
+
+from replay.cel.ast.factory import ExprFactory
+from replay.cel.ast.tree import Expr
+from replay.cel.declare.library import Function, Library, Overload, VariableDecl
+from replay.cel.declare.macros import Macro
 from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp, field
 from replay.cel.value.types import DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP
-from replay.cel.value.values import Value
+from replay.cel.value.values import EvalError, Value
+from replay.cellib.library.bindings import is_namespace
 from replay.cellib.library.math import rounded
 
 _YEAR_1 = -62135596800
@@ -21,15 +27,21 @@ def _round(value: float, places: int) -> float:
         return float("nan")
 
 
-def _now() -> Value:
-    raise UndeterminedError("time.now() is the time of the evaluation")
+NOW: Final = "@now"
+"""The variable that `time.now()` reads, which no expression can name."""
+
+
+def _now(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:  # noqa: ARG001 - there are none
+    return factory.ident(NOW) if is_namespace(target, "time") else None
 
 
 def _random(pattern: str = "") -> Value:  # noqa: ARG001 - the same whatever the pattern
     raise UndeterminedError("random() differs from one evaluation to the next")
 
 
-def _certificate(text: str) -> Value:  # noqa: ARG001 - none is decoded
+def _certificate(text: str) -> Value:
+    if "-----BEGIN" not in text:
+        raise EvalError("failed to decode PEM block")
     raise UndeterminedError("x509.decode: certificates are not decoded")
 
 
@@ -64,7 +76,7 @@ MOMENT = Library(
     name="kyverno.moment",
     functions=(
         Function("math.round", (Overload("math_round_float_int", (DOUBLE, INT), DOUBLE, implementation=_round),)),
-        Function("time.now", (Overload("time_now", (), TIMESTAMP, implementation=_now),)),
+        Function("time.now", (Overload("time_now", (), TIMESTAMP),)),
         Function("time.toCron", (Overload("time_to_cron", (TIMESTAMP,), STRING, implementation=_cron),)),
         Function(
             "time.truncate",
@@ -74,5 +86,7 @@ MOMENT = Library(
         _randoms("random.random", "prefixed"),
         Function("x509.decode", (Overload("x509_decode_string", (STRING,), DYN, implementation=_certificate),)),
     ),
+    variables=(VariableDecl(NOW, TIMESTAMP),),
+    macros=(Macro("now", (0,), _now),),
 )
 """`math.round` to places, `time`, `random` and `x509`."""

@@ -16,23 +16,33 @@ _FIELDS = {
     _EXCEPTION.name: {"allowedImages": list_type(STRING), "allowedValues": list_type(STRING)},
     _SERVICE_ACCOUNT.name: {"Name": STRING, "Namespace": STRING},
 }
+_GO_NAMES = {
+    _EXCEPTION.name: {"AllowedImages": "allowedImages", "AllowedValues": "allowedValues"},
+    _SERVICE_ACCOUNT.name: {"Name": "Name", "Namespace": "Namespace"},
+}
+"""The names under which fields are found where the checker does not know the struct: those of Go."""
 
 
 class NativeObject(ObjectValue, frozen=True):
-    """A struct whose fields are all there; one with the zero value of its type counts as not set."""
+    """A struct; `fields` are those that do not have the zero value of their type, which counts as not set."""
 
     def field(self, name: Value) -> Value:
         """A field that the checker knows."""
-        return self.fields[name]
+        zero: Value = "" if _FIELDS[self.type_name][name] is STRING else []
+        return self.fields.get(name, zero)
 
     def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:
         """A field by a name that is found out while evaluating."""
         if not isinstance(key, str):
             return EvalError("no such overload"), False
-        if key not in self.fields:
+        name = _GO_NAMES[self.type_name].get(key)
+        if name is None:
             return EvalError(f"no such field: {display(key)}"), False
-        value = self.fields[key]
-        return value, bool(value) or not testing
+        return self.field(name), name in self.fields or not testing
+
+
+def _native(type_name: str, fields: Mapping[str, Value]) -> NativeObject:
+    return NativeObject(type_name, {name: value for name, value in fields.items() if value})
 
 
 def exception(images: Sequence[str], values: Sequence[str]) -> NativeObject:
@@ -46,12 +56,7 @@ def _service_account(user: str) -> NativeObject:
         first, colon, rest = user[len(_PREFIX) :].partition(":")
         if colon:
             namespace, name = first, rest
-    return NativeObject(_SERVICE_ACCOUNT.name, {"Name": name, "Namespace": namespace})
-
-
-def _new(type_name: str, fields: Mapping[str, Value]) -> Value:
-    zero: Mapping[str, Value] = {name: "" if type_ is STRING else [] for name, type_ in _FIELDS[type_name].items()}
-    return NativeObject(type_name, {**zero, **fields})
+    return _native(_SERVICE_ACCOUNT.name, {"Name": name, "Namespace": namespace})
 
 
 def _function(name: str, overload: str) -> Function:
@@ -66,6 +71,7 @@ NATIVE = Library(
     ),
     variables=(VariableDecl("exceptions", _EXCEPTION),),
     struct_fields=_FIELDS,
-    messages=Messages(_FIELDS.__contains__, _new, _FIELDS.__contains__),
+    types=(_EXCEPTION, _SERVICE_ACCOUNT),
+    messages=Messages(_FIELDS.__contains__, _native, _FIELDS.__contains__),
 )
 """`exceptions`, `parseServiceAccount` and `user.parseServiceAccount`."""
