@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from replay.gatekeeper.match import Match, match_of
 from replay.gatekeeper.rego.value import Value, number_of
-from replay.gatekeeper.schema import defaulted, problems, pruned, unknown_fields
 from replay.gatekeeper.template import ConstraintTemplate, RefusedError
 from replay.go.format import float_text
 from replay.json import JSON
+from replay.kube.custom_schema import defaulted, problems, pruned, unknown_fields
 from replay.manifests.validate.match import validate_label_selector
 
 GROUP = "constraints.gatekeeper.sh"
@@ -72,7 +72,7 @@ def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = Fa
         raise RefusedError(
             f'invalid Constraint: unsupported version "{version}" for Constraint "{name}"; supported versions: map[v1alpha1:true v1beta1:true]'
         )
-    found = list(problems(template.schema, value))
+    found = list(problems(template.schema, _with_floats(value)))
     if found:
         raise RefusedError("schema validation failed: " + aggregate([f"[].{each}" for each in found]))
     unknown = list(unknown_fields(template.schema, value, is_root=True))
@@ -137,3 +137,12 @@ def stored(value: Any) -> Value:
     if isinstance(value, list):
         return [stored(item) for item in value]
     return number_of(float_text(value)) if isinstance(value, float) else value
+
+
+def _with_floats(value: JSON) -> JSON:
+    """A value whose numbers are all float64, as Gatekeeper hands it to the schema."""
+    if isinstance(value, dict):
+        return {key: _with_floats(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_with_floats(each) for each in value]
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value

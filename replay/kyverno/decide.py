@@ -18,6 +18,7 @@ from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import FixedCluster, requester_of
+from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
 from replay.kyverno.rules.exception import PolicyExceptions
@@ -96,6 +97,9 @@ class _Decider:
         self._images = ImageDefaults()
         self._library = kyverno_library(_clock, self._images)
         self._cluster = FixedCluster(self._lister, self._discovery, entries, self._library)
+        objects = [without_nulls(obj) if is_known_kind(obj) else obj for obj in objects]
+        refusals = [schema_refusal(obj) if is_known_kind(obj) else None for obj in objects]
+        objects = [obj for obj, refusal in zip(objects, refusals, strict=True) if refusal is None]
         exceptions = [obj for obj in objects if _is_of_rules(obj, "PolicyException")]
         policies = [obj for obj in objects if _is_of_rules(obj, "ClusterPolicy", "Policy")]
         engine = Engine(
@@ -107,7 +111,10 @@ class _Decider:
         )
         self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace) if policies else None
         self._cel = CELPolicies(objects)
-        self.refused = self._cel.refused
+        self.refused = [
+            *(f"failed to validate resource ({text})" for text in refusals if text is not None),
+            *self._cel.refused,
+        ]
         reader = OfflineReader(self._lister, self._discovery, self._cluster.global_entry)
         self._cel_webhook = CELWebhook(self._cel, reader, ObjectPatchers(Schemas(crds)))
 

@@ -1,0 +1,171 @@
+"""What the schemas of Kyverno's kinds refuse: fields of another type, fields that there are not (`config/crds`)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.custom_schema import problems, unknown_fields
+from replay.kyverno.rules.go_value import as_map
+
+GROUPS = ("kyverno.io", "policies.kyverno.io")
+_DATA = Path(__file__).with_name("data") / "schema.json"
+_METADATA = {
+    "type": "object",
+    "properties": {
+        **{name: {"type": "string"} for name in ("name", "generateName", "namespace", "uid", "resourceVersion")},
+        **{
+            name: {"type": "object", "additionalProperties": {"type": "string"}, "nullable": True}
+            for name in ("labels", "annotations")
+        },
+    },
+}
+_TEXT = {"type": "string"}
+_CONDITIONS = {
+    "type": "array",
+    "items": {"type": "object", "properties": {"operator": _TEXT, "message": _TEXT}},
+    "nullable": True,
+}
+_ANY_ALL = {"type": "object", "properties": {"any": _CONDITIONS, "all": _CONDITIONS}}
+
+
+@cache
+def _schemas() -> Mapping[str, JSON]:
+    """The schema of each `GROUP/VERSION/KIND`."""
+    data = json.loads(_DATA.read_text("utf-8"))
+    shared: list[JSON] = []
+    for part in data["shared"]:
+        shared.append(_resolved(part, shared))
+    return {name: _resolved(schema, shared) for name, schema in data["kinds"].items()}
+
+
+def _resolved(node: JSON, shared: list[JSON]) -> JSON:
+    if isinstance(node, list):
+        return [_resolved(each, shared) for each in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        return shared[node["$ref"]]
+    return {key: _resolved(value, shared) for key, value in node.items()}
+
+
+def is_known_kind(obj: Mapping[str, Any]) -> bool:
+    """Whether there is a schema for the kind of an object in any version."""
+    group, _, _ = str(obj.get("apiVersion") or "").partition("/")
+    return any(name.startswith(f"{group}/") and name.endswith(f"/{obj.get('kind')}") for name in _schemas())
+
+
+def schema_refusal(obj: Mapping[str, Any]) -> str | None:
+    """Why the API server does not take an object of Kyverno, in its words; None where it does.
+
+    Nulls count as what they are: give an object `without_nulls`.
+    """
+    kind, api_version = str(obj.get("kind") or ""), str(obj.get("apiVersion") or "")
+    schema = _schemas().get(f"{api_version}/{kind}")
+    if schema is None:
+        return f'no matches for kind "{kind}" in version "{api_version}"'
+    if unknown := next(unknown_fields(schema, _without_server_fields(obj)), None):
+        return f'strict decoding error: unknown field "{unknown}"'
+    found = [*problems(_METADATA, obj.get("metadata") or {}, "metadata"), *problems(schema, obj)]
+    if not found:
+        found = list(_untyped_problems(obj))
+    if not found:
+        return None
+    name = as_map(obj.get("metadata")).get("name")
+    text = found[0] if len(found) == 1 else f"[{', '.join(found)}]"
+    return f'{kind}.{api_version.partition("/")[0]} "{name}" is invalid: {text}'
+
+
+def _without_server_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in obj.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+
+
+def without_nulls(obj: Mapping[str, Any]) -> dict[str, Any]:
+    """An object as Go reads it: null is the zero value of a field, of an entry of a map and of an item of a list."""
+    schema = _schemas().get(f"{obj.get('apiVersion')}/{obj.get('kind')}")
+    made = dict(obj)
+    if schema is not None:
+        made |= _read(schema, _without_server_fields(obj))
+    if isinstance(made.get("metadata"), dict):
+        made["metadata"] = _read(_METADATA, made["metadata"])
+    return made
+
+
+def _read(schema: JSON, value: JSON) -> JSON:
+    if not isinstance(schema, dict):
+        return value
+    if isinstance(value, list):
+        items = schema.get("items") or {}
+        return [_zero(items) if each is None else _read(items, each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    fields, others = schema.get("properties") or {}, schema.get("additionalProperties")
+    made = {}
+    for name, each in value.items():
+        if name in fields:
+            if each is not None or "type" not in fields[name]:
+                made[name] = _read(fields[name], each)
+        elif isinstance(others, dict):
+            made[name] = _zero(others) if each is None else _read(others, each)
+        else:
+            made[name] = each
+    return made
+
+
+def _zero(schema: JSON) -> JSON:
+    match schema.get("type"):
+        case "string":
+            return ""
+        case "object":
+            return {}
+        case "array":
+            return []
+    return None
+
+
+def _untyped_problems(obj: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with the fields that the schema leaves open, and the Go types do not: conditions and inner loops."""
+    for number, rule in enumerate(as_map(obj.get("spec")).get("rules") or ()):
+        place = f"spec.rules[{number}]"
+        yield from _condition_problems(rule.get("preconditions"), f"{place}.preconditions")
+        validation, mutation = as_map(rule.get("validate")), as_map(rule.get("mutate"))
+        yield from _condition_problems(
+            as_map(validation.get("deny")).get("conditions"), f"{place}.validate.deny.conditions"
+        )
+        yield from _loop_problems(validation.get("foreach"), f"{place}.validate.foreach")
+        yield from _loop_problems(mutation.get("foreach"), f"{place}.mutate.foreach")
+        for index, target in enumerate(mutation.get("targets") or ()):
+            yield from _condition_problems(
+                target.get("preconditions"), f"{place}.mutate.targets[{index}].preconditions"
+            )
+
+
+def _loop_problems(loops: JSON, place: str) -> Iterator[str]:
+    for number, loop in enumerate(loops or ()):
+        own = f"{place}[{number}]"
+        yield from _condition_problems(loop.get("preconditions"), f"{own}.preconditions")
+        yield from _condition_problems(as_map(loop.get("deny")).get("conditions"), f"{own}.deny.conditions")
+        inner = loop.get("foreach")
+        if inner is None:
+            continue
+        kind = "validation" if ".validate." in place else "mutation"
+        found = list(problems(_loop_schema(kind), inner, f"{own}.foreach"))
+        yield from found or _loop_problems(inner, f"{own}.foreach")
+
+
+def _condition_problems(value: JSON, place: str) -> Iterator[str]:
+    """What is wrong with conditions: a list of them, or `any` and `all`."""
+    if value is not None:
+        yield from problems(_CONDITIONS if isinstance(value, list) else _ANY_ALL, value, place)
+
+
+@cache
+def _loop_schema(kind: str) -> JSON:
+    """The schema of the loops of a rule, which those within them have too."""
+    rule = _schemas()["kyverno.io/v1/ClusterPolicy"]["properties"]["spec"]["properties"]["rules"]["items"]
+    field = "validate" if kind == "validation" else "mutate"
+    return rule["properties"][field]["properties"]["foreach"]
