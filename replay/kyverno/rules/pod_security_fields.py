@@ -120,6 +120,11 @@ def _host_ports(pod: Pod) -> Iterator[FieldError]:
                 yield FieldError(f"{path}.ports[{index}].hostPort", port["hostPort"])
 
 
+def _hidden(_: Pod) -> Iterator[FieldError]:
+    """The fork has no fields for hosts of probes and hooks."""
+    yield from ()
+
+
 def _privileged(pod: Pod) -> Iterator[FieldError]:
     for path, _, context in _containers(pod):
         if context.get("privileged"):
@@ -215,6 +220,7 @@ def _checks(minor: int) -> Sequence[tuple[str, str, Errors]]:
         ("hostNamespaces", BASELINE, _host_namespaces),
         ("hostPathVolumes", BASELINE, _host_path),
         ("hostPorts", BASELINE, _host_ports),
+        ("hostProbesAndHostLifecycle", BASELINE, _hidden),
         ("privileged", BASELINE, _privileged),
         ("procMount", BASELINE, _proc_mount),
         ("restrictedVolumes", RESTRICTED, _volumes),
@@ -241,7 +247,7 @@ def check_results(level: str, minor: int, pod: Pod) -> list[CheckResult]:
         if id_ in _NOT_ON_WINDOWS and minor >= 25 and pod.is_windows:
             continue
         found = tuple(errors(pod))
-        if found:
+        if found or (errors is _hidden and baseline.host_probes_and_lifecycle(pod) is not None):
             results.append(CheckResult(id_, _reason(id_, pod), found))
     return results
 
