@@ -10,7 +10,7 @@ from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.gatekeeper.inventory import inventory_of_all
 from replay.gatekeeper.match import NotKnownError
-from replay.gatekeeper.policy_set import GatekeeperPolicies
+from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.value import UnknownValue, Value
 from replay.gatekeeper.typed_namespace import typed_namespace
 from replay.gatekeeper.webhook import Answer, mutate, validate
@@ -28,7 +28,7 @@ _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 def gatekeeper_of(manifests: ManifestSet) -> Gatekeeper | None:
     """Gatekeeper with the objects of a set, None if it has none."""
     policies = GatekeeperPolicies(manifests.engine_objects, prune=True)
-    return Gatekeeper(policies) if policies.mutates or policies.validates else None
+    return Gatekeeper(policies) if policies.mutates or policies.validates or policies.refused else None
 
 
 class Gatekeeper:
@@ -39,6 +39,11 @@ class Gatekeeper:
     def __init__(self, policies: GatekeeperPolicies) -> None:
         """Everything is compiled."""
         self._policies = policies
+
+    @property
+    def refused(self) -> Sequence[Refusal]:
+        """The objects that Gatekeeper refuses, which decide nothing."""
+        return self._policies.refused
 
     def looked_up(self) -> Iterator[tuple[str, str]]:
         """Namespaces, and the kinds that are synchronized where a template reads any."""

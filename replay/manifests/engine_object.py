@@ -20,6 +20,7 @@ from replay.kube.admissionregistration import (
     LabelSelectorRequirement,
     ManifestSet,
     MatchPolicy,
+    Origin,
     Rule,
     ServiceReference,
     Webhook,
@@ -88,15 +89,21 @@ class EngineDocument(NamedTuple):
     value: JSON
     path: str
     node: Node
+    document: int = 1
 
+    @property
+    def name(self) -> tuple[str, str]:
+        """Its kind and name, by which the objects of a set are told apart."""
+        return str(self.value.get("kind")), str((self.value.get("metadata") or {}).get("name"))
 
-def engine_objects(path: Path) -> tuple[JSON, ...]:
-    """The objects of policy engines in a file, or anywhere below a directory; raises ManifestError."""
-    return tuple(each.value for each in engine_documents(path))
+    @property
+    def origin(self) -> Origin:
+        """Where it was read."""
+        return Origin(self.path, self.node.position.line, self.document)
 
 
 def engine_documents(path: Path) -> tuple[EngineDocument, ...]:
-    """The same with where they stand."""
+    """The objects of policy engines in a file, or anywhere below a directory; raises ManifestError."""
     if path.is_dir():
         files = [
             file for file in sorted(path.rglob("*")) if file.suffix in (".yaml", ".yml", ".json") and file.is_file()
@@ -117,7 +124,7 @@ def engine_documents(path: Path) -> tuple[EngineDocument, ...]:
             raise ManifestError(str(error), path=str(path), line=place.line, column=place.column) from None
         value = plain(node)
         values = value.get("items") or [] if value.get("kind") == "List" else [value]
-        found += [EngineDocument(each, str(path), node) for each in values]
+        found += [EngineDocument(each, str(path), node, document.number) for each in values]
     return tuple(found)
 
 

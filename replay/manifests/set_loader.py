@@ -16,7 +16,8 @@ from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_a
 from replay.manifests.authorization_file import is_about_authorization
 from replay.manifests.engine_object import (
     ENGINE_DIRECTORY,
-    engine_objects,
+    EngineDocument,
+    engine_documents,
     holds_engine_objects_alone,
     is_engine_object,
     with_engine,
@@ -43,7 +44,7 @@ class LoadedSet(Struct, frozen=True):
     api: LoadedApi | None = None
     server: ServerSettings = NO_SERVER
     hints: tuple[str, ...] = ()
-    engine: tuple[JSON, ...] | None = None
+    engine: tuple[EngineDocument, ...] | None = None
     """Objects of a policy engine, None if it has none."""
 
     @property
@@ -115,10 +116,13 @@ def set_objects(path: Path, version: KubernetesVersion) -> SetObjects:
         static=tuple(item.value for item in objects),
         api=None if loaded.api is None else tuple(item.value for item in loaded.api.objects),
         hashes={plugin.value: directory.hash for plugin, directory in loaded.directories.items() if directory.hash},
-        origins={(item.kind, item.name): item.origin for item in own},
+        origins={
+            **{(item.kind, item.name): item.origin for item in own},
+            **{each.name: each.origin for each in loaded.engine or ()},
+        },
         server=loaded.server,
         hints=loaded.hints,
-        engine=loaded.engine,
+        engine=None if loaded.engine is None else tuple(each.value for each in loaded.engine),
     )
 
 
@@ -137,7 +141,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     if is_about_authorization(path):
         return LoadedSet(str(path), {})
     if holds_engine_objects_alone(path):
-        return LoadedSet(str(path), {}, engine=engine_objects(path))
+        return LoadedSet(str(path), {}, engine=engine_documents(path))
     if not path.is_dir():
         return _file_set(path, version) if is_policy_file(path) else _configured_set(path, version)
     server = server_of_directory(path, version)
@@ -150,7 +154,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         each
         for name in (ENGINE_DIRECTORY, API_DIRECTORY)
         if (path / name).is_dir()
-        for each in engine_objects(path / name)
+        for each in engine_documents(path / name)
     ]
     if own or api is not None or engine:
         directories = {p: load_directory(at, p, version) for p, at in own.items()}
@@ -166,10 +170,10 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     return LoadedSet(str(path), used, None, server, engine=_mixed_in(path))
 
 
-def _mixed_in(path: Path) -> tuple[JSON, ...] | None:
+def _mixed_in(path: Path) -> tuple[EngineDocument, ...] | None:
     """The objects of a policy engine that stand among the manifests of a file, or directly in a directory."""
     files = [path] if path.is_file() else sorted(each for each in path.iterdir() if is_manifest(each))
-    return tuple(value for file in files for value in engine_objects(file)) or None
+    return tuple(value for file in files for value in engine_documents(file)) or None
 
 
 def require_static(directory: Path, plugin: PluginName, version: KubernetesVersion) -> None:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.admission.ordered.registry import check_plugins, reads_of
+from replay.admission.webhook.engine import check_engines
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
@@ -107,24 +108,29 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     named = {key_of(obj) for obj in (files.current.api or ())} if files.current is not None else set()
     left = [obj for obj in api_objects if key_of(obj) not in named]
 
+    hints: list[str] = []
+
     def with_plugins(objects: SetObjects | None, in_cluster: Sequence[JSON]) -> ManifestSet | None:
         if objects is None:
             return None
         manifest_set = objects.manifest_set(version, in_cluster)
         check_plugins(manifest_set)
+        hints.extend(check_engines(manifest_set))
         return manifest_set
 
     def authorizing(path: Path | None) -> AuthorizationManifests:
         return NOTHING if path is None else load_authorization(path, version)
 
     planned = scenario.current if scenario.add else scenario.candidate
+    current, planned_set = with_plugins(files.current, api_objects), with_plugins(candidate, left)
+    hints += (hint for each in (files.current, candidate) if each is not None for hint in each.hints)
     return Manifests(
         version,
         snapshot,
-        with_plugins(files.current, api_objects),
-        with_plugins(candidate, left),
+        current,
+        planned_set,
         (authorizing(scenario.current), authorizing(planned)),
-        tuple(dict.fromkeys(hint for each in (files.current, candidate) if each is not None for hint in each.hints)),
+        tuple(dict.fromkeys(hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),
     )
 

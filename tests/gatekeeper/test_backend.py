@@ -7,10 +7,13 @@ from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Verdict
+from replay.admission.webhook.engine import check_engines
 from replay.cellib.version import NEWEST
+from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
@@ -219,3 +222,29 @@ def test_objects_may_stand_among_other_manifests(tmp_path: Path) -> None:
         manifests = load_manifest_set(where, version=NEWEST)
         assert [value["kind"] for value in manifests.engine_objects] == ["ConstraintTemplate", "Needs"], where
         assert len(manifests.validating_policies) == ("alone" not in str(where)), where
+
+
+BROKEN = [
+    (
+        "Rego that does not compile",
+        (TEMPLATE.replace("sprintf(", "http.send("), CONSTRAINT),
+        r"all\.yaml:1: ConstraintTemplate/needs: unable to compile modules: .*undefined function http\.send",
+    ),
+    ("a constraint without its template", (CONSTRAINT,), r"all\.yaml:1: Needs/team: missing ConstraintTemplate"),
+    ("a bad location", (MUTATOR.replace("metadata.labels.owner", "spec..x"),), r"all\.yaml:1: AssignMetadata/owner: "),
+]
+
+
+@pytest.mark.parametrize(("documents", "message"), [row[1:] for row in BROKEN], ids=[row[0] for row in BROKEN])
+def test_a_set_with_what_gatekeeper_refuses_is_refused(
+    tmp_path: Path, documents: tuple[str, ...], message: str
+) -> None:
+    with pytest.raises(ManifestError, match=message):
+        check_engines(_load(tmp_path, *documents))
+
+
+def test_what_a_cluster_holds_and_gatekeeper_refuses_is_named() -> None:
+    value = yaml.safe_load(CONSTRAINT)
+    assert check_engines(ManifestSet(engine_objects=(value,))) == (
+        'Needs/team of the snapshot decides nothing: missing ConstraintTemplate: template "needs" not found',
+    )

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import Final, Protocol
 
 from replay.admission.webhook.answer import WebhookBackend
+from replay.errors import ManifestError
 from replay.identity import IdentityMap
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.lister import Lister
@@ -14,6 +15,17 @@ from replay.kube.lister import Lister
 _ENGINES: Final = ("replay.gatekeeper.backend:gatekeeper_of",)
 """The function of each engine that makes it of a set; an engine knows of admission, and is imported where a set has objects of it."""
 _MOST = 64
+
+
+class Refused(Protocol):
+    """An object that an engine refuses, and its text."""
+
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def message(self) -> str: ...  # noqa: D102
 
 
 class WebhookEngine(Protocol):
@@ -28,12 +40,27 @@ class WebhookEngine(Protocol):
         """The kinds of other objects that it reads, as group and kind."""
         ...
 
+    @property
+    def refused(self) -> Sequence[Refused]:
+        """The objects that it refuses."""
+        ...
+
     def backend(self, lister: Lister) -> WebhookBackend:
         """Who answers about a request that meets these objects."""
         ...
 
 
 _known: IdentityMap[object, tuple[WebhookEngine, ...]] = IdentityMap()
+
+
+def check_engines(manifests: ManifestSet) -> tuple[str, ...]:
+    """Name the objects of a cluster that an engine refuses; raise ManifestError for one that stands in a file of the set."""
+    refused = [each for engine in engines_of(manifests) for each in engine.refused]
+    for each in refused:
+        origin = manifests.origins.get((each.kind, each.name))
+        if origin is not None:
+            raise ManifestError(f"{each.kind}/{each.name}: {each.message}", path=origin.file, line=origin.line)
+    return tuple(f"{each.kind}/{each.name} of the snapshot decides nothing: {each.message}" for each in refused)
 
 
 def engines_of(manifests: ManifestSet) -> tuple[WebhookEngine, ...]:
