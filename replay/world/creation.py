@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replay.audit.event import RequestRecord
+from replay.reconstruct.history.history import NOT_FOUND
 from replay.reconstruct.patch.body import PatchForm, form_of
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
@@ -18,6 +19,12 @@ def may_apply(record: RequestRecord) -> bool:
 def is_apply(exchange: Exchange) -> bool:
     """Whether a request is a server-side apply."""
     return exchange.record.verb == "patch" and form_of(exchange) is PatchForm.APPLY
+
+
+def may_be_apply(exchange: Exchange) -> bool:
+    """Whether a patch whose body the log lacks may be a server-side apply, or not: an apply creates what is not there."""
+    record = exchange.record
+    return may_apply(record) and exchange.request.json is None and record.code != NOT_FOUND and not record.subresource
 
 
 def uids_of_controllers(exchange: Exchange) -> tuple[str, ...]:

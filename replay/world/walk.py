@@ -16,6 +16,7 @@ from replay.errors import UNFORESEEN
 from replay.kube.object_lister import ObjectKey
 from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.reconstruct import reconstructor
+from replay.reconstruct.operation import creates
 from replay.reconstruct.reconstructor import CREATED, Reconstructor
 from replay.reconstruct.record.body import UnusableBodyError
 from replay.reconstruct.record.exchange import Exchange
@@ -207,7 +208,8 @@ class _ObjectWalk:
             if lookups.states and (lookups.redefines(record, step.log_lister) or self._walker.judge.consults(record)):
                 step.lookups = lookups
             for branch in previous:
-                answers += [(answer, _branch(branch, answer, step)) for answer in self._answers(step, branch)]
+                here = [_as_far_as_shown(step, branch, answer) for answer in self._answers(step, branch)]
+                answers += [(answer, _branch(branch, answer, step)) for answer in here]
         assert step is not None
         result = merged_end([answer.result for answer, _ in answers])
         if step.stores and result.cause == Cause.SUCCEEDS:
@@ -426,6 +428,22 @@ def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) ->
     if answer.state is None:
         return SAME[0]
     return Branch(answer.state, branch.blame or answer.blame or to.namespace.blame or to.blame or to.own)
+
+
+def _as_far_as_shown(step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
+    """An answer that is not the log's, as far as the log can show it.
+
+    Where lines are missing, one of them may have made both objects the same again, and whether the log's own is there is told by nothing
+    but the answer to the request itself.
+    """
+    cause, logged = answer.result.cause, step.logged.cause
+    if step.olds.trusted or cause == logged or (cause == Cause.DENIED and step.is_newly_denied):
+        return answer
+    if branch.state is not None or cause in (Cause.EXISTS, Cause.ABSENT):
+        return answer._replace(result=UNKNOWN)
+    if cause == Cause.SUCCEEDS and step.record.verb in ("update", "patch") and creates(step.exchange):
+        return answer._replace(result=answer.result._replace(code=0))  # of an update or of a creation
+    return answer
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:

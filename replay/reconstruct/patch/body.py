@@ -19,6 +19,9 @@ from replay.kube.json_patch import JSONPatchError
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
 
+_CREATED = 201
+"""The status of an answer that tells that the object was not there before."""
+
 
 class PatchForm(Enum):
     """The form of a patch, as far as its body tells."""
@@ -37,10 +40,15 @@ class UnfittingPatchError(UnappliedPatchError):
 
 
 def form_of(exchange: Exchange) -> PatchForm:
-    """The form of a record's patch."""
+    """The form of a record's patch.
+
+    Where the log lacks the body, only an apply creates its object, and only an apply may be forced.
+    """
     patch = exchange.request.json
     if isinstance(patch, list):
         return PatchForm.JSON
+    if patch is None and (exchange.record.code == _CREATED or "force" in exchange.query):
+        return PatchForm.APPLY
     is_whole = isinstance(patch, dict) and patch.get("apiVersion") and patch.get("kind")
     if is_whole and ("fieldManager" in exchange.query or not has_query(exchange.record)):
         return PatchForm.APPLY

@@ -20,7 +20,7 @@ from replay.reconstruct.patch.body import UnfittingPatchError
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
-from replay.world.creation import is_apply, may_apply
+from replay.world.creation import is_apply, may_apply, may_be_apply
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
 from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
@@ -265,7 +265,7 @@ class Server:
         """An update, patch or apply of what is there; what is not there some of them create."""
         if isinstance(here, Known) and here.value is None:
             if not creates(step.exchange):
-                yield ServerAnswer(ABSENT, here)
+                yield from _unlike_apply(step, here)
                 return
             if named_uid(step.exchange):  # which nothing has that is not there (`storage.Preconditions.Check`)
                 yield ServerAnswer(CONFLICT, here)
@@ -311,6 +311,15 @@ def _conflicts(step: WorldStep, state: State) -> bool:
         return False
     is_met = state is not None or (step.around_differs and step.logged.cause == Cause.CONFLICT)
     return is_met and step.conflicts
+
+
+def _unlike_apply(step: WorldStep, here: Known) -> Iterator[ServerAnswer]:
+    """The answers to a write of nothing that creates nothing, unless the log does not tell that."""
+    if may_be_apply(step.exchange):
+        yield ServerAnswer(UNKNOWN, here)
+        yield ServerAnswer(UNKNOWN, Missing("", "an apply may have created it"))
+    else:
+        yield ServerAnswer(ABSENT, here)
 
 
 def _may_conflict_again(step: WorldStep, here: Known | Missing) -> bool:
