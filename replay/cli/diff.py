@@ -6,11 +6,11 @@ import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from replay.cli.options import MinorVersion, Workspaces
+from replay.cli.options import ClusterSnapshot, MinorVersion, Workspaces
 from replay.errors import ReplayError
 from replay.pipeline.version import version_of
 
@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 EPILOG = (
     "Example: replay diff manifests/current manifests/next --format markdown\n\n"
     "replay diff manifests/current manifests/next --prove --format json\n\n"
-    "Exit code: 0 the sets are equivalent, 1 they differ, 2 or more an error."
+    "replay diff template.yaml audit.jsonl --engines --cluster cluster.jsonl\n\n"
+    "Exit code: 0 the sets, or the sources, are equivalent, 1 they differ, 2 or more an error."
 )
 DIFFERENT = 1
 
@@ -37,7 +38,11 @@ class DiffFormat(StrEnum):
 
 def diff(
     current: Annotated[Path, typer.Argument(help="Baseline: the manifests in force.")],
-    candidate: Annotated[Path, typer.Argument(help="Candidate: the planned manifests.")],
+    candidate: Annotated[
+        Path | None,
+        typer.Argument(help="Candidate: the planned manifests. With --engines: an audit log or a scenario directory."),
+    ] = None,
+    *,
     output: Annotated[DiffFormat, typer.Option("--format", help="Output format.")] = DiffFormat.TERMINAL,
     prove: Annotated[
         bool,
@@ -46,6 +51,15 @@ def diff(
     save_cases: Annotated[
         Path | None, typer.Option(help="With --prove: write each example request into this directory as a test case.")
     ] = None,
+    engines: Annotated[
+        bool,
+        typer.Option("--engines", help="Compare Rego and CEL of the ConstraintTemplates at PATH on real requests."),
+    ] = False,
+    cases: Annotated[
+        list[Path] | None,
+        typer.Option(help="With --engines: AdmissionRequests, one {id, request} object per line. Repeatable."),
+    ] = None,
+    cluster: ClusterSnapshot = None,
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
 ) -> None:
@@ -56,7 +70,14 @@ def diff(
 
     With --prove, each changed policy is compared over all possible requests: no difference, only stricter, only looser, both, or
     unknown. Each difference comes with a request that the two policies decide differently.
+
+    With --engines, Rego and CEL of each ConstraintTemplate that has both decide the requests of a log and of --cases. The answer lists the
+    requests that the two sources decide differently.
     """
+    if engines:
+        _compare_engines(current, candidate, cases or [], cluster, kubernetes_version, output)
+    if candidate is None:
+        raise ReplayError("no candidate: give the planned manifests after the baseline, or --engines for one template")
     from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.diff import diff_authorization  # noqa: PLC0415
     from replay.authorization.manifest import load_authorization  # noqa: PLC0415
@@ -87,6 +108,34 @@ def diff(
         lines = set_diff.diff_markdown if output is DiffFormat.MARKDOWN else set_diff.diff_text
         sys.stdout.writelines(f"{line}\n" for line in lines(differences))
     raise typer.Exit(DIFFERENT if differences else 0)
+
+
+def _compare_engines(
+    path: Path,
+    log: Path | None,
+    cases: list[Path],
+    cluster: Path | None,
+    kubernetes_version: str | None,
+    output: DiffFormat,
+) -> NoReturn:
+    """What Rego and CEL of the same templates decide otherwise."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from replay.cli.options import scenario_of  # noqa: PLC0415
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.template_sources import compare_sources  # noqa: PLC0415
+    from replay.report.template_sources import sources_json, sources_markdown, sources_text  # noqa: PLC0415
+
+    scenario = scenario_of([] if log is None else [str(log)], cluster=cluster, kubernetes_version=kubernetes_version)
+    with progress_on(Console(stderr=True)) as progress:
+        result = compare_sources(path, scenario, cases, Options(), progress)
+    if output is DiffFormat.JSON:
+        sys.stdout.write(json.dumps(sources_json(result), indent=1, ensure_ascii=False) + "\n")
+    else:
+        lines = sources_markdown if output is DiffFormat.MARKDOWN else sources_text
+        sys.stdout.writelines(f"{line}\n" for line in lines(result))
+    raise typer.Exit(DIFFERENT if result.differing else 0)
 
 
 def _print_proofs(
