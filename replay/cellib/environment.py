@@ -161,13 +161,23 @@ def _env(  # noqa: PLR0913, PLR0917 - what an environment depends on
     return base_env(server, compatible, declared, *([MUTATION] if has_patch_types else []))
 
 
-def base_env(server: KubernetesVersion, compatible: KubernetesVersion, declared: Library, *more: Library) -> Env:
-    """The environment of a server with what a place declares; `compatible` is whose libraries an expression may use."""
+def base_env(
+    server: KubernetesVersion,
+    compatible: KubernetesVersion,
+    declared: Library,
+    *more: Library,
+    validates: bool = True,
+) -> Env:
+    """The environment of a server with what a place declares; `compatible` is whose libraries an expression may use.
+
+    `validates`: what has the right types is refused for more than these, as lists of several types are.
+    """
     libraries = [row.of(server) for row in BASE_LIBRARIES if row.since <= compatible.minor < row.until]
     if server.minor < STRICT_COST_SINCE:
         libraries = [library if library is SETS else _without_cost(library) for library in libraries]
     libraries.append(replace(declared, has_struct_types=server.minor >= CONSTRUCTIBLE_SINCE))
-    return Env([*libraries, *more], validators=_validators(server), limit=PER_CALL_LIMIT, release=server.cel_go)
+    of_server = _validators(server) if validates else ()
+    return Env([*libraries, *more], validators=of_server, limit=PER_CALL_LIMIT, release=server.cel_go)
 
 
 def _without_cost(library: Library) -> Library:

@@ -13,6 +13,7 @@ from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
+from replay.kyverno.cel.generating import Generation
 from replay.kyverno.cel.reader import OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
@@ -110,7 +111,7 @@ class _Decider:
             matches_conditions=_matches_conditions,
         )
         self._webhook = RuleWebhook(policies, self._discovery, engine, self._cluster.namespace) if policies else None
-        self._cel = CELPolicies(objects)
+        self._cel = CELPolicies(objects, is_offline=True)
         self.refused = [
             *(f"failed to validate resource ({text})" for text in refusals if text is not None),
             *self._cel.refused,
@@ -147,12 +148,12 @@ class _Decider:
         """The answers of clustered policies; `namespaced` has that of the policies of the request's namespace."""
         phases: dict[str, JSON] = {}
         webhook = self._cel_webhook
-        if case.mutating is not None and self._cel.mutating:
+        if case.mutating is not None and (self._cel.mutating or self._cel.images):
             request = self._cel_request(case.mutating)
             phases["mutateCEL"] = _cel_phase(webhook.mutate(request))
             if any(each.namespace for each in self._cel.mutating) and request.namespace:
                 phases["mutateCEL"]["namespaced"] = _cel_phase(webhook.mutate(request, request.namespace))
-        if case.validating is not None and self._cel.validating:
+        if case.validating is not None and (self._cel.validating or self._cel.images):
             request = self._cel_request(case.validating)
             results = webhook.results(request)
             phase = phases["validateCEL"] = _cel_phase(decided(results))
@@ -160,6 +161,8 @@ class _Decider:
                 phase["namespaced"] = _cel_phase(decided(results, request.namespace))
             if results:
                 phase["results"] = list(map(_cel_result, results))
+        if case.validating is not None and (made := webhook.generated(self._cel_request(case.validating))):
+            phases["generate"] = list(map(_generation, made))
         return phases
 
     def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
@@ -191,6 +194,20 @@ def _cel_phase(answer: CELAnswer) -> dict[str, JSON]:
     line: dict[str, JSON] = {"allowed": answer.allowed}
     parts = {"message": answer.message, "patch": list(answer.patch), "warnings": list(answer.warnings)}
     return line | {name: part for name, part in parts.items() if part}
+
+
+def _generation(made: Generation) -> dict[str, JSON]:
+    objects = [
+        {
+            "apiVersion": obj.get("apiVersion"),
+            "kind": obj.get("kind"),
+            "namespace": as_map(obj.get("metadata")).get("namespace"),
+            "name": as_map(obj.get("metadata")).get("name"),
+        }
+        for obj in made.objects
+    ]
+    line: dict[str, JSON] = {"policy": made.policy, "objects": objects}
+    return line | {name: text for name, text in (("error", made.error), ("undetermined", made.unknown)) if text}
 
 
 def _cel_result(result: CELResult) -> dict[str, JSON]:

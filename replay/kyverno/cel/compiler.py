@@ -16,7 +16,7 @@ from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.variables import VariableValues
 from replay.go.format import quote
 from replay.kube.admissionregistration import MatchCondition, Variable
-from replay.kyverno.cel.environment import VERSION, kyverno_env
+from replay.kyverno.cel.environment import VERSION, Purpose, kyverno_env
 
 _EXPECTED: dict[ExpressionKind, tuple[Type, ...]] = {
     ExpressionKind.VALIDATION: (BOOL,),
@@ -58,11 +58,11 @@ class PolicyCompiler(ExpressionCompiler):
 
     variable_values = _Values
 
-    def __init__(self, namespace: str, *, mutates: bool) -> None:
+    def __init__(self, namespace: str, purpose: Purpose) -> None:
         """`namespace` is that of the policy, empty for clustered ones."""
         super().__init__(VERSION, has_params=False)
         self._namespace = namespace
-        self._mutates = mutates
+        self._purpose = purpose
 
     def declared_type(self, output: Type | None) -> Type:
         """The type of the expression itself."""
@@ -85,7 +85,7 @@ class PolicyCompiler(ExpressionCompiler):
         return CompiledExpression(seen_as, expression, self, program, None, output_type, self._footprint(program))
 
     def _env(self, kind: ExpressionKind) -> Env:  # noqa: ARG002 - the same for all
-        return kyverno_env(self._namespace, self._types, mutates=self._mutates)
+        return kyverno_env(self._namespace, self._types, self._purpose)
 
     def checked(self, path: str, kind: ExpressionKind, expression: str) -> CompiledExpression:
         """A compiled expression that stands at a path. Raises PolicyError."""

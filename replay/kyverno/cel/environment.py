@@ -6,6 +6,7 @@ It is that of the API server whose libraries Kyverno 1.19 is built with, extende
 from __future__ import annotations
 
 from collections.abc import Mapping
+from enum import Enum
 from functools import lru_cache
 from typing import Final
 
@@ -27,6 +28,7 @@ from replay.cellib.library.regex_extension import REGEX_EXTENSION
 from replay.cellib.version import KubernetesVersion
 from replay.kyverno.cel.library.context import context_library
 from replay.kyverno.cel.library.data import DATA
+from replay.kyverno.cel.library.generator import generator_library
 from replay.kyverno.cel.library.image import IMAGE
 from replay.kyverno.cel.library.moment import MOMENT
 from replay.kyverno.cel.library.native import NATIVE
@@ -64,13 +66,21 @@ _OR_VALUE = Library(
 """`orValue` of any value, which is dynamic (`OrValueCompatEnvOptions`)."""
 
 
-def kyverno_env(namespace: str, variables: Mapping[str, Type], *, mutates: bool) -> Env:
+class Purpose(Enum):
+    """What a policy is for: its environment differs with it."""
+
+    VALIDATE = "validate"
+    MUTATE = "mutate"
+    GENERATE = "generate"
+
+
+def kyverno_env(namespace: str, variables: Mapping[str, Type], purpose: Purpose) -> Env:
     """The environment of a policy; `namespace` is empty for clustered ones, `variables` are the types of its variables."""
-    return _env(namespace, tuple(variables.items()), mutates)
+    return _env(namespace, tuple(variables.items()), purpose)
 
 
 @lru_cache(maxsize=1024)
-def _env(namespace: str, variables: tuple[tuple[str, Type], ...], mutates: bool) -> Env:
+def _env(namespace: str, variables: tuple[tuple[str, Type], ...], purpose: Purpose) -> Env:
     more = [
         BINDINGS,
         ENCODERS,
@@ -83,7 +93,11 @@ def _env(namespace: str, variables: tuple[tuple[str, Type], ...], mutates: bool)
         MOMENT,
         context_library(namespace),
     ]
-    return base_env(_CODE, VERSION, _declarations(variables), *more, *([MUTATION] if mutates else []))
+    if purpose is Purpose.GENERATE:
+        # Lists and maps of objects to be made are of any types.
+        more.append(generator_library(namespace))
+        return base_env(_CODE, VERSION, _declarations(variables), *more, validates=False)
+    return base_env(_CODE, VERSION, _declarations(variables), *more, *([MUTATION] if purpose is Purpose.MUTATE else []))
 
 
 def _declarations(variables: tuple[tuple[str, Type], ...]) -> Library:

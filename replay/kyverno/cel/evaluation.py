@@ -121,6 +121,8 @@ class PolicyInputs:
                 if is_whole:
                     continue  # what is granted already is not taken back
                 raise
+            if each.exception.has_expired(self.bindings[NOW]):
+                continue
             matched.append(each.exception)
             is_whole = is_whole or each.exception.spec.is_whole
             if not is_whole:

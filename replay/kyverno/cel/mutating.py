@@ -30,7 +30,7 @@ from replay.kube.admissionregistration import FailurePolicy, MatchResources
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
-from replay.kyverno.cel.environment import VERSION
+from replay.kyverno.cel.environment import VERSION, Purpose
 from replay.kyverno.cel.evaluation import (
     CompiledException,
     EvaluationError,
@@ -83,7 +83,7 @@ class MutatingPolicy:
         self.spec = read_spec({"spec": spec}, MutatingSpec)
         self.fails = self.spec.on_failure is FailurePolicy.FAIL
         self._constraints = Constraints(constraints_of(spec) or MatchResources())
-        self._compiler = PolicyCompiler(self.namespace, mutates=True)
+        self._compiler = PolicyCompiler(self.namespace, Purpose.MUTATE)
         self._compile(exceptions)
 
     def _compile(self, exceptions: Sequence[PolicyException]) -> None:

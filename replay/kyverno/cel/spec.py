@@ -8,14 +8,19 @@ from typing import Any, Final, Literal, TypeVar
 import msgspec
 from msgspec import Struct
 
+from replay.cel.value.timestamp import Timestamp, parse_timestamp
 from replay.json import JSON
 from replay.kube.admissionregistration import FailurePolicy, MatchCondition, MatchResources, Variable
+from replay.kube.attributes import Missing
 from replay.kyverno.cel.compiler import PolicyError
+from replay.kyverno.rules.errors import UndeterminedError
 from replay.manifests.manifest_set import match_resources
 
 GROUP: Final = "policies.kyverno.io"
 VALIDATING: Final = ("ValidatingPolicy", "NamespacedValidatingPolicy")
 MUTATING: Final = ("MutatingPolicy", "NamespacedMutatingPolicy")
+IMAGES: Final = ("ImageValidatingPolicy", "NamespacedImageValidatingPolicy")
+GENERATING: Final = ("GeneratingPolicy", "NamespacedGeneratingPolicy")
 
 
 class _Named(Struct, frozen=True):
@@ -188,6 +193,23 @@ class MutatingSpec(Spec, frozen=True, rename="camel"):
         return switch is not None and switch.enabled is True
 
 
+class _Template(Struct, frozen=True):
+    value: str
+
+
+class Generation(Struct, frozen=True):
+    """One of `spec.generate`: an expression or a template."""
+
+    expression: str = ""
+    template: _Template | None = None
+
+
+class GeneratingSpec(Spec, frozen=True, rename="camel"):
+    """The spec of a generating policy."""
+
+    generate: tuple[Generation, ...] = ()
+
+
 class _Reference(Struct, frozen=True):
     name: str
     kind: str
@@ -224,6 +246,17 @@ class PolicyException(Struct, frozen=True):
     def is_from(self, kind: str, name: str) -> int:
         """How often it names a policy."""
         return sum(each.kind == kind and each.name == name for each in self.spec.policy_refs)
+
+    def has_expired(self, now: Timestamp | Missing) -> bool:
+        """Whether its time is over. Raises UndeterminedError where the present time is not known and decides."""
+        if self.spec.expires_at is None:
+            return False
+        expiry = parse_timestamp(self.spec.expires_at)
+        if expiry is None:
+            raise UndeterminedError(f"exception {self.key}: `{self.spec.expires_at}` is no time")
+        if isinstance(now, Missing):
+            raise UndeterminedError(f"exception {self.key} expires at {self.spec.expires_at}, and {now.reason}")
+        return (now.seconds, now.nanos) > (expiry.seconds, expiry.nanos)
 
 
 def _conditions(named: Sequence[_Named] | None) -> tuple[MatchCondition, ...]:

@@ -12,6 +12,7 @@ from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
+from replay.kyverno.cel.environment import Purpose
 from replay.kyverno.cel.evaluation import (
     CompiledException,
     EvaluationError,
@@ -78,7 +79,7 @@ class ValidatingPolicy:
         constraints = constraints_of(spec)
         # A policy about documents matches no request.
         self._constraints = None if constraints is None or self.spec.is_for_json else Constraints(constraints)
-        self._compiler = PolicyCompiler(self.namespace, mutates=False)
+        self._compiler = PolicyCompiler(self.namespace, Purpose.VALIDATE)
         try:
             self._compile(exceptions)
         except PolicyError as error:

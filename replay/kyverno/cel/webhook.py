@@ -12,10 +12,21 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import diff
 from replay.kyverno.cel.compiler import PolicyError
+from replay.kyverno.cel.generating import GeneratingPolicy, Generation, generating_policies
+from replay.kyverno.cel.images import ImagePolicy, image_policies
 from replay.kyverno.cel.library.context import Reader
 from replay.kyverno.cel.mutating import MutatingPolicy, mutating_policies
+from replay.kyverno.cel.native_policy import native_policy
 from replay.kyverno.cel.request import CELRequest, Object
-from replay.kyverno.cel.spec import MUTATING, VALIDATING, PolicyException, is_cel_object, read_exception
+from replay.kyverno.cel.spec import (
+    GENERATING,
+    IMAGES,
+    MUTATING,
+    VALIDATING,
+    PolicyException,
+    is_cel_object,
+    read_exception,
+)
 from replay.kyverno.cel.validating import ValidatingPolicy, validating_policies
 from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
@@ -44,20 +55,42 @@ class CELAnswer(Struct, frozen=True):
 class CELPolicies:
     """The policies of a set in the order in which they stand there, compiled."""
 
-    def __init__(self, objects: Iterable[Mapping[str, Any]]) -> None:
-        """`objects` are all those of the set; `refused` then has those that Kyverno does not take, with its text."""
+    def __init__(self, objects: Iterable[Mapping[str, Any]], *, is_offline: bool = False) -> None:
+        """`objects` are all those of the set; `refused` then has those that Kyverno does not take, with its text.
+
+        In a cluster a policy may be left out of admission, or have a native policy in its place, which `native` then has with
+        its binding. Kyverno's CLI, `is_offline`, asks all.
+        """
         objects = list(objects)
         self.refused: list[str] = []
+        self.native: list[JSON] = []
+        self._is_offline = is_offline
         self.validating: list[ValidatingPolicy] = []
         self.mutating: list[MutatingPolicy] = []
+        self.images: list[ImagePolicy] = []
+        self.generating: list[GeneratingPolicy] = []
         exceptions = [
             read for obj in objects if is_cel_object(obj, "PolicyException") and (read := self._exception(obj))
         ]
         for obj in objects:
+            if not is_offline and self._has_native(
+                obj, [each for each in objects if is_cel_object(each, "PolicyException")]
+            ):
+                continue
             if is_cel_object(obj, *VALIDATING):
                 self.validating += self._compiled(obj, exceptions, validating_policies)
             elif is_cel_object(obj, *MUTATING):
                 self.mutating += self._compiled(obj, exceptions, mutating_policies)
+            elif is_cel_object(obj, *IMAGES):
+                self.images += self._compiled(obj, exceptions, image_policies)
+            elif is_cel_object(obj, *GENERATING):
+                self.generating += self._compiled(obj, exceptions, generating_policies)
+
+    def _has_native(self, obj: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> bool:
+        """Whether a native policy stands for a policy, which then is noted."""
+        made = native_policy(obj, exceptions) if is_cel_object(obj, *VALIDATING, *MUTATING) else None
+        self.native += made or ()
+        return made is not None
 
     def _exception(self, obj: Mapping[str, Any]) -> PolicyException | None:
         try:
@@ -70,14 +103,15 @@ class CELPolicies:
         self, obj: JSON, exceptions: Sequence[PolicyException], compiled: Callable[..., list[Any]]
     ) -> list[Any]:
         try:
-            return compiled(obj, exceptions)
+            made = compiled(obj, exceptions)
+            return [each for each in made if self._is_offline or each.spec.is_admitted]
         except PolicyError as error:
             self.refused.append(f"failed to compile policy {obj['metadata']['name']} ({error})")
             return []
 
     def __bool__(self) -> bool:
         """Whether there is any policy."""
-        return bool(self.validating or self.mutating)
+        return bool(self.validating or self.mutating or self.images or self.generating)
 
 
 class CELWebhook:
@@ -95,6 +129,7 @@ class CELWebhook:
 
     def results(self, request: CELRequest) -> list[CELResult]:
         """What all validating policies answer, wherever they are. Raises UndeterminedError."""
+        self._refuse_images(request)
         results = []
         for policy in self._policies.validating:
             try:
@@ -107,6 +142,7 @@ class CELWebhook:
 
     def mutate(self, request: CELRequest, namespace: str = "") -> CELAnswer:
         """The same of the mutating webhook; each policy sees what those before it made. Raises UndeterminedError."""
+        self._refuse_images(request)
         original = request.object
         value: Object | None = None
         results: list[CELResult] = []
@@ -131,6 +167,17 @@ class CELWebhook:
             return CELAnswer(False, f"Resource: {name}, Errors: [{' '.join(errors)}]", results=tuple(results))
         patch = () if value is None else diff(_plain(original), _plain(value))
         return CELAnswer(True, patch=patch, results=tuple(results))
+
+    def generated(self, request: CELRequest) -> list[Generation]:
+        """What the request triggers: no verdict, but what is made afterwards."""
+        made = (policy.generate(request, self._reader) for policy in self._policies.generating)
+        return [each for each in made if each is not None]
+
+    def _refuse_images(self, request: CELRequest) -> None:
+        """Raise UndeterminedError where images would be verified."""
+        for policy in self._policies.images:
+            if policy.namespace in ("", request.namespace) and policy.concerns(request, self._reader):
+                raise UndeterminedError(f"policy {policy.name} verifies images, which only their registry can answer")
 
 
 def _plain(value: Object) -> JSON:

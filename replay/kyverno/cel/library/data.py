@@ -72,20 +72,20 @@ def _unmarshal(parser: _Parser, text: Value) -> JSON:
 
 
 def _marshal(_: Value, value: Value) -> str:
-    return marshal(_as_json(value))
+    return marshal(as_json(value))
 
 
-def _as_json(value: Value) -> JSON:
+def as_json(value: Value) -> JSON:
     """A value as Go's encoder gets it."""
     if is_map(value):
         made: dict[str, Any] = {}
         for key in map_keys(value):
             if not isinstance(key, str):
                 raise EvalError(f"json: failed to convert CEL map to native map: {_no_text(key).message}")
-            made[key] = _as_json(find(value, key)[1])
+            made[key] = as_json(find(value, key)[1])
         return made
     if is_list(value):
-        return [_as_json(item) for item in elements(value)]
+        return [as_json(item) for item in elements(value)]
     if isinstance(value, Timestamp):
         return value.text()
     if isinstance(value, Duration):
@@ -95,7 +95,7 @@ def _as_json(value: Value) -> JSON:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, OptionalValue):
-        return _as_json(value.value) if value.has_value else None
+        return as_json(value.value) if value.has_value else None
     if isinstance(value, ImageValue):
         return value.reference.text
     if isinstance(value, OpaqueValue) and value.cel_type.name in _WRITTEN_AS_TEXT:

@@ -1,0 +1,109 @@
+"""GeneratingPolicy and its namespaced kind (`pkg/cel/policies/gpol`): which requests trigger them, and what they would make.
+
+They give no verdict: what they make is written later, by Kyverno itself. A DeletingPolicy is triggered by the clock alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from msgspec import Struct
+
+from replay.cellib.environment import ExpressionKind
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
+from replay.kyverno.cel.environment import Purpose
+from replay.kyverno.cel.evaluation import CompiledException, EvaluationError, PolicyInputs
+from replay.kyverno.cel.library.context import Reader
+from replay.kyverno.cel.library.generator import generator_binding
+from replay.kyverno.cel.match import Constraints, MatchingError
+from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.spec import GeneratingSpec, PolicyException, constraints_of, read_spec
+from replay.kyverno.rules.errors import UndeterminedError
+
+_REFUSED = "<nil>: Internal error: generating policy compiler 2.0 error: failed to compile policy"
+
+
+class Generation(Struct, frozen=True):
+    """What a request makes a policy do: the objects that it would write, or why they are not known or not made."""
+
+    policy: str
+    namespace: str
+    objects: tuple[JSON, ...] = ()
+    error: str = ""
+    unknown: str = ""
+
+
+class GeneratingPolicy:
+    """One compiled policy."""
+
+    def __init__(self, policy: JSON, exceptions: Sequence[PolicyException]) -> None:
+        """Raises PolicyError."""
+        metadata = policy["metadata"]
+        self.name = str(metadata["name"])
+        self.namespace = str(metadata.get("namespace") or "")
+        self.spec = read_spec(policy, GeneratingSpec)
+        constraints = constraints_of(policy["spec"])
+        self._constraints = None if constraints is None else Constraints(constraints)
+        self._compiler = PolicyCompiler(self.namespace, Purpose.GENERATE)
+        try:
+            self._compile(exceptions)
+        except PolicyError as error:
+            raise PolicyError([_REFUSED, *error.errors]) from None
+
+    def _compile(self, exceptions: Sequence[PolicyException]) -> None:
+        compiler, spec = self._compiler, self.spec
+        self._conditions = compiler.conditions("spec.matchConditions", spec.conditions)
+        compiler.declare("spec.variables", spec.named_variables)
+        self._generations = tuple(
+            compiler.checked(f"spec.generate[{index}].expression", ExpressionKind.VALIDATION, each.expression)
+            for index, each in enumerate(spec.generate)
+            if each.expression
+        )
+        self._has_template = any(each.template is not None for each in spec.generate)
+        self._exceptions = tuple(
+            CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
+            for each in exceptions
+        )
+
+    def generate(self, request: CELRequest, reader: Reader) -> Generation | None:
+        """What a request makes the policy do, None where it does not trigger it."""
+        if self._constraints is None or request.request.get("dryRun") or self.namespace not in ("", request.namespace):
+            return None
+        try:
+            matched = self._constraints.matches(request)
+            if matched is False:
+                return None
+            if isinstance(matched, Missing):
+                return self._made(unknown=f"{matched.path}: {matched.reason}")
+            return self._generated(request, reader)
+        except MatchingError as error:
+            return self._made(error=f"failed to execute matching: {error}")
+        except EvaluationError as error:
+            return self._made(error=f"failed to evaluate policy: {error}")
+        except UndeterminedError as error:
+            return self._made(unknown=str(error))
+
+    def _generated(self, request: CELRequest, reader: Reader) -> Generation | None:
+        inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=False)
+        if inputs.exempted(self._exceptions, ignores_errors=False).exceptions:
+            return None
+        if not inputs.match(self._conditions, ignores_errors=False):
+            return None
+        if self._has_template:
+            return self._made(unknown="templates are not filled in")
+        objects: list[JSON] = []
+        inputs.bind("generator", generator_binding(objects))
+        for generation in self._generations:
+            inputs.value(generation, exact=True)
+        return self._made(tuple(objects))
+
+    def _made(self, objects: tuple[JSON, ...] = (), error: str = "", unknown: str = "") -> Generation:
+        return Generation(self.name, self.namespace, objects, error, unknown)
+
+
+def generating_policies(policy: JSON, exceptions: Iterable[PolicyException]) -> list[GeneratingPolicy]:
+    """A policy, compiled. Raises PolicyError."""
+    kind, name = str(policy["kind"]), str(policy["metadata"]["name"])
+    return [GeneratingPolicy(policy, [each for each in exceptions for _ in range(each.is_from(kind, name))])]
