@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, MatchResources, Rule
 from replay.kube.attributes import Missing, field_of
@@ -26,21 +28,22 @@ class Constraints:
 
     def matches(self, request: CELRequest) -> bool | Missing:
         """Whether a request matches. Raises MatchingError."""
+        # The rules are cheap, and decide most of the time; Kyverno asks the selectors first, to the same end.
+        rules = self._constraints.resource_rules
+        if rules and not _matches_rules(rules, request):
+            return False
+        if _matches_rules(self._constraints.exclude_resource_rules, request):
+            return False
         is_clustered = not request.namespace and request.resource.resource != NAMESPACES.resource
-        in_namespace = True if is_clustered else _selects(self._namespaces, _namespace_labels(request))
+        in_namespace = True if is_clustered else _selects(self._namespaces, _namespace_labels, request)
         if in_namespace is False:
             return False
         # An object that is absent counts as one without labels.
-        selected = _selects(self._objects, _labels(request.object))
+        selected = _selects(self._objects, _new_labels, request)
         if selected is not True:
-            old = _selects(self._objects, _labels(request.old_object))
+            old = _selects(self._objects, _old_labels, request)
             selected = old if old is True or selected is False else selected
         if selected is False:
-            return False
-        rules = self._constraints.resource_rules
-        if _matches_rules(self._constraints.exclude_resource_rules, request):
-            return False
-        if rules and not _matches_rules(rules, request):
             return False
         for selector in (self._namespaces if not is_clustered else EVERYTHING, self._objects):
             if isinstance(selector, str):
@@ -56,11 +59,22 @@ def _selector(selector: LabelSelector) -> Selector | str:
         return str(error)
 
 
-def _selects(selector: Selector | str, labels: Labels | Missing) -> bool | Missing:
-    """Whether labels are selected; one that is wrong does not decide."""
+def _selects(
+    selector: Selector | str, labels_of: Callable[[CELRequest], Labels | Missing], request: CELRequest
+) -> bool | Missing:
+    """Whether labels are selected; a selector that is wrong does not decide."""
     if isinstance(selector, str) or selector.is_empty:
         return True
+    labels = labels_of(request)
     return labels if isinstance(labels, Missing) else selector.matches(labels)
+
+
+def _new_labels(request: CELRequest) -> Labels | Missing:
+    return _labels(request.object)
+
+
+def _old_labels(request: CELRequest) -> Labels | Missing:
+    return _labels(request.old_object)
 
 
 def _namespace_labels(request: CELRequest) -> Labels | Missing:
@@ -80,7 +94,11 @@ def _labels(obj: Object) -> Labels | Missing:
     if isinstance(obj, Missing):
         return obj
     labels: JSON | Missing = field_of(obj, "metadata", "labels")
-    return labels if isinstance(labels, Missing | dict) else {}
+    if isinstance(labels, Missing):
+        return labels
+    if not isinstance(labels, dict) or not all(isinstance(each, str | Missing | None) for each in labels.values()):
+        return {}  # Go reads labels as texts, or not at all
+    return {key: "" if value is None else value for key, value in labels.items()}
 
 
 def _matches_rules(rules: tuple[Rule, ...], request: CELRequest) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from copy import copy
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from replay.cel.value.timestamp import Timestamp
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.go_value import as_map
 from replay.matching.rules import RuleKey
 
@@ -47,7 +49,7 @@ class CELRequest:
         made.object = value
         return made
 
-    @property
+    @cached_property
     def rule_key(self) -> RuleKey:
         """What rules are matched with."""
         return RuleKey(self.resource, self.subresource, cast("Operation", self.operation), bool(self.namespace))
@@ -58,6 +60,8 @@ class CELRequest:
             return obj
         if isinstance(obj, PartialObject):
             return PartialObject(self._named(obj.value), obj.missing)
+        if obj is not None and not isinstance(obj, dict):
+            raise UndeterminedError("the object of the request is no JSON object")
         return {} if obj is None else self._named(obj)
 
     def _named(self, obj: JSON) -> JSON:
@@ -74,6 +78,17 @@ class CELRequest:
 
     def shown(self, *, extracted: bool) -> JSON | PartialObject:
         """`request`: what is empty is absent; with the objects as they came, or `extracted` as `object` has them."""
+        return self._shown_extracted if extracted else self._shown
+
+    @cached_property
+    def _shown(self) -> JSON | PartialObject:
+        return self._made(extracted=False)
+
+    @cached_property
+    def _shown_extracted(self) -> JSON | PartialObject:
+        return self._made(extracted=True)
+
+    def _made(self, *, extracted: bool) -> JSON | PartialObject:
         request = self.request
         shown: dict[str, Any] = {
             "uid": request.get("uid") or "",

@@ -14,6 +14,7 @@ from replay.kube.admissionregistration import FailurePolicy, MatchCondition, Mat
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.compiler import PolicyError
 from replay.kyverno.rules.errors import UndeterminedError
+from replay.kyverno.rules.go_value import as_map
 from replay.manifests.manifest_set import match_resources
 
 GROUP: Final = "policies.kyverno.io"
@@ -289,7 +290,7 @@ def read_exception(obj: Mapping[str, Any]) -> PolicyException:
     metadata = obj["metadata"]
     namespace = metadata.get("namespace")
     key = f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
-    priority = str((metadata.get("labels") or {}).get(_PRIORITY, ""))
+    priority = str(as_map(metadata.get("labels")).get(_PRIORITY, ""))
     return PolicyException(key, read_spec(obj, ExceptionSpec), int(priority) if priority.isdecimal() else 0)
 
 

@@ -69,13 +69,11 @@ class CELPolicies:
         self.mutating: list[MutatingPolicy] = []
         self.images: list[ImagePolicy] = []
         self.generating: list[GeneratingPolicy] = []
-        exceptions = [
-            read for obj in objects if is_cel_object(obj, "PolicyException") and (read := self._exception(obj))
-        ]
+        read = [(obj, self._exception(obj)) for obj in objects if is_cel_object(obj, "PolicyException")]
+        exceptions = [each for _, each in read if each is not None]
+        written = [obj for obj, each in read if each is not None]
         for obj in objects:
-            if not is_offline and self._has_native(
-                obj, [each for each in objects if is_cel_object(each, "PolicyException")]
-            ):
+            if not is_offline and self._has_native(obj, written):
                 continue
             if is_cel_object(obj, *VALIDATING):
                 self.validating += self._compiled(obj, exceptions, validating_policies)

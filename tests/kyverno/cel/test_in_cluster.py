@@ -162,3 +162,29 @@ def test_native_policies_are_those_that_kyverno_builds() -> None:
     got = [{"policy": made[index], "binding": made[index + 1]} for index in range(0, len(made), 2)]
     expected = [{"policy": each["policy"], "binding": each["binding"]} for each in _NATIVE["native"]]
     assert (got, bool(policies)) == (expected, False)
+
+
+_NOT_A = {
+    "resourceRules": _MATCH["resourceRules"],
+    "objectSelector": {"matchExpressions": [{"key": "team", "operator": "NotIn", "values": ["a"]}]},
+}
+_OBJECTS: dict[str, tuple[JSON, str]] = {
+    "labels with a map": ({"metadata": {"name": "a", "labels": {"team": {}}}}, _DENIED),
+    "labels that are a list": ({"metadata": {"name": "a", "labels": ["team"]}}, _DENIED),
+    "metadata that is a text": ({"metadata": "x"}, _DENIED),
+    "text": ("x", "undetermined: the object of the request is no JSON object"),
+    "list": ([], "undetermined: the object of the request is no JSON object"),
+}
+
+
+@pytest.mark.parametrize("name", _OBJECTS)
+def test_odd_object(name: str) -> None:
+    obj, expected = _OBJECTS[name]
+    policies = CELPolicies([_policy("false", matchConstraints=_NOT_A)])
+    reader = ListerReader(ObjectLister([]), builtin_discovery(), _entry)
+    try:
+        request = CELRequest({**_GIVEN["requests"]["pod"], "object": obj}, None)
+        got = CELWebhook(policies, reader, ObjectPatchers(Schemas())).validate(request).message
+    except UndeterminedError as error:
+        got = f"undetermined: {error}"
+    assert got == expected
