@@ -23,6 +23,10 @@ class CaseError(ReplayError):
     """A case, or a file of cases, cannot be used."""
 
 
+class CannotRunError(CaseError):
+    """A case is right as it is written, and asks for something that is not decided here."""
+
+
 class _Unstated(Enum):
     """The type of `UNSTATED`."""
 
@@ -140,7 +144,7 @@ class Case(Struct, frozen=True, kw_only=True):
 class EngineCase(Struct, frozen=True):
     """A case that a policy engine decides by itself; `differences` says how its answer differs from what is expected.
 
-    `differences` raises CaseError where the case cannot be decided.
+    `differences` raises CannotRunError where it asks for what is not decided, and CaseError where the case is at fault.
     """
 
     name: str

@@ -25,6 +25,9 @@ _KINDS = (b"Cases", b"Suite", b"Test", b"AdmissionReview")
 """What occurs in every file of the forms that say their kind: looking for it is quicker than reading all of a repository."""
 
 
+_HIDDEN = (".kyverno-test", ".chainsaw-test")
+"""Folders that hold tests by the convention of a tool."""
+
 _OWN = re.compile(rb"\A(?:#[^\n]*\n|---\n|apiVersion: *replay/[^\n]*\n)*kind: *Cases *$", re.MULTILINE)
 """How nearly every file of ours begins, which then is read once."""
 
@@ -69,7 +72,7 @@ def _below(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -
         yield _read(directory, lambda: read_kat(directory, policies))
         return
     for each in sorted(path.iterdir()):
-        if not each.name.startswith(".") and (each.is_dir() or each.name.endswith(_SUFFIXES)):
+        if (not each.name.startswith(".") or each.name in _HIDDEN) and (each.is_dir() or each.name.endswith(_SUFFIXES)):
             yield from _below(each, policies, policy_paths)
 
 

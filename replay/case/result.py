@@ -10,11 +10,12 @@ from replay.case.coverage import Item
 
 
 class Status(StrEnum):
-    """How a case ends: as expected, otherwise, or not at all."""
+    """How a case ends: as expected, otherwise, not at all because it is at fault, or because it asks for what is not decided."""
 
     PASSED = "passed"
     FAILED = "failed"
     ERROR = "error"
+    SKIPPED = "skipped"
 
 
 class CaseResult(Struct, frozen=True):

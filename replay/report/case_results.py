@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Iterator
 from itertools import groupby
 from xml.etree import ElementTree as ET
@@ -11,7 +12,7 @@ from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Statu
 from replay.report.annotate.github import github_data, github_property
 from replay.report.annotate.junit import clean
 
-_MARKS = {Status.PASSED: ".", Status.FAILED: "F", Status.ERROR: "E"}
+_MARKS = {Status.PASSED: ".", Status.FAILED: "F", Status.ERROR: "E", Status.SKIPPED: "s"}
 _WIDTH = 80
 _MOST_MARKS = 60
 
@@ -22,7 +23,7 @@ def text_lines(report: CaseReport) -> Iterator[str]:
         marks = "".join(_MARKS[result.status] for result in results)
         for start in range(0, len(marks), _MOST_MARKS):
             yield f"{suite if start == 0 else ' ' * len(suite)} {marks[start : start + _MOST_MARKS]}"
-    failed = [result for result in report.results if result.status is not Status.PASSED]
+    failed = [result for result in report.results if result.status in (Status.FAILED, Status.ERROR)]
     for result in failed:
         title = "error" if result.status is Status.ERROR else "difference"
         yield ""
@@ -30,12 +31,21 @@ def text_lines(report: CaseReport) -> Iterator[str]:
         yield from (f"  {line}" for each in result.lines for line in each.splitlines())
     if report.coverage is not None:
         yield from coverage_lines(report.coverage)
+    yield from _reason_lines(report)
     if failed:
         yield _ruled("short summary")
         for result in failed:
             first = result.lines[0].partition("\n")[0] if result.lines else ""
             yield f"{result.status.value.upper()} {result.place} {result.name} - {first}"
     yield _ruled(_tally(report))
+
+
+def _reason_lines(report: CaseReport) -> Iterator[str]:
+    """The reasons for which cases are skipped, with how many each keeps from running."""
+    reasons = Counter(result.lines[0] for result in report.results if result.status is Status.SKIPPED)
+    if reasons:
+        yield _ruled("skipped")
+        yield from (f"{count} {reason}" for reason, count in reasons.most_common())
 
 
 def coverage_lines(coverage: CaseCoverageResult) -> Iterator[str]:
@@ -54,7 +64,9 @@ def _ruled(text: str) -> str:
 
 
 def _tally(report: CaseReport) -> str:
-    counts = [(report.count(status), status.value) for status in (Status.FAILED, Status.ERROR, Status.PASSED)]
+    counts = [
+        (report.count(status), status.value) for status in (Status.FAILED, Status.ERROR, Status.PASSED, Status.SKIPPED)
+    ]
     counts_in_words = [
         f"{count} {f'{word}s' if word == 'error' and count != 1 else word}" for count, word in counts if count
     ]
@@ -70,7 +82,9 @@ def junit_lines(report: CaseReport) -> Iterator[str]:
         for result in results:
             names = {"classname": clean(suite), "name": clean(result.name), "file": clean(result.path)}
             case = ET.SubElement(element, "testcase", {**names, "line": str(result.line)})
-            if result.status is not Status.PASSED:
+            if result.status is Status.SKIPPED:
+                ET.SubElement(case, "skipped", {"message": clean(result.lines[0])})
+            elif result.status is not Status.PASSED:
                 kind = "failure" if result.status is Status.FAILED else "error"
                 message = clean(result.lines[0] if result.lines else "")
                 ET.SubElement(case, kind, {"message": message}).text = clean("\n".join(result.lines))
@@ -82,7 +96,9 @@ def junit_lines(report: CaseReport) -> Iterator[str]:
 def _counts(results: tuple[CaseResult, ...]) -> dict[str, str]:
     failures = sum(result.status is Status.FAILED for result in results)
     errors = sum(result.status is Status.ERROR for result in results)
-    return {"tests": str(len(results)), "failures": str(failures), "errors": str(errors)}
+    counts = {"tests": str(len(results)), "failures": str(failures), "errors": str(errors)}
+    skipped = sum(result.status is Status.SKIPPED for result in results)
+    return {**counts, "skipped": str(skipped)} if skipped else counts
 
 
 def tap_lines(report: CaseReport) -> Iterator[str]:
@@ -91,8 +107,10 @@ def tap_lines(report: CaseReport) -> Iterator[str]:
     yield f"1..{len(report.results)}"
     for number, result in enumerate(report.results, 1):
         name = f"{result.place} {result.name}".replace("\\", "\\\\").replace("#", "\\#").replace("\n", " ")
-        yield f"{'ok' if result.status is Status.PASSED else 'not ok'} {number} - {name}"
-        if result.lines:
+        is_skipped = result.status is Status.SKIPPED
+        mark = "ok" if is_skipped or result.status is Status.PASSED else "not ok"
+        yield f"{mark} {number} - {name}" + (f" # SKIP {result.lines[0]}" if is_skipped else "")
+        if result.lines and not is_skipped:
             yield "  ---"
             yield f"  status: {result.status.value}"
             yield "  differences:"
@@ -103,7 +121,7 @@ def tap_lines(report: CaseReport) -> Iterator[str]:
 def github_lines(report: CaseReport) -> Iterator[str]:
     """An annotation for each case that did not end as expected."""
     for result in report.results:
-        if result.status is not Status.PASSED:
+        if result.status in (Status.FAILED, Status.ERROR):
             where = f"file={github_property(result.path)}" + (f",line={result.line}" if result.line else "")
             title = github_property(f"replay test: {result.name}")
             yield f"::error {where},title={title}::{github_data(chr(10).join(result.lines))}"
@@ -114,7 +132,11 @@ def json_lines(report: CaseReport) -> Iterator[str]:
     """Everything as one document."""
     coverage = report.coverage
     document = {
-        "counts": {status.value: report.count(status) for status in Status},
+        "counts": {
+            status.value: report.count(status)
+            for status in Status
+            if status is not Status.SKIPPED or report.count(status)
+        },
         "forms": report.forms,
         "cases": [
             {

@@ -124,7 +124,12 @@ FORMS: dict[str, tuple[dict[str, str], dict[str, list[str]]]] = {
             "{apiVersion: v1, kind: Secret, metadata: {name: s}}\n",
             "values.yaml": "{namespaceSelector: [{name: default, labels: {a: b}}]}\n",
         },
-        {"owner ConfigMap/good pass": [], "owner ConfigMap/bad fail": [], "owner Secret/s skip": []},
+        {
+            "owner ConfigMap/good pass": [],
+            "owner ConfigMap/bad fail": [],
+            "owner Secret/s skip": [],
+            "somebody-elses r good fail": ["the files of the test hold no such policy"],
+        },
     ),
     "gator with native policies": (
         {

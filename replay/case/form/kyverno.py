@@ -1,7 +1,7 @@
-"""`kyverno-test.yaml`, as far as it tests policies of Kubernetes itself.
+"""`kyverno-test.yaml`: its results for policies of Kubernetes itself are requests, those for Kyverno's own kinds are asked of its engine.
 
 A result names a policy and resources, and what is to come of them: `pass`, `fail` (or `warn`), `skip` where the policy is not
-asked. Results for Kyverno's own kinds of policies are left out, and counted by nobody.
+asked.
 """
 
 from __future__ import annotations
@@ -12,9 +12,20 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.admission.decision import Verdict
-from replay.case.case import UNSTATED, Case, CaseError, CaseFile, CaseRequest, Expectation, ExpectedDenial, Unusable
+from replay.case.case import (
+    UNSTATED,
+    Case,
+    CaseError,
+    CaseFile,
+    CaseRequest,
+    EngineCase,
+    Expectation,
+    ExpectedDenial,
+    Unusable,
+)
 from replay.case.document import CaseDocument, read_documents, read_objects
 from replay.case.form.kat import user_info
+from replay.case.form.kyverno_policy import PolicyTest
 from replay.case.policies import PolicyLoader
 from replay.json import JSON
 from replay.kube.attributes import Operation, UserInfo
@@ -37,11 +48,13 @@ def is_kyverno(value: JSON) -> bool:
 
 def read_kyverno(path: Path, loader: PolicyLoader) -> CaseFile:
     """The results that a file expects, each with each of its resources; raises CaseError for files that cannot be read."""
-    cases: list[Case | Unusable] = []
+    cases: list[Case | EngineCase | Unusable] = []
     files = {str(path)}
     for document in read_documents(path):
         if is_kyverno(document.value):
-            cases.extend(_Test(document, files, loader).cases())
+            native = _Test(document, files, loader)
+            cases.extend(native.cases())
+            cases.extend(PolicyTest(document, files).cases(native.is_native))
     return CaseFile(str(path), FORM, tuple(cases), tuple(sorted(files)))
 
 
@@ -55,13 +68,8 @@ class _Test(Struct, frozen=True):
     def cases(self) -> Iterator[Case | Unusable]:
         """The cases of its results for native policies; raises CaseError for a file that it names and is not there."""
         value = self.document.value
-        policies = [obj for obj in self._objects(value.get("policies")) if _group(obj) == _POLICY_GROUP]
-        own = {obj["metadata"]["name"] for obj in policies if obj["kind"] in _POLICY_KINDS}
-        results = [
-            (index, result)
-            for index, result in enumerate(value.get("results") or ())
-            if result.get("policy") in own and (any(map(result.get, _NATIVE)) or not _is_of_kyverno(result))
-        ]
+        policies = self._policies()
+        results = [(index, each) for index, each in enumerate(value.get("results") or ()) if self.is_native(each)]
         if not results:
             return
         resources = self._objects([*(value.get("resources") or ()), *(value.get("targetResources") or ())])
@@ -73,6 +81,14 @@ class _Test(Struct, frozen=True):
                     yield self._case(index, result, resource, policies, shared)
                 except CaseError as error:
                     yield Unusable(str(result.get("policy")), error)
+
+    def is_native(self, result: Mapping[str, JSON]) -> bool:
+        """Whether a result is about a policy of Kubernetes itself."""
+        own = {obj["metadata"]["name"] for obj in self._policies() if obj["kind"] in _POLICY_KINDS}
+        return result.get("policy") in own and (any(map(result.get, _NATIVE)) or not _is_of_kyverno(result))
+
+    def _policies(self) -> list[JSON]:
+        return [obj for obj in self._objects(self.document.value.get("policies")) if _group(obj) == _POLICY_GROUP]
 
     def _case(
         self, index: int, result: Mapping[str, JSON], resource: JSON, policies: list[JSON], shared: tuple[JSON, ...]

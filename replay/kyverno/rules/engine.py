@@ -25,6 +25,7 @@ Rule = Mapping[str, Any]
 class Engine(Struct, frozen=True):
     """What evaluates policies: the cluster that they read, and the exceptions from them.
 
+    `source_of`: where the entries of a rule are loaded from, given the source of its policy and the names of both.
     `is_excluded`: whether Kyverno's configuration leaves a user out; `is_filtered`: whether it leaves an object out.
     """
 
@@ -33,6 +34,7 @@ class Engine(Struct, frozen=True):
     is_excluded: Callable[[Request], bool]
     is_filtered: Callable[[Request], bool]
     matches_conditions: Callable[[Mapping[str, Any], Request], bool]
+    source_of: Callable[[LoaderSource, str, str], LoaderSource] = lambda source, policy, rule: source  # noqa: ARG005
 
     def validate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """The answers of the rules that validate."""
@@ -103,6 +105,7 @@ class Engine(Struct, frozen=True):
         if handler is None:
             return resource, []
         source = LoaderSource(self.cluster, str(policy["metadata"].get("namespace") or ""))
+        source = self.source_of(source, str(policy["metadata"]["name"]), str(rule.get("name") or ""))
         patched = resource
         request.context.checkpoint()
         try:

@@ -74,6 +74,11 @@ class Request:
         shown = {**dict.fromkeys(("object", "oldObject", "options")), **shown}
         self.context.put(with_floats(shown), "request")
         self.context.operation = self.operation
+        self._put_user()
+        self.context.defer("images", self._images)
+
+    def _put_user(self) -> None:
+        """Make known who asks."""
         user = {
             "roles": list(self.requester.roles),
             "clusterRoles": list(self.requester.cluster_roles),
@@ -83,7 +88,6 @@ class Request:
         parts = name[len(_SERVICE_ACCOUNT) :].split(":") if len(name) > len(_SERVICE_ACCOUNT) else []
         namespace, account = (parts[0], parts[1]) if len(parts) >= 2 else ("", "")
         self.context.put({"serviceAccountName": account, "serviceAccountNamespace": namespace})
-        self.context.defer("images", self._images)
 
     @property
     def resource(self) -> JSON:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replay.case.case import Case, CaseError, CaseFile, EngineCase, Unusable
+from replay.case.case import CannotRunError, Case, CaseError, CaseFile, EngineCase, Unusable
 from replay.case.coverage import CaseCoverage
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences
@@ -78,6 +78,8 @@ def _result(suite: str, case: Case | EngineCase, decider: CaseDecider, coverage:
             lines = differences(decided)
             if coverage is not None:
                 coverage.add(decided)
+    except CannotRunError as error:
+        return CaseResult(suite, case.name, case.path, case.line, Status.SKIPPED, (error.message,))
     except CaseError as error:
         return CaseResult(suite, case.name, case.path, case.line, Status.ERROR, (error.message,))
     except UNFORESEEN as error:
