@@ -54,6 +54,10 @@ class CrashError(MutationError):
     """The server crashes here and the request fails, whatever the policy says of failures."""
 
 
+class NilSlice(list[Any]):
+    """An empty list that an expression made: Go's converter leaves it nil, which is null where nobody decodes it again."""
+
+
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
     """The object of an `ApplyConfiguration`, without `apiVersion` and `kind`; its leaves may be `GoValue`s.
 
@@ -175,7 +179,8 @@ class _Converter:
             return {_string_key(key): self._item(item) for key, item in value.items()}
         if isinstance(value, list | tuple | ConcatList):
             convert = self._field if isinstance(value, ConcatList) else self._item
-            return [convert(item) for item in value]
+            items = [convert(item) for item in value]
+            return items if items or value in self._inputs else NilSlice()
         return self._item(value)
 
     def _item(self, value: Value) -> Any:

@@ -8,7 +8,12 @@ from typing import Any, NamedTuple
 
 from replay.admission.mutating.input_value import InputValues
 from replay.admission.mutating.joined import joins_lists
-from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
+from replay.admission.mutating.mutation_value import (
+    MutationError,
+    NilSlice,
+    apply_configuration_from,
+    json_patch_from,
+)
 from replay.admission.mutating.object_patcher import (
     ObjectPatcher,
     ObjectPatchers,
@@ -189,7 +194,20 @@ class MutatingPolicy:
         if patcher is None:
             raise UndeterminedError("object: the schema of its kind is not known")
         replaces = self.spec.is_applied_as_by_clients
-        return lambda obj: patcher.merge(obj, configuration, replaces_atomics=replaces)
+        return lambda obj: _with_nulls(patcher.merge(obj, configuration, replaces_atomics=replaces))
+
+
+def _with_nulls(value: JSON) -> JSON:
+    """An object with null for lists that are nil in Go; parts without any are the same afterwards."""
+    if isinstance(value, NilSlice):
+        return None
+    if isinstance(value, dict):
+        items = {key: _with_nulls(item) for key, item in value.items()}
+        return items if any(item is not value[key] for key, item in items.items()) else value
+    if isinstance(value, list):
+        made = [_with_nulls(item) for item in value]
+        return made if any(item is not old for item, old in zip(made, value, strict=True)) else value
+    return value
 
 
 def _patched(obj: JSON, operations: list[dict[str, Any]]) -> JSON:
