@@ -209,3 +209,14 @@ def join_non_empty(parts: list[str], separator: str) -> str:
 def as_map(value: Any) -> dict[str, Any]:
     """A value if it is a mapping, else an empty one."""
     return value if isinstance(value, dict) else {}
+
+
+def json_kind(value: JSON) -> str:
+    """How `encoding/json` calls a value that it cannot decode."""
+    if isinstance(value, str):
+        return "string"
+    if isinstance(value, bool):
+        return "bool"
+    if isinstance(value, list):
+        return "array"
+    return "object" if isinstance(value, dict) else "number"

@@ -12,6 +12,7 @@ from typing import Any
 from replay.json import JSON, decode_json
 from replay.kube.json_patch import JSONPatchError, apply, tokens
 from replay.kyverno.rules.errors import RuleError
+from replay.kyverno.rules.go_value import json_kind
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
@@ -29,8 +30,11 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
         try:
             if operation.get("op") == "add" and isinstance(path, str):
                 resource = _with_path(resource, tokens(path))
-            elif operation.get("op") == "remove" and isinstance(path, str) and not _is_there(resource, tokens(path)):
-                continue
+            elif isinstance(path, str) and not _is_there(resource, tokens(path)):
+                if operation.get("op") == "remove":
+                    continue
+                if operation.get("op") == "replace" and _is_there(resource, tokens(path)[:-1]):
+                    raise RuleError(f"replace operation does not apply: doc is missing key: {path}: missing value")
             resource = apply(resource, [operation])
         except JSONPatchError as error:
             raise RuleError(str(error)) from None
@@ -47,10 +51,18 @@ def _operations(text: str) -> list[Mapping[str, Any]]:
     except JSONSyntaxError as error:
         raise RuleError(f"failed to decode patches: {error}") from None
     except YAMLSyntaxError as error:
-        raise RuleError(f"failed to convert patchesJson6902 to JSON: {error}") from None
+        raise RuleError(f"failed to convert patchesJSON6902 to JSON: {error}") from None
     if not isinstance(decoded, list) or not all(isinstance(each, dict) for each in decoded):
-        raise RuleError("failed to decode patches: json: cannot unmarshal into Go value of type jsonpatch.Patch")
+        wrong, of = (
+            (decoded, "jsonpatch.Patch") if not isinstance(decoded, list) else (_no_map(decoded), "jsonpatch.Operation")
+        )
+        text = f"json: cannot unmarshal {json_kind(wrong)} into Go value of type {of}"
+        raise RuleError(f"failed to decode patches: {text}")
     return decoded
+
+
+def _no_map(items: list[JSON]) -> JSON:
+    return next(each for each in items if not isinstance(each, dict))
 
 
 def _is_there(node: JSON, path: tuple[str, ...]) -> bool:

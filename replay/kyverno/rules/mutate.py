@@ -54,11 +54,12 @@ def _error(message: str, error: Exception | None = None) -> _Mutated:
     return _Mutated(ERROR, None, f"{message}: {error}" if error is not None else message)
 
 
-def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON) -> _Mutated:
-    """One patch, its variables substituted, applied."""
+def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON, place: str = "mutate") -> _Mutated:
+    """One patch, its variables substituted, applied; `place` is that of the patch in what is substituted."""
     fields = {key: mutation[key] for key in ("patchStrategicMerge", "patchesJson6902") if mutation.get(key) is not None}
     try:
-        patches = as_map(substitute(request.context, {"mutate": fields})["mutate"])
+        patches = as_map(substitute(request.context, {place: fields} if place else fields))
+        patches = as_map(patches[place]) if place else patches
     except RuleError as error:
         return _error("variable substitution failed", error)
     merge, operations = patches.get("patchStrategicMerge"), patches.get("patchesJson6902")
@@ -71,6 +72,8 @@ def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON) -> _
             patched = apply_json6902(resource, str(operations))
     except RuleError as error:
         return _error("failed to patch resource", error)
+    if not isinstance(patched, dict) or not patched.get("kind"):
+        return _error(f"failed to unmarshal patched resource: Object 'Kind' is missing in '{marshal(patched)}'")
     patched = with_integers(patched)
     if marshal(patched) == marshal(resource):
         return _Mutated(SKIP, resource, "no patches applied")
@@ -159,4 +162,4 @@ def _element(
         return None
     if loop.get("foreach"):
         return _loops(request, loop["foreach"], resource, source, nesting + 1)
-    return _patched(request, loop, resource)
+    return _patched(request, loop, resource, place="")

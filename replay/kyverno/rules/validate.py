@@ -9,7 +9,7 @@ from replay.json import JSON
 from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
-from replay.kyverno.rules.go_value import as_map, join_non_empty, type_name
+from replay.kyverno.rules.go_value import as_map, join_non_empty, json_kind, type_name
 from replay.kyverno.rules.loader import LoaderSource, declare_entries
 from replay.kyverno.rules.match import matches_rule
 from replay.kyverno.rules.match_pattern import PatternError, match_pattern
@@ -244,7 +244,7 @@ class Validator:
                 self._name,
                 message,
                 RuleError(
-                    f"json: cannot unmarshal {_json_kind(self._any_pattern)} into Go value of type []interface {{}}"
+                    f"json: cannot unmarshal {json_kind(self._any_pattern)} into Go value of type []interface {{}}"
                 ),
             )
         return self._against_any(resource, self._any_pattern)
@@ -318,11 +318,3 @@ def matches_old(rule: Mapping[str, Any], policy: Mapping[str, Any], request: Req
         return False
     namespace = str(policy["metadata"].get("namespace") or "")
     return matches_rule(rule, old, request.old_subject(old or {}), namespace)
-
-
-def _json_kind(value: JSON) -> str:
-    if isinstance(value, str):
-        return "string"
-    if isinstance(value, bool):
-        return "bool"
-    return "object" if isinstance(value, dict) else "number"

@@ -22,6 +22,7 @@ from replay.kyverno.rules.loader import Cluster
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, rule_error
 
+_HOLDS = "conditions hold"
 _AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
 
 
@@ -65,9 +66,18 @@ def validate_cel(
 
 
 def matches_cel(conditions: JSON, request: Request) -> bool:
-    """Whether match conditions of a policy's webhook hold."""
+    """Whether match conditions of a policy's webhook hold; an error counts as one that does not.
+
+    Kyverno shows an object that is not there as one with a kind alone (`checkMatchConditions`).
+    """
     validator = _conditions(tuple((str(each["name"]), str(each["expression"])) for each in conditions))
-    return validator.validate(_inputs(request, request.new, request.old, None)) is not NO_DECISION
+    kind = request.kind
+    bare = {"apiVersion": f"{kind.group}/{kind.version}" if kind.group else kind.version, "kind": kind.kind}
+    new, old = (bare if obj is None else {**obj, **bare} for obj in (request.new, request.old))
+    result = validator.validate(_inputs(request, new, old, None))
+    if result.unknown:
+        raise UndeterminedError(f"{result.unknown[0].path}: {result.unknown[0].reason}")
+    return result is not NO_DECISION and all(each.message == _HOLDS for each in result.decisions)
 
 
 def _inputs(request: Request, new: JSON, old: JSON, namespace: JSON) -> Inputs:
@@ -89,7 +99,9 @@ def _inputs(request: Request, new: JSON, old: JSON, namespace: JSON) -> Inputs:
 def _conditions(conditions: tuple[tuple[str, str], ...]) -> Validator:
     """A validator that decides something where all conditions hold: its one validation is false."""
     matched = tuple(MatchCondition(name, expression) for name, expression in conditions)
-    policy = ValidatingAdmissionPolicy("", static=False, match_conditions=matched, validations=(Validation("false"),))
+    policy = ValidatingAdmissionPolicy(
+        "", static=False, match_conditions=matched, validations=(Validation("false", _HOLDS),)
+    )
     return Validator(policy, NEWEST)
 
 

@@ -1,0 +1,59 @@
+"""Sets of policies with the answers of the real webhook handlers (kyverno v1.19.1, `sets.jsonl`), what is empty left out.
+
+The first line has the cluster and all requests; an answer names its request by number. Each is the answer of the mutating and of the
+validating webhook, where it is not just that the request is allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+from msgspec import Struct
+
+from replay.kube.json_patch import apply
+from replay.kyverno.decide import decide
+
+_LINES = [json.loads(line) for line in Path(__file__).with_name("sets.jsonl").read_text("utf-8").splitlines()]
+_SHARED, _SETS = _LINES[0], _LINES[1:]
+
+
+class _Case(Struct):
+    id: str
+    mutating: dict[str, Any] | None
+    validating: dict[str, Any]
+    synthetic: bool = False
+
+
+def _cases(numbers: list[int]) -> Iterator[_Case]:
+    for number in numbers:
+        request = {"uid": "u", **_SHARED["requests"][number]}
+        yield _Case(str(number), request if request["operation"] in ("CREATE", "UPDATE") else None, request)
+
+
+def _compared(answer: dict[str, Any], number: int) -> dict[str, Any]:
+    """An answer with the object that its patch makes instead of the patch, and without what is plainly allowed."""
+    made = {}
+    for phase in ("mutate", "validate"):
+        shown = dict(answer.get(phase) or {"allowed": True})
+        if "patch" in shown:
+            shown["object"] = apply(_SHARED["requests"][number].get("object"), shown.pop("patch"))
+        shown["results"] = [
+            list(each.values()) if isinstance(each, dict) else each for each in shown.get("results", ())
+        ]
+        made[phase] = shown
+    return made
+
+
+@pytest.mark.parametrize("row", _SETS, ids=lambda row: row["set"])
+def test_a_set_decides_as_kyverno_does(row: dict[str, Any], tmp_path: Path) -> None:
+    config = tmp_path / "policy.yaml"
+    config.write_bytes(b"\n---\n".join(map(orjson.dumps, row["objects"])))
+    numbers = [number for number, _ in row["answers"]]
+    lines = decide(config, _cases(numbers), _SHARED["cluster"])
+    got = [_compared(line, number) for line, number in zip(lines, numbers, strict=True)]
+    assert got == [_compared(answer, number) for number, answer in row["answers"]]
