@@ -16,12 +16,13 @@ from replay.kube.admissionregistration import ParamKind, ParamRef
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.go_object import DecodeError, round_trip
-from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.kube.lister import Lister
 from replay.kube.schema import Schema, Schemas
 from replay.matching.matcher import labels_of
 from replay.matching.selectors import MatchSelectorError, Selector, selector_from_label_selector
 
+_CONSTRAINTS = "constraints.gatekeeper.sh"
 _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition")
 
 
@@ -40,12 +41,17 @@ NO_PARAMS: Params = (None,)
 def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIResource | ParamsError | Missing:
     """The resource of a `paramKind`; without it the whole policy is misconfigured.
 
-    A kind that nothing here knows may still be a custom one: that is decided only where the CRDs are known.
+    A kind that nothing here knows may still be a custom one: that is decided only where the CRDs are known. Gatekeeper makes those of
+    constraints.
     """
     gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
     api_resource = discovery.of_kind(gvk)
     if api_resource is not None:
         return api_resource
+    if gvk.group == _CONSTRAINTS:
+        return APIResource(
+            GroupVersionResource(gvk.group, gvk.version, gvk.kind.lower()), gvk, namespaced=False, custom=True
+        )
     crds = lister.list(_CRD, None)
     if isinstance(crds, Missing):
         return Missing("params", f"the kind {kind.api_version} {kind.kind} is not known: {crds.reason}", crds.fix)

@@ -24,10 +24,9 @@ from replay.kube.admissionregistration import (
     Variable,
 )
 from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.manifests.generated_policy import ANY_OBJECT, PARAMETERS
 
 RESERVED = "gatekeeper_internal_"
-ANY_OBJECT = 'has(request.operation) && request.operation == "DELETE" && object == null ? oldObject : object'
-PARAMETERS = "!has(params.spec) ? null : !has(params.spec.parameters) ? null: params.spec.parameters"
 VERSION = KubernetesVersion(1, 36)
 """The version of the libraries that Gatekeeper 3.23 is built with (`k8s.io/apiserver` 0.36)."""
 

@@ -23,6 +23,7 @@ from replay.manifests.engine_object import (
     with_engine,
 )
 from replay.manifests.finding import Finding
+from replay.manifests.generated_policy import with_generated_policies
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
@@ -76,7 +77,9 @@ class SetObjects(Struct, frozen=True):
         cluster = list(api_objects)
         api = defaulted_api_objects(cluster, version) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
-        return with_engine(self.server.completed(manifests, version), self._engine(cluster))
+        return with_generated_policies(
+            with_engine(self.server.completed(manifests, version), self._engine(cluster)), version
+        )
 
     def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
         """The objects of a policy engine, those of the cluster where the set has none of its own."""
