@@ -12,11 +12,12 @@ from msgspec import Struct
 
 from replay.admission.ordered.registry import reads_of
 from replay.admission.reads import AUTHORIZER, NAMESPACE, OLD_OBJECT, OPERATIONS, PARAMS, PolicyReads
+from replay.admission.webhook.engine import engines_of
 from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import CRDS, NAMESPACES, SECRETS
 from replay.errors import SnapshotError
 from replay.json import JSON
-from replay.kube.admissionregistration import GROUP, RESOURCES
+from replay.kube.admissionregistration import GROUP, RESOURCES, ManifestSet
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, split_api_version
 from replay.kube.rbac.kind import RBAC_RESOURCES
@@ -33,6 +34,24 @@ POD_PLUGINS = (
     GroupResource("scheduling.k8s.io", "priorityclasses"),
 )
 """What the plugins LimitRanger, ServiceAccount and Priority read: a pod that was refused is rebuilt with what they would have added."""
+GATEKEEPER = (
+    GroupResource("", "constraints"),
+    *(
+        GroupResource(f"{group}.gatekeeper.sh", resource)
+        for group, resource in (
+            ("templates", "constrainttemplates"),
+            ("config", "configs"),
+            ("syncset", "syncsets"),
+            ("expansion", "expansiontemplate"),
+            ("mutations", "assign"),
+            ("mutations", "assignimage"),
+            ("mutations", "assignmetadata"),
+            ("mutations", "modifyset"),
+            ("externaldata", "providers"),
+        )
+    ),
+)
+"""Gatekeeper's own kinds; `constraints` is the category of all kinds that templates make."""
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Secrets are nobody's business here; events live for an hour, and are as many as all else together."""
 
@@ -53,9 +72,10 @@ def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = 
 
     With `objects` also those of which policies read the old object: their state before the log begins.
     """
-    reads = [each for path in sets for each in reads_of(load_manifest_set(path, version=version), version)]
+    loaded = [load_manifest_set(path, version=version) for path in sets]
+    reads = [each for manifests in loaded for each in reads_of(manifests, version)]
     resources: dict[GroupResource, Wanted] = {}
-    for each in (*_lookups(reads), *(_old_objects(reads) if objects else ())):
+    for each in (*_lookups(reads), *_inventory(loaded), *(_old_objects(reads) if objects else ())):
         if each.resource not in NEVER:
             resources.setdefault(each.resource, each)
     return [resources[resource] for resource in sorted(resources)]
@@ -71,6 +91,9 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
     mapper = EquivalentResourceMapper(builtin_discovery())
     yield from (
         Wanted(resource, "admission policies made through the API", optional=True) for resource in REGISTRATIONS
+    )
+    yield from (
+        Wanted(resource, "Gatekeeper's templates, constraints and mutators", optional=True) for resource in GATEKEEPER
     )
     if any(NAMESPACE in each.inputs for each in reads):
         yield Wanted(NAMESPACES, "namespaceSelector and namespaceObject")
@@ -96,6 +119,15 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
             yield Wanted(resource, f"parameters of {each.policy}")
     if custom_params or named - built_in - {"*"} or any(each.operations(*unknown, mapper) for each in reads):
         yield Wanted(CRDS, "the kinds of custom resources")
+
+
+def _inventory(sets: Iterable[ManifestSet]) -> Iterator[Wanted]:
+    """The kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
+    for manifests in sets:
+        for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
+            yield Wanted(
+                _resource_of(f"{group}/" if group else "", kind), "what templates read of the cluster", optional=True
+            )
 
 
 def _resource_of(api_version: str, kind: str) -> GroupResource:

@@ -53,7 +53,19 @@ def test_only_what_the_set_needs_is_read(kubectl: Path, tmp_path: Path) -> None:
     calls = [line.split() for line in kubectl.read_text().splitlines()]
     assert {tuple(call[:2]) for call in calls} == {("--context=prod", "get")}
     kinds = [call[2] for call in calls if "admissionregistration" not in call[2]]
-    assert kinds == [
+    assert [kind for kind in kinds if "gatekeeper" in kind or kind == "constraints"] == [
+        "constraints",
+        "configs.config.gatekeeper.sh",
+        "expansiontemplate.expansion.gatekeeper.sh",
+        "providers.externaldata.gatekeeper.sh",
+        "assign.mutations.gatekeeper.sh",
+        "assignimage.mutations.gatekeeper.sh",
+        "assignmetadata.mutations.gatekeeper.sh",
+        "modifyset.mutations.gatekeeper.sh",
+        "syncsets.syncset.gatekeeper.sh",
+        "constrainttemplates.templates.gatekeeper.sh",
+    ]
+    assert [kind for kind in kinds if "gatekeeper" not in kind and kind != "constraints"] == [
         "limitranges",
         "namespaces",
         "serviceaccounts",
@@ -122,3 +134,9 @@ def test_parameters(kubectl: Path, tmp_path: Path, kind: str, error: str) -> Non
     else:
         assert "p takes Secrets as parameters, which a snapshot never holds" in result.output
         assert "secrets" not in kubectl.read_text()
+
+
+def test_what_templates_of_gatekeeper_read_is_taken(kubectl: Path, tmp_path: Path) -> None:
+    candidate = SAMPLE.parent / "gatekeeper" / "candidate"
+    assert run("--candidate", candidate, "--out", tmp_path / "cluster.jsonl").exit_code == 0
+    assert "get ingresses.networking.k8s.io " in kubectl.read_text()
