@@ -14,6 +14,9 @@ from replay.cel.value.types import DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP
 from replay.cel.value.values import EvalError, Value
 from replay.cellib.library.bindings import is_namespace
 from replay.cellib.library.math import rounded
+from replay.go.certificate import CertificateError, UnreadKeyError, certificate_fields
+from replay.go.pem import decode_pem
+from replay.kyverno.rules.go_value import with_floats
 
 _YEAR_1 = -62135596800
 """The seconds of year 1, from which Go counts when it cuts a time."""
@@ -40,9 +43,19 @@ def _random(pattern: str = "") -> Value:  # noqa: ARG001 - the same whatever the
 
 
 def _certificate(text: str) -> Value:
-    if "-----BEGIN" not in text:
+    block = decode_pem(text.encode("utf-8", "surrogateescape"))
+    if block is None:
         raise EvalError("failed to decode PEM block")
-    raise UndeterminedError("x509.decode: certificates are not decoded")
+    if block.type == "CERTIFICATE REQUEST":
+        raise UndeterminedError("x509.decode: requests for certificates are not decoded")
+    if block.type != "CERTIFICATE":
+        raise EvalError("PEM block neither contains a CERTIFICATE or CERTIFICATE REQUEST")
+    try:
+        return with_floats(certificate_fields(block.data))
+    except UnreadKeyError as error:
+        raise EvalError(str(error)) from None
+    except CertificateError as error:
+        raise UndeterminedError(f"x509.decode: {error}") from None
 
 
 def _cron(instant: Timestamp) -> str:
