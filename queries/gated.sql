@@ -1,22 +1,22 @@
 -- What:       objects that end differently because the authorizers of the candidate decide differently: those of the requests given, and
 --             those that a request did not find although one of the requests given, whose name the log lacks, may have created them
---             (`missed`). `since` is the place of the first creation without a name in the same namespace.
+--             (`missed`). `created` are the places of the creations without a name in the same namespace.
 -- Parameters: $requests  the `seq` of the requests
 -- Example:    set variable requests = [1795578672424642]; execute gated(requests := getvariable('requests'))
 with own as (
   select * from request where seq in (select unnest($requests::bigint[]))
 ), unnamed as (
-  select api_group, resource, "namespace", workspace, min(seq) as since
+  select api_group, resource, "namespace", workspace, list(seq order by seq) as created
   from own
   where verb = 'create' and subresource = '' and object_name = '' and code = 403
   group by all
 ), found as (
-  select own.*, false as missed, unnamed.since
+  select own.*, false as missed, unnamed.created
   from own left join unnamed using (api_group, resource, "namespace", workspace)
   union all by name
-  select request.*, true as missed, unnamed.since
+  select request.*, true as missed, unnamed.created
   from request join unnamed using (api_group, resource, "namespace", workspace)
-  where request.code = 404 and request.seq > unnamed.since and request.object_name <> ''
+  where request.code = 404 and request.seq > unnamed.created[1] and request.object_name <> ''
 )
 select distinct
   api_group, resource, "namespace",
@@ -24,6 +24,6 @@ select distinct
     chr(31), api_group, resource, if(resource = 'namespaces' and api_group = '', '', "namespace"),
     if(object_name = '', 'audit id ' || audit_id, object_name), nullif(workspace, '')
   ) as key,
-  since
+  created
 from found
 order by all

@@ -66,19 +66,27 @@ def authorization_outcome(current: Authorization, candidate: Authorization) -> A
     )
 
 
-def is_newly_refused(current: Authorization, candidate: Authorization) -> bool:
+def decision_of_log(current: Authorization, recorded: str) -> AuthorizationVerdict:
+    """Return the current decision; where that is not known, the one that the log recorded."""
+    known = (AuthorizationVerdict.ALLOW, AuthorizationVerdict.FORBID)
+    if current.decision is AuthorizationVerdict.UNKNOWN and recorded in known:
+        return AuthorizationVerdict(recorded)
+    return current.decision
+
+
+def is_newly_refused(before: AuthorizationVerdict, candidate: Authorization) -> bool:
     """Whether a request that came to admission would no longer do so."""
-    return current.decision is AuthorizationVerdict.ALLOW and candidate.decision in _REFUSED
+    return before is AuthorizationVerdict.ALLOW and candidate.decision in _REFUSED
 
 
-def is_newly_let_in(current: Authorization, candidate: Authorization) -> bool:
+def is_newly_let_in(before: AuthorizationVerdict, candidate: Authorization) -> bool:
     """Whether a request that never came to admission would do so."""
-    return current.decision in _REFUSED and candidate.decision is AuthorizationVerdict.ALLOW
+    return before in _REFUSED and candidate.decision is AuthorizationVerdict.ALLOW
 
 
-def is_no_longer_known(current: Authorization, candidate: Authorization) -> bool:
+def is_no_longer_known(before: AuthorizationVerdict, candidate: Authorization) -> bool:
     """Whether a request came to admission, and it is not known whether it would do so again."""
-    return current.decision is AuthorizationVerdict.ALLOW and candidate.decision is AuthorizationVerdict.UNKNOWN
+    return before is AuthorizationVerdict.ALLOW and candidate.decision is AuthorizationVerdict.UNKNOWN
 
 
 class AuthorizationCell(NamedTuple):

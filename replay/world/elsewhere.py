@@ -108,8 +108,12 @@ class Elsewhere(Struct, frozen=True):
     ) -> Known | Missing:
         """What a write stores, with the field managers that it has before the mutating phase makes `stored` of it."""
         exchange = step.exchange
-        if not step.precedes_apply or isinstance(stored, Missing) or exchange.record.subresource == "status":
+        if not step.precedes_apply or isinstance(stored, Missing):
             return stored
+        if exchange.record.subresource == "status":  # nobody else's fields change hands
+            if isinstance(live, Missing) or not are_managers_known(live) or are_managers_known(stored):
+                return stored
+            return stored.with_value(MANAGED, get(live.value, MANAGED))
         if isinstance(live, Missing) or isinstance(original, Missing) or "managedFields" not in self.unread:
             return stored.with_holes([_MANAGED])
         try:

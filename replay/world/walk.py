@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Collection as Sized
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -64,7 +65,7 @@ from replay.world.server.server import Server
 from replay.world.state import SAME, Branch, Later, merged_branches, settled
 from replay.world.step import WorldStep
 from replay.world.timeline import OwnerChange, OwnerChanges, Presence, WorldChange, found_later, presence_at
-from replay.world.version import WorldVersion
+from replay.world.version import WorldVersion, named_uid
 
 
 class WalkContext(Struct, frozen=True):
@@ -90,8 +91,8 @@ class WalkContext(Struct, frozen=True):
     """The numbers of the writes that only the candidate's authorizers allow."""
     unknown: frozenset[int] = frozenset()
     """The numbers of the writes of which it is not known whether the candidate's authorizers allow them."""
-    unnamed: Mapping[tuple[str, str, str], int] = field(default_factory=dict)
-    """By group, resource and namespace the number of the first creation that is let in and whose name the log lacks."""
+    unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
+    """By group, resource and namespace the numbers of the creations that are let in and whose name the log lacks, in order."""
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
     """By group and resource the kinds of what decisions look up."""
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
@@ -163,6 +164,8 @@ class _ObjectWalk:
         self._last_apply = max(
             (step.exchange.record.seq for step in steps if may_apply(step.exchange.record)), default=-1
         )
+        self._unnamed = walker.around.unnamed.get((record.api_group, record.resource, record.namespace), ())
+        """The creations, one of which may have created the object."""
         self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
@@ -214,6 +217,7 @@ class _ObjectWalk:
         result = merged_end([answer.result for answer, _ in answers])
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
+        self._settle(step)
         self._consider(step, result, [answer for answer, _ in answers])
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
@@ -285,10 +289,25 @@ class _ObjectWalk:
 
     def _may_be_created(self, step: WorldStep, branch: Branch) -> bool:
         """Whether an object that is not there may be one that a request has created which is let in, and whose name the log lacks."""
-        is_there = step.existed if branch.state is None else not branch.is_absent
+        if not self._unnamed or self._unnamed[0] > step.record.seq:
+            return False
+        return not (step.existed if branch.state is None else not branch.is_absent)
+
+    def _settle(self, step: WorldStep) -> None:
+        """Forget the creations without a name that created another object: it was there before them, or was deleted after them."""
+        if not self._unnamed or self._unnamed[0] > step.record.seq:
+            return
+        is_there = any(step.existed if branch.state is None else not branch.is_absent for branch in self._branches)
+        if is_there or self._deletes_whatever_is_there(step):
+            self._unnamed = self._unnamed[bisect_left(self._unnamed, step.record.seq) :]
+
+    def _deletes_whatever_is_there(self, step: WorldStep) -> bool:
+        """Whether a deletion leaves nothing, whatever it finds: the log's found nothing, and nobody refuses it."""
         record = step.record
-        since = self._around.unnamed.get((record.api_group, record.resource, record.namespace))
-        return since is not None and since < record.seq and not is_there
+        if record.verb != "delete" or step.is_dry or step.logged.cause not in (Cause.ABSENT, Cause.SUCCEEDS):
+            return False
+        is_let_in = record.seq not in self._around.barred and record.seq not in self._around.unknown
+        return is_let_in and not named_uid(step.exchange) and not self._walker.judge.asks(record)
 
     def _unlike(self, step: WorldStep, lookups: Lookups) -> RequestEnd | None:
         """How a request ends before admission otherwise than in the log."""

@@ -25,6 +25,7 @@ from replay.compare.authorization import (
     agreement_of,
     authorization_outcome,
     cell_of,
+    decision_of_log,
     is_newly_let_in,
     is_newly_refused,
     is_no_longer_known,
@@ -293,10 +294,12 @@ class _Tally(Struct):
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None
         is_write = attributes.verb in _WRITES or attributes.subresource in _CONNECT
-        refused, let_in, unknown = (
-            is_write and each(*decided) for each in (is_newly_refused, is_newly_let_in, is_no_longer_known)
-        )
         recorded = request.decision or "", request.reason or ""
+        before = decision_of_log(decided.current, recorded[0])
+        refused, let_in, unknown = (
+            is_write and each(before, decided.candidate)
+            for each in (is_newly_refused, is_newly_let_in, is_no_longer_known)
+        )
         agreement = agreement_of(decided.current, *recorded)
         return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, let_in, unknown)
 

@@ -106,11 +106,11 @@ def followed_collections(records: Iterable[RequestRecord], job: Job, findings: C
 class GatedObjects(NamedTuple):
     """Objects of requests that only one set's authorizers allow; `unnamed` has creations of which the log lacks the name.
 
-    These are by group, resource and namespace the number of the first of them.
+    These are by group, resource and namespace the numbers of all of them, in order.
     """
 
     keys: frozenset[str] = frozenset()
-    unnamed: Mapping[tuple[str, str, str], int] = {}
+    unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = {}
 
 
 def gated_objects(store: Store, gate: Gate) -> GatedObjects:
@@ -119,7 +119,7 @@ def gated_objects(store: Store, gate: Gate) -> GatedObjects:
         return GatedObjects()
     rows = store.query("gated", requests=sorted(gate.refused | gate.let_in | gate.unknown)).rows()
     unnamed = {
-        (group, resource, namespace): since for group, resource, namespace, _, since in rows if since is not None
+        (group, resource, namespace): tuple(created) for group, resource, namespace, _, created in rows if created
     }
     return GatedObjects(frozenset(row[3] for row in rows), unnamed)
 

@@ -6,15 +6,30 @@ from typing import NamedTuple
 
 from replay.admission.decision import Decision
 from replay.admission.place import Place, changed_places
+from replay.json import FieldPath
 from replay.kube.attributes import Missing
 from replay.reconstruct.history.derived import after_binding
-from replay.reconstruct.record.known import Known, get
+from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.server.deletion import left_by_deletion
 from replay.world.elsewhere import after_write
 from replay.world.result import UNKNOWN, Alone, Blame, Cause, RequestEnd
 from replay.world.state import Later, State, content, known_of
 from replay.world.step import WorldStep
 
+_UNSEEN = "the log lacks the body of a write to it"
+_MANAGED: FieldPath = ("metadata", "managedFields")
+_METADATA: tuple[FieldPath, ...] = (
+    *(("metadata", name) for name in ("labels", "annotations", "finalizers", "ownerReferences")),
+    _MANAGED,
+)
+_WRITTEN_BY: dict[str, tuple[FieldPath, ...]] = {
+    "": (("spec",), *_METADATA),
+    "status": (("status",), *_METADATA),
+    "scale": (("spec", "replicas"), _MANAGED),
+    "resize": (("spec", "containers"), ("spec", "initContainers"), ("status",), _MANAGED),
+    "ephemeralcontainers": (("spec", "ephemeralContainers"), _MANAGED),
+}
+"""What a write to a subresource may change; all else is that of the object that it found (`PrepareForUpdate` of its strategy)."""
 _NO_STORE = frozenset({"token", "log"})
 
 
@@ -59,6 +74,18 @@ def places(alone: Alone | None) -> frozenset[Place]:
 def mutated_later(step: WorldStep) -> Later:
     """What a write leaves that the candidate mutates otherwise."""
     return Later(lambda: after_write(step.old, step.exchange, known_of(step.new)), places(step.alone))
+
+
+def left_by_unseen_write(step: WorldStep, state: State) -> Known | Missing:
+    """What a write leaves whose body the log lacks: the object that it found, but for what it may have written."""
+    here, subresource = here_in(step, state), step.record.subresource
+    paths = _WRITTEN_BY.get(subresource)
+    if isinstance(here, Missing) or here.value is None or paths is None or "spec" not in here.value:
+        return Missing("", _UNSEEN)
+    api_resource = step.exchange.api_resource
+    if not subresource and (api_resource is None or "status" not in api_resource.subresources):
+        paths = (*paths, ("status",))
+    return here.with_holes(Hole(path, _UNSEEN) for path in paths)
 
 
 def connected(pod: Known | Missing) -> RequestEnd:

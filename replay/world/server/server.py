@@ -30,6 +30,7 @@ from replay.world.server.answer import (
     denied,
     here_in,
     is_absent,
+    left_by_unseen_write,
     mutated_later,
     places,
     subresource_done,
@@ -134,7 +135,7 @@ class Server:
         request = step.in_namespace(self._elsewhere.updated(step, here))
         return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))
 
-    def newly_allowed(  # noqa: C901 - the order of the server, one answer for each step
+    def newly_allowed(  # noqa: C901, PLR0912 - the order of the server, one answer for each step
         self, step: WorldStep, state: State, *, is_open: bool
     ) -> Iterator[ServerAnswer]:
         """The answers to a request that the authorizers refused in the log, which therefore lacks its body.
@@ -144,7 +145,9 @@ class Server:
         record, decision = step.record, step.candidate
         exists = step.existed if state is None else not is_absent(state)
         is_creation = record.verb == "create" and not record.subresource
-        if not (exists or is_creation or record.subresource in _ASKS_FIRST or step.exchange.is_connect):
+        if not exists and (creates(step.exchange) or may_be_apply(step.exchange)):
+            yield from _created_unseen(step, state, is_open=is_open)
+        elif not (exists or is_creation or record.subresource in _ASKS_FIRST or step.exchange.is_connect):
             yield ServerAnswer(UNKNOWN if is_open else ABSENT, state)
         elif decision.denials:
             yield ServerAnswer(denied(decision), state, decision)
@@ -158,7 +161,7 @@ class Server:
                     for left in left_by_deletion(here_in(step, state), step.exchange)
                 )
             elif exists and not is_creation:
-                yield ServerAnswer(UNKNOWN, Missing("", "the log lacks the body of a write to it"), decision)
+                yield ServerAnswer(UNKNOWN, left_by_unseen_write(step, state), decision)
         elif is_creation:
             yield ServerAnswer(succeeds(201)._replace(certain=False), state, decision)
         elif record.verb == "delete":
@@ -169,8 +172,7 @@ class Server:
         elif record.verb == "create":
             yield subresource_done(step, state)
         else:
-            written = Missing("", "the log lacks the body of a write to it")
-            yield ServerAnswer(succeeds(200)._replace(certain=False), written, decision)
+            yield ServerAnswer(succeeds(200)._replace(certain=False), left_by_unseen_write(step, state), decision)
 
     def _connect(self, step: WorldStep, state: State) -> ServerAnswer:
         """Admission comes before the pod is looked up (`handlers.ConnectResource`), which needs a node to connect to."""
@@ -311,6 +313,19 @@ def _conflicts(step: WorldStep, state: State) -> bool:
         return False
     is_met = state is not None or (step.around_differs and step.logged.cause == Cause.CONFLICT)
     return is_met and step.conflicts
+
+
+def _created_unseen(step: WorldStep, state: State, *, is_open: bool) -> Iterator[ServerAnswer]:
+    """The answers to a write of nothing that is let in, and may create what it names: the log lacks its body."""
+    decision, created = step.candidate, Missing("", "the log lacks the body of the write that created it")
+    is_sure = creates(step.exchange) and not is_open
+    if decision.denials and is_sure:
+        yield ServerAnswer(denied(decision), state, decision)
+    elif is_sure and decision.verdict is not Verdict.UNDETERMINED:
+        yield ServerAnswer(succeeds(201)._replace(certain=False), created, decision)
+    else:
+        yield ServerAnswer(UNKNOWN, state, decision)
+        yield ServerAnswer(UNKNOWN, created, decision)
 
 
 def _unlike_apply(step: WorldStep, here: Known) -> Iterator[ServerAnswer]:

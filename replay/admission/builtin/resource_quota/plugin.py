@@ -289,6 +289,14 @@ _NONE: Final = ""
 """Where a request that no quota is about keeps its usage; no quota has that name."""
 
 
+def _is_stored(old: JSON) -> bool:
+    """Whether an object has a version, whichever it is."""
+    try:
+        return bool((old.get("metadata") or {}).get("resourceVersion"))
+    except UnknownInputError:
+        return True
+
+
 def _deltas(
     review: Review, evaluator: Evaluator, interesting: list[Quota], usage: Amounts
 ) -> dict[str, dict[str, Quantity]]:
@@ -296,7 +304,7 @@ def _deltas(
     attributes = review.attributes
     deltas: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
     old = review.old_object if attributes.operation is Operation.UPDATE else {}
-    if attributes.operation is Operation.UPDATE and (old.get("metadata") or {}).get("resourceVersion"):
+    if attributes.operation is Operation.UPDATE and _is_stored(old):
         old_usage = evaluator.usage(old, review.time)
         more = {name: difference(value, old_usage.get(name)) for name, value in usage.items()}
         known_before = {quota.name for quota in interesting if matches(evaluator, quota, old)} or {_NONE}

@@ -1,0 +1,138 @@
+"""Requests that only the candidate's authorizers let in: the log lacks their bodies, and of some creations the name."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+from replay.world.result import result_of
+from tests.world.test_consequences import CLUSTER, Request
+
+RBAC = """apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRoleBinding
+metadata: {{name: b}}
+roleRef: {{apiGroup: rbac.authorization.k8s.io, kind: ClusterRole, name: r}}
+subjects: [{{kind: User, name: admin}}{more}]
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: ClusterRole
+metadata: {{name: r}}
+rules: [{{apiGroups: ["", apps], resources: ["*"], verbs: ["*"]}}]
+"""
+TEMPLATE = {"metadata": {"labels": {"app": "x"}}, "spec": {"containers": [{"name": "c", "image": "i"}]}}
+BODY = {
+    "apiVersion": "apps/v1",
+    "kind": "Deployment",
+    "metadata": {"name": "a"},
+    "spec": {"replicas": 1, "selector": {"matchLabels": {"app": "x"}}, "template": TEMPLATE},
+}
+End = tuple[str, int]
+
+
+def refused(verb: str, name: str = "a", **fields: Any) -> Request:
+    """A request of jane, whom the log's authorizers refuse."""
+    return Request(verb, name, code=403, message='x is forbidden: User "jane" cannot do that', **fields)
+
+
+def missed(verb: str, name: str = "a") -> Request:
+    return Request(verb, name, code=404, message=f'configmaps "{name}" not found', user="admin", body=LABELLED)
+
+
+def by_admin(verb: str, code: int, **fields: Any) -> Request:
+    return Request(verb, code=code, user="admin", **fields)
+
+
+LABELLED = {"metadata": {"labels": {"x": "y"}}}
+NAMELESS = refused("create", "")
+DELETED = Request("delete", code=200, user="admin", body={})
+
+
+@dataclass(frozen=True)
+class Row:
+    """Requests, and how they end where jane is let in; a request without a line ends as in the log."""
+
+    name: str
+    requests: list[Request]
+    expected: list[End]
+
+
+ROWS = [
+    Row(
+        "a creation without a name may have created what a later request did not find",
+        [NAMELESS, missed("patch")],
+        [("succeeds", 201), ("unknown", 0)],
+    ),
+    Row("not what it did not find before", [missed("patch"), NAMELESS], [("absent", 404), ("succeeds", 201)]),
+    Row(
+        "not what was there, and was deleted afterwards",
+        [by_admin("create", 201), NAMELESS, DELETED, missed("patch")],
+        [("succeeds", 201), ("succeeds", 201), ("succeeds", 200), ("absent", 404)],
+    ),
+    Row(
+        "a deletion that found nothing deletes whatever it created",
+        [NAMELESS, missed("delete"), missed("patch")],
+        [("succeeds", 201), ("unknown", 0), ("absent", 404)],
+    ),
+    Row(
+        "what it may have created after the deletion",
+        [NAMELESS, missed("delete"), NAMELESS, missed("patch")],
+        [("succeeds", 201), ("unknown", 0), ("succeeds", 201), ("unknown", 0)],
+    ),
+    Row(
+        "a patch that only an apply may be creates its object",
+        [refused("patch", query="?fieldManager=me&force=true"), Request("create", code=201, user="admin")],
+        [("succeeds", 201), ("exists", 409)],
+    ),
+    Row(
+        "a patch that may be an apply",
+        [refused("patch", query="?fieldManager=me"), Request("create", code=201, user="admin")],
+        [("unknown", 0), ("unknown", 0)],
+    ),
+    Row("a patch that is none", [missed("patch"), refused("patch")], [("absent", 404), ("absent", 404)]),
+    Row(
+        "a write of the status leaves the selector, which no update may change",
+        [
+            by_admin("create", 201, resource="deployments", body=BODY),
+            refused("patch", resource="deployments", subresource="status"),
+            by_admin("patch", 200, resource="deployments", body={"spec": {"selector": {"matchLabels": {"app": "z"}}}}),
+        ],
+        [("succeeds", 201), ("succeeds", 200), ("invalid", 422)],
+    ),
+]
+
+
+def event(request: Request, number: int) -> bytes:
+    """The event with a URI that authorizers read, and no body where they refused."""
+    line = orjson.loads(request.event(number))
+    group = "api/v1" if request.resource == "configmaps" else "apis/apps/v1"
+    named = request.name if request.verb != "create" else ""
+    parts = [group, "namespaces/default", request.resource, named, request.subresource]
+    line["requestURI"] = "/" + "/".join(part for part in parts if part) + request.query
+    if request.code == 403:
+        line.pop("requestObject")
+    return orjson.dumps(line)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=[row.name for row in ROWS])
+def test_let_in(row: Row, tmp_path: Path) -> None:
+    log, outcomes, cluster = (tmp_path / name for name in ("audit.jsonl", "out.jsonl", "cluster.json"))
+    log.write_bytes(b"\n".join(event(request, number) for number, request in enumerate(row.requests)))
+    cluster.write_bytes(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": CLUSTER}))
+    for name, more in (("current", ""), ("candidate", ", {kind: User, name: jane}")):
+        (tmp_path / name / "rbac").mkdir(parents=True)
+        (tmp_path / name / "rbac" / "rbac.yaml").write_text(RBAC.format(more=more), "utf-8")
+    scenario = Scenario((str(log),), current=tmp_path / "current", candidate=tmp_path / "candidate", cluster=cluster)
+    run(scenario, Options(outcomes=outcomes, workers=1), lambda _what, _done, _total: None)
+    found = [result_of(each.code, each.message, "") for each in row.requests]
+    ends = [(str(each.cause), each.code) for each in found]
+    for line in map(orjson.loads, outcomes.read_bytes().splitlines()):
+        if (result := (line.get("candidate") or {}).get("result")) is not None:
+            ends[int(line["auditID"].removeprefix("id-"))] = (result["cause"], result["code"])
+    assert ends == row.expected
