@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from replay.kube import admissionregistration
 
 PODS = ("", "pods")
+SERVICES = ("", "services")
 JOBS = ("batch", "jobs")
 POD_TEMPLATE = ("spec", "template")
 """Where a workload keeps the pods that it makes."""

@@ -25,16 +25,17 @@ from replay.kube.immutable import (
     PODS,
     REQUIRED,
     REQUIRED_OF_UPDATES,
+    SERVICES,
 )
-from replay.kube.quantity import parse_quantity
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
+from replay.world.pod_validation import extends_deadline, is_invalid_pod, is_open
 
-_MOST_SECONDS = 2**31 - 1
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
 _SPEC = ("spec",)
+_PORTS = ("spec", "ports")
 _LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems")
 
 
@@ -61,7 +62,7 @@ def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     """Whether an update would change what may not change."""
     key = (resource.group, resource.resource)
     if key == PODS:
-        return not _is_same_at(_SPEC, old, new, _mutable_of_pod(old.value))
+        return extends_deadline(old, new) or not _is_same_at(_SPEC, old, new, _mutable_of_pod(old.value))
     paths: tuple[FieldPath, ...] = IMMUTABLE.get(key, ())
     if key in FROZEN and get(old.value, ("immutable",)) is True:
         paths += tuple((name,) for name in FROZEN[key])
@@ -91,12 +92,22 @@ def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
     """Whether a built-in object is without what none may be without, or selects other pods than those of its template."""
     key = (resource.group, resource.resource)
     paths = REQUIRED.get(key, ()) + (() if creates else REQUIRED_OF_UPDATES.get(key, ()))
-    if any(not get(new.value, path) and not _is_open(path, new) for path in paths) or is_invalid_pod(new.value):
+    if any(not get(new.value, path) and not is_open(path, new) for path in paths) or is_invalid_pod(new.value):
+        return True
+    if key == SERVICES and _has_unnamed_ports(new):
         return True
     selected, labels = get(new.value, ("spec", "selector", "matchLabels")), (*POD_TEMPLATE, "metadata", "labels")
-    if key[0] != "apps" or not isinstance(selected, dict) or _is_open(labels, new):
+    if key[0] != "apps" or not isinstance(selected, dict) or is_open(labels, new):
         return False
     return not selected.items() <= (get(new.value, labels) or {}).items()
+
+
+def _has_unnamed_ports(service: Known) -> bool:
+    """Whether one of several ports has no name (`ValidateService`)."""
+    ports = get(service.value, _PORTS)
+    if not isinstance(ports, list) or len(ports) < 2 or is_open(_PORTS, service):
+        return False
+    return any(isinstance(each, dict) and not each.get("name") for each in ports)
 
 
 def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Sequence[JSON]) -> bool:
@@ -118,7 +129,7 @@ def breaks_schema(schema: Schema | None, new: Known | Missing, old: Known | Miss
     """
     if schema is None or isinstance(new, Missing):
         return False
-    return any(not (_is_open(path, new) or _is_kept(path, old, new)) for path in _against(schema, new.value, ()))
+    return any(not (is_open(path, new) or _is_kept(path, old, new)) for path in _against(schema, new.value, ()))
 
 
 def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
@@ -128,7 +139,7 @@ def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
     field = path[: next((depth for depth, part in enumerate(path) if isinstance(part, int)), len(path))]
     if get(new.value, field) is None:  # it is the object around it that lacks it
         field = field[:-1]
-    return get(old.value, field) == get(new.value, field) and not _is_open(field, old)
+    return get(old.value, field) == get(new.value, field) and not is_open(field, old)
 
 
 def _above_list(pointer: str) -> FieldPath:
@@ -342,40 +353,3 @@ def _matches(pattern: str, text: str) -> bool:
 
 
 _METADATA: tuple[FieldPath, ...] = (("metadata",), ("spec", "template", "metadata"))
-
-
-def is_invalid_pod(value: JSON) -> bool:
-    """Whether a pod or pod template breaks a rule that mutations break (`pkg/apis/core/validation/validation.go`).
-
-    A container has an image (`validateContainerCommon`), requests no more than its limit (`ValidateContainerResourceRequirements`), and the
-    deadline of a pod is a positive 32 bit number (`ValidatePodSpec`).
-    """
-    kind = value.get("kind") if isinstance(value, dict) else None
-    spec = get(value, ("spec",)) if kind == "Pod" else get(value, ("spec", "template", "spec"))
-    if not isinstance(spec, dict):
-        return False
-    deadline = spec.get("activeDeadlineSeconds")
-    if isinstance(deadline, int) and not 0 < deadline <= _MOST_SECONDS:
-        return True
-    containers = [each for name in ("containers", "initContainers") for each in spec.get(name) or ()]
-    if any(isinstance(each, dict) and _requests_too_much(each) for each in containers):
-        return True
-    required = spec.get("containers")
-    return isinstance(required, list) and any(isinstance(each, dict) and not each.get("image") for each in required)
-
-
-def _requests_too_much(container: JSON) -> bool:
-    resources = container.get("resources") or {}
-    requests, limits = (resources.get(name) or {} for name in ("requests", "limits"))
-    try:
-        return any(
-            parse_quantity(str(request)).compare(parse_quantity(str(limits[name]))) > 0
-            for name, request in requests.items()
-            if name in limits and not isinstance(request, Missing) and not isinstance(limits[name], Missing)
-        )
-    except (ValueError, AttributeError):
-        return False
-
-
-def _is_open(path: FieldPath, state: Known) -> bool:
-    return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in state.holes)

@@ -15,10 +15,11 @@ from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import touched
 from replay.reconstruct.record.known import Known, get
 from replay.world.judge import Judge
+from replay.world.pod_validation import changes_quality, is_invalid_pod
 from replay.world.result import INVALID, Cause
 from replay.world.state import known_of
 from replay.world.step import WorldStep
-from replay.world.validation import breaks_metadata_of, changes_immutable, is_invalid_pod, lacks_fields
+from replay.world.validation import breaks_metadata_of, changes_immutable, lacks_fields
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
 """The parts of a `field.Path`."""
@@ -41,7 +42,7 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
     creates = isinstance(here, Known) and here.value is None
     if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):
         return True
-    if breaks_update(step, here, written) or _is_resized_beyond_limits(step, written):
+    if breaks_update(step, here, written) or _is_invalid_resize(step, here, written):
         return True
     is_new = creates or step.is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
     if is_new and judge.breaks_definition(kind, written, here, step.lister):
@@ -49,10 +50,12 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
     return _stays_invalid(step, here, written)
 
 
-def _is_resized_beyond_limits(step: WorldStep, written: Known | Missing) -> bool:
-    """Whether a resize of a pod leaves a container that requests more than its limit."""
+def _is_invalid_resize(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
+    """Whether a resize of a pod leaves a container that requests more than its limit, or another quality of service."""
     is_resize = step.record.resource == "pods" and step.record.subresource == "resize"
-    return is_resize and isinstance(written, Known) and is_invalid_pod(written.value)
+    if not is_resize or isinstance(written, Missing) or written.value is None:
+        return False
+    return is_invalid_pod(written.value) or (isinstance(here, Known) and changes_quality(here, written))
 
 
 def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -> bool:
