@@ -10,7 +10,7 @@ from msgspec import Struct
 from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.rules.condition import evaluate_conditions
-from replay.kyverno.rules.errors import RuleError
+from replay.kyverno.rules.errors import RuleError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map, with_integers
 from replay.kyverno.rules.json6902 import apply_json6902
 from replay.kyverno.rules.loader import LoaderSource, declare_entries
@@ -21,6 +21,8 @@ from replay.kyverno.rules.substitution import substitute
 from replay.kyverno.rules.validate import add_element, elements_of
 
 Rule = Mapping[str, Any]
+MOST_MUTATIONS = 500
+"""A bound of ours on the elements that are patched one by one, each on the whole object; Kyverno runs out of its webhook's time before."""
 
 
 class _Mutated(Struct, frozen=True):
@@ -75,7 +77,7 @@ def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON, plac
     if not isinstance(patched, dict) or not patched.get("kind"):
         return _error(f"failed to unmarshal patched resource: Object 'Kind' is missing in '{marshal(patched)}'")
     patched = with_integers(patched)
-    if marshal(patched) == marshal(resource):
+    if patched == resource and marshal(patched) == marshal(resource):
         return _Mutated(SKIP, resource, "no patches applied")
     return _Mutated(PASS, patched, "resource patched")
 
@@ -111,6 +113,8 @@ def _elements(
     nesting: int,
 ) -> _Mutated:
     """All elements in turn, each on what the one before left; a strategic merge goes from the last to the first."""
+    if len(elements) > MOST_MUTATIONS:
+        raise UndeterminedError(f"a foreach mutates more than {MOST_MUTATIONS} elements")
     order = loop.get("order")
     is_reversed = loop.get("patchStrategicMerge") is not None if order is None else order == "Descending"
     numbered = list(enumerate(elements))
@@ -130,7 +134,7 @@ def _elements(
                 patched = result.obj
     finally:
         request.context.restore()
-    if marshal(patched) == marshal(resource):
+    if patched == resource and marshal(patched) == marshal(resource):
         return _Mutated(SKIP, patched, "no patches applied")
     return _Mutated(PASS, patched, "")
 

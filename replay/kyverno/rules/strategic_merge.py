@@ -5,7 +5,7 @@ Lists with a merge key are merged item by item, those of the patch first; all ot
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -152,12 +152,8 @@ def _walk_list(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
     return _merged_items(values, keys, dest, patch, schema.items)
 
 
-def _distinct(values: Any) -> list[list[str]]:
-    found: list[list[str]] = []
-    for value in values:
-        if value not in found:
-            found.append(value)
-    return found
+def _distinct(values: Iterable[list[str]]) -> list[list[str]]:
+    return [list(value) for value in dict.fromkeys(map(tuple, values))]
 
 
 def _field_text(item: JSON, key: str) -> str:
@@ -169,6 +165,8 @@ def _merged_items(values: list[list[str]], keys: Sequence[str], dest: JSON, patc
     """The items by their keys, those of the patch first; what the destination alone has follows."""
     if len(keys) > 1:
         values = _with_same_keys(values)
+    elif (by_key := _merged_by_key(keys[0], dest, patch, schema)) is not None:
+        return by_key
     added: list[JSON] = []
     merged: dict[int, JSON] = {}
     valid: Sequence[str] = keys
@@ -193,6 +191,23 @@ def _merged_items(values: list[list[str]], keys: Sequence[str], dest: JSON, patc
         # kyaml changes the destination's own node in place, and puts it where the merged item stands.
         added = _appended(added, merged.get(id(item), item), valid)
     return added
+
+
+def _merged_by_key(key: str, dest: JSON, patch: JSON, schema: Schema | None) -> JSON | None:
+    """The same where one key tells all items apart, which takes no search; None where it does not."""
+    own, changes = _by_key(dest, key), _by_key([] if patch is _MISSING else patch, key)
+    if own is None or changes is None or any(_DIRECTIVE in change for change in changes.values()):
+        return None
+    merged = (_walk(own.get(text, _MISSING), changes.get(text, _MISSING), schema) for text in {**changes, **own})
+    return [item for item in merged if not _is_absent(item) and item != {}] if own or changes else dest
+
+
+def _by_key(items: JSON, key: str) -> dict[str, dict[str, Any]] | None:
+    """Items by their text under a key, None where one lacks it or shares it with another."""
+    if not isinstance(items, list) or not key:
+        return None
+    found = {item[key]: item for item in items if isinstance(item, dict) and isinstance(item.get(key), str)}
+    return found if len(found) == len(items) and "" not in found else None
 
 
 def _with_same_keys(values: list[list[str]]) -> list[list[str]]:
