@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from replay.admission.decision import Decision, Denial, Verdict
+from replay.admission.webhook.answer import CALL_ANNOTATIONS
 from replay.case.case import UNSTATED, Expectation, ExpectedDenial
 from replay.case.decide import DecidedCase
 from replay.json import JSON
@@ -116,9 +117,14 @@ def _ends_with(text: str, message: str) -> bool:
 
 
 def _annotations(expected: Expectation, decision: Decision) -> Iterator[str]:
-    expectations, annotations = expected.audit_annotations, decision.audit_annotations
+    expectations = expected.audit_annotations
     if expectations is None:
         return
+    annotations = {
+        key: text
+        for key, text in decision.audit_annotations.items()
+        if key in expectations or not key.startswith(CALL_ANNOTATIONS)
+    }
     if expected.bare_texts:
         bare = {key.partition("/")[2]: text for key, text in annotations.items()}
         annotations = {key: text for key, text in bare.items() if key in expectations}

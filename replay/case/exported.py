@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from replay.admission.decision import Decision, Denial
+from replay.admission.webhook.answer import CALL_ANNOTATIONS
 from replay.case.attributes import VALIDATED
 from replay.case.case import AuthorizerReply, CaseError
 from replay.case.difference import plain
@@ -24,7 +25,7 @@ class Exported(Struct, frozen=True, kw_only=True):
 
     `original` and `validated` are what both phases were told. `objects` and `answers` are what the decision looked up.
     `policies` are the objects of the set that the decision is about, `policy_paths` where it is, `api_policies` those of them
-    that stand in the snapshot of the cluster.
+    that stand in the snapshot of the cluster, `engine_objects` those of its policy engines.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Exported(Struct, frozen=True, kw_only=True):
     policies: tuple[JSON, ...] = ()
     policy_paths: tuple[str, ...] = ()
     api_policies: tuple[JSON, ...] = ()
+    engine_objects: tuple[JSON, ...] = ()
     uid: str = ""
 
     def case(self) -> dict[str, JSON]:
@@ -149,12 +151,17 @@ def expectation(decision: Decision) -> dict[str, JSON]:
         **(denials[0] if len(denials) == 1 else {}),
         **({"denials": denials} if len(denials) > 1 else {}),
         "warnings": list(decision.warnings),
-        "auditAnnotations": dict(decision.audit_annotations),
+        "auditAnnotations": own_annotations(decision),
         "patch": list(decision.patch),
     }
     if decision.undetermined:
         expected["undetermined"] = sorted({each.policy for each in decision.undetermined})
     return {name: value for name, value in expected.items() if value or name == "patch"}
+
+
+def own_annotations(decision: Decision) -> dict[str, str]:
+    """The audit annotations of policies and webhooks, without those that the server writes about the call of a webhook."""
+    return {key: text for key, text in decision.audit_annotations.items() if not key.startswith(CALL_ANNOTATIONS)}
 
 
 def _denial_json(denial: Denial) -> dict[str, JSON]:

@@ -50,12 +50,12 @@ def export(
         bool, typer.Option("--minimise", help="Remove every field that does not affect the decision.")
     ] = False,
     out: Annotated[
-        Path | None, typer.Option(help="Write to this file, or to this directory for --form kat and kyverno.")
+        Path | None, typer.Option(help="Write to this file, or to this directory for --form kat, kyverno and gator.")
     ] = None,
     redact: Redaction = True,
     kubernetes_version: MinorVersion = None,
 ) -> None:
-    """Write a request of a log as a test case, an AdmissionReview, a kat or kyverno test, or a kubectl command.
+    """Write a request of a log as a test case, an AdmissionReview, a kat, kyverno or gator test, or a kubectl command.
 
     The written form is decided once more before it is saved. A form that cannot hold the decision is refused, with the reason.
     """
@@ -65,7 +65,7 @@ def export(
     from replay.pipeline.testing.request import ExportOptions, export_request  # noqa: PLC0415
     from replay.pipeline.whole_file import write_files  # noqa: PLC0415
 
-    is_directory = form in (CaseForm.KAT, CaseForm.KYVERNO)
+    is_directory = form in (CaseForm.KAT, CaseForm.KYVERNO, CaseForm.GATOR)
     if is_directory and out is None:
         raise ReplayError(f"--form {form.value} makes several files: give --out with a directory")
     if minimise and form is CaseForm.KUBECTL:

@@ -7,6 +7,7 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, Verdict
+from replay.admission.webhook.answer import CALL_ANNOTATIONS
 from replay.kube.attributes import Basis
 from replay.kube.gvk import GroupVersionResource
 
@@ -29,8 +30,7 @@ MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKin
 """The outcomes that are about the patch alone."""
 
 CALL_TRACES = (
-    "mutation.webhook.admission.k8s.io/",
-    "patch.webhook.admission.k8s.io/",
+    *CALL_ANNOTATIONS,
     "pod-security.kubernetes.io/enforce-policy",
     "pod-security.kubernetes.io/exempt",
 )

@@ -6,7 +6,7 @@ The admission layer does no I/O: a `WebhookBackend` from outside calls a real en
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Final, Protocol, runtime_checkable
 
 from msgspec import Struct, field
 
@@ -17,6 +17,9 @@ from replay.go.format import quote
 from replay.json import JSON
 from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
+
+CALL_ANNOTATIONS: Final = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
+"""The beginnings of the audit annotations that the server writes about each call of a mutating webhook."""
 
 
 class WebhookReview(Struct, frozen=True):

@@ -12,7 +12,7 @@ import orjson
 
 from replay.admission.decision import Verdict
 from replay.case.difference import plain
-from replay.case.exported import Exported, UnholdableError, user_json
+from replay.case.exported import Exported, UnholdableError, own_annotations, user_json
 from replay.json import JSON
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -65,8 +65,8 @@ def _response(exported: Exported) -> JSON:
         response["status"] = {"status": "Failure", "message": first.message, "reason": first.reason, "code": first.code}
     if decision.warnings:
         response["warnings"] = list(decision.warnings)
-    if decision.audit_annotations:
-        response["auditAnnotations"] = dict(decision.audit_annotations)
+    if annotations := own_annotations(decision):
+        response["auditAnnotations"] = annotations
     if decision.patch:
         response["patchType"] = "JSONPatch"
         response["patch"] = base64.b64encode(orjson.dumps(list(decision.patch))).decode()

@@ -97,6 +97,7 @@ class Exporter(Struct, frozen=True, dict=True):
             policies=(*self._set.static, *(self._set.api or ()), *self._api_policies),
             policy_paths=tuple(str(path.absolute()) for path in self.paths),
             api_policies=self._api_policies,
+            engine_objects=self.job.sets[self.index].engine_objects,
             uid=request.record.audit_id,
         )
         exported = self._with_object(exported)

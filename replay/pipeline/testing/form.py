@@ -12,6 +12,7 @@ class CaseForm(StrEnum):
     REVIEW = "review"
     KAT = "kat"
     KYVERNO = "kyverno"
+    GATOR = "gator"
     KUBECTL = "kubectl"
 
 

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
 from replay.case.exported import Exported, UnholdableError
+from replay.case.write.gator import gator_files
 from replay.case.write.kat import kat_files
 from replay.case.write.kubectl import kubectl_command
 from replay.case.write.kyverno import kyverno_files
@@ -45,7 +46,7 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
 
 
 def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
-    """The files by their names; those of kat and kyverno make a directory, of the others there is one alone.
+    """The files by their names; those of kat, kyverno and gator make a directory, of the others there is one alone.
 
     Raises ReplayError for a request that is not known, or that the form cannot hold.
     """
@@ -81,8 +82,9 @@ def title(request: ReplayRequest) -> str:
 _FILES: Mapping[CaseForm, Callable[[Exported], Mapping[str, str]]] = {
     CaseForm.KAT: kat_files,
     CaseForm.KYVERNO: kyverno_files,
+    CaseForm.GATOR: gator_files,
 }
-_READ_AGAIN = (CaseForm.REVIEW, CaseForm.KAT, CaseForm.KYVERNO)
+_READ_AGAIN = (CaseForm.REVIEW, *_FILES)
 
 
 def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
