@@ -16,9 +16,12 @@ from typing import Annotated
 
 import typer
 
+from replay.checkout import TRUST_VARIABLE
+from replay.cli.project.command import UNTRUSTED
 from replay.cli.project.commands import Commands
-from replay.cli.project.defaults import default_map
+from replay.cli.project.defaults import default_map, project_values
 from replay.cli.project.file import find_project_file, read_project_file
+from replay.cli.project.trust import is_trusted, trusts_directory, untrusted_of
 from replay.distribution import VERSION
 from replay.errors import ReplayError
 
@@ -30,6 +33,8 @@ _ENDINGS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (si
 _PRIVATE = 0o077
 """What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
 _IMPORT_SECONDS = 0.02  # after which an interrupt asks again
+_WITHOUT_FILE = ("init", "trust")
+"""Commands that write a project's file, or judge it."""
 _SCRATCH = "replay.storage.scratch"
 """The module that makes and removes directories for one run."""
 
@@ -63,12 +68,29 @@ def root(
             envvar="REPLAY_CONFIG", help="replay.toml to use instead of the nearest one. An empty file disables it."
         ),
     ] = None,
+    trust_project: Annotated[
+        bool,
+        typer.Option(
+            "--trust-project",
+            envvar=TRUST_VARIABLE,
+            help="Use all that replay.toml says, and follow links out of the checkout (see `replay trust`).",
+        ),
+    ] = False,
 ) -> None:
     """Take what the project's file says as defaults of the command (docs/project.md)."""
     file = config or find_project_file(Path.cwd())
-    if file is not None and context.invoked_subcommand != "init":
-        near = Path(os.path.relpath(file))
-        context.default_map = default_map(read_project_file(near), context.command)
+    if not trust_project:
+        os.environ.pop(TRUST_VARIABLE, None)  # `REPLAY_TRUST_PROJECT=0` is no trust
+    if trust_project or trusts_directory(Path.cwd() if file is None else file.parent):
+        os.environ[TRUST_VARIABLE] = "1"  # for the processes that this one starts, too
+    if file is None or context.invoked_subcommand in _WITHOUT_FILE:
+        return
+    near = Path(os.path.relpath(file))
+    values = project_values(read_project_file(near), context.command)
+    if not (trust_project or config is not None or is_trusted(file, untrusted_of(values))):
+        context.meta[UNTRUSTED] = near, [each for each in values if each.untrusted is not None]
+        values = [each for each in values if each.untrusted is None]
+    context.default_map = default_map(values)
 
 
 class TerminatedError(BaseException):

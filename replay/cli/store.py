@@ -27,13 +27,15 @@ store = typer.Typer(no_args_is_help=True, help="Look at a store of audit logs, o
 
 
 @store.command("info", cls=Command, epilog=INFO_EPILOG)
-def info(directory: Directory, output: OutputFormat = DocumentFormat.TERMINAL, as_json: JsonOutput = False) -> None:
+def info(
+    store_directory: Directory, output: OutputFormat = DocumentFormat.TERMINAL, as_json: JsonOutput = False
+) -> None:
     """What is in this store: which files, how many requests, from when to when, how large?"""
     from replay.audit.info import store_info  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.report.store_report import info_document, info_json  # noqa: PLC0415
 
-    info_ = store_info(directory)
+    info_ = store_info(store_directory)
     if as_json or output is DocumentFormat.JSON:
         sys.stdout.write(json.dumps(info_json(info_), indent=2, ensure_ascii=False) + "\n")
     else:
@@ -42,7 +44,7 @@ def info(directory: Directory, output: OutputFormat = DocumentFormat.TERMINAL, a
 
 @store.command("prune", cls=Command, epilog=PRUNE_EPILOG)
 def prune(
-    directory: Directory,
+    store_directory: Directory,
     start: Annotated[
         str,
         typer.Option(
@@ -61,7 +63,7 @@ def prune(
 
     if not (start or keep or keep_size):
         raise ReplayError("what to forget is not clear: give --before, --keep or --keep-size")
-    pruned = forget(directory, Retention(start, keep, keep_size))
+    pruned = forget(store_directory, Retention(start, keep, keep_size))
     if as_json:
         counts = {"removed": pruned.removed, "kept": pruned.left, "requests": pruned.requests}
         sys.stdout.write(json.dumps(counts, indent=2) + "\n")

@@ -16,6 +16,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
+from replay.checkout import require_inside, require_links_inside
 from replay.go.format import quote
 from replay.manifests.field_error import FieldError, invalid
 from replay.manifests.finding import SERVER, Finding, Severity
@@ -138,7 +139,10 @@ class _StoppedError(Exception):
 
 
 def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfiguration:
-    """Read the file and load the directory of each of the four plugins. Never raises: what is wrong is in the result."""
+    """Read the file and load the directory of each of the four plugins. What a server would refuse is in the result.
+
+    Raises ReplayError for a path that leads out of a checkout that nobody trusts.
+    """
     try:
         entries = _read_entries(path)
     except _StoppedError as stopped:
@@ -147,7 +151,7 @@ def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfigur
     for name in DEFAULT_PLUGINS:
         entry = next((entry for entry in entries if entry.name == name), None)
         try:
-            if entry is not None and (directory := _load_plugin(entry, version)) is not None:
+            if entry is not None and (directory := _load_plugin(entry, version, path)) is not None:
                 directories.append(directory)
                 _check_manifests(directory)
         except _StoppedError as stopped:
@@ -204,8 +208,12 @@ def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration
         yield PluginConfiguration(value["name"], str(own_path), configuration, node.position)
 
 
-def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> LoadedDirectory | None:
+def _load_plugin(
+    entry: PluginConfiguration, version: KubernetesVersion, named_by: str | Path
+) -> LoadedDirectory | None:
     """Load what an entry names; None for a plugin that reads no manifests, or without any configuration."""
+    if entry.path:
+        require_inside(entry.path, named_by)
     data = _configuration_file(entry)
     if entry.configuration is None and data is None:
         return None
@@ -217,6 +225,8 @@ def _load_plugin(entry: PluginConfiguration, version: KubernetesVersion) -> Load
     directory = _manifests_directory(plugin, entry, data, version)
     if not directory:
         return LoadedDirectory(plugin, "", "", ())
+    require_inside(directory, named_by)
+    require_links_inside(directory)
     return replace(load_directory(Path(directory), plugin, version), path=directory)
 
 

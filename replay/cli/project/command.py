@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from enum import Enum
 from pathlib import Path
 from typing import Any, get_args
@@ -9,8 +10,15 @@ from typing import Any, get_args
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from replay.checkout import require_links_inside
 from replay.cli.project.coercion import coerce_literally
+from replay.cli.project.defaults import key_of
+from replay.cli.project.untrusted import is_path, notice, path_in
 
+TRUST = "trust"
+"""The command that trusts a checkout, whatever its links."""
+UNTRUSTED = "replay.untrusted"
+"""Under which name a context has the project's file and its values that need trust."""
 _RANKS = {"DEFAULT": 0, "DEFAULT_MAP": 1, "ENVIRONMENT": 2, "PROMPT": 3, "COMMANDLINE": 3}
 _TOGETHER = (("logs", "store"), ("candidate", "add"))
 """What says one thing together: where to read a log, what is planned."""
@@ -82,9 +90,32 @@ class Command(TyperCommand):
 
             if Scenario(tuple(logs)).resolved().candidate is not None:
                 self._silence(ctx, _OF_A_SCENARIO, self._rank(ctx, "logs"))
+        self._judge(ctx)
         if self.name in _OF_EACH and not logs:
             return self._invoke_each(ctx)
         return super().invoke(ctx)
+
+    def _judge(self, ctx: typer.Context) -> None:
+        """Say which values of the project's file are not used, and refuse links of a checkout that lead out of it."""
+        file, values = ctx.meta.get(UNTRUSTED, (None, ()))
+        words = _words(ctx)
+        unused = [
+            each.untrusted for each in values if each.command == words and self._is_left_open(ctx, each.parameter)
+        ]
+        if unused:
+            sys.stderr.write(f"replay: {notice(file, unused)}\n")
+        for parameter in self.params if self.name != TRUST else ():
+            value = ctx.params.get(str(parameter.name))
+            annotation = parameter.type_descriptor.annotation  # type: ignore[attr-defined]
+            if value and is_path(key_of(parameter), annotation):
+                for each in value if isinstance(value, list | tuple) else (value,):
+                    require_links_inside(path_in(str(each)))
+
+    @staticmethod
+    def _is_left_open(ctx: typer.Context, name: str) -> bool:
+        """Whether neither the command line nor the environment says a parameter."""
+        source = ctx.get_parameter_source(name)
+        return source is None or _RANKS[source.name] == 0
 
     def _invoke_each(self, ctx: typer.Context) -> Any:
         """Run the command for each cluster that is meant, one after another; what it writes for one is in a directory of its name."""
@@ -110,6 +141,11 @@ class Command(TyperCommand):
     def _rank(ctx: typer.Context, name: str) -> int:
         source = ctx.get_parameter_source(name)
         return _RANKS[source.name] if source is not None and ctx.params.get(name) is not None else 0
+
+
+def _words(ctx: Any) -> tuple[str, ...]:
+    """Return the words that call a command, without the name of the program."""
+    return (*_words(ctx.parent), ctx.info_name) if ctx.parent is not None else ()
 
 
 def _no_type(ctx: Any) -> str:  # noqa: ARG001 - the signature is Typer's

@@ -14,6 +14,7 @@ from replay.cli.project.command import Command, Group
 _PLACES = {
     "run": "run:run",
     "init": "project.init:init",
+    "trust": "project.trust:trust",
     "accept": "project.accept:accept",
     "coverage": "coverage:coverage",
     "snapshot": "snapshot:snapshot",

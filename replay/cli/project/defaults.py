@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import typer
+from msgspec import Struct
 
 from replay.cli.project.file import ProjectFile
+from replay.cli.project.untrusted import Untrusted, reason_for_trust
 from replay.errors import ReplayError
 from replay.storage.remote import is_remote
 
@@ -20,21 +22,41 @@ SHARED = (
 )
 """What may stand outside the table of a command: it is said to every command that has it."""
 
-_ARGUMENTS = {"directory": "store", "sets": "candidate"}
+_ARGUMENTS = {"store_directory": "store", "sets": "candidate"}
 """Arguments that are called otherwise than the option of the same meaning."""
 
 
-def default_map(file: ProjectFile, group: Any) -> dict[str, Any]:
-    """The defaults of all commands of a group.
+class ProjectValue(Struct, frozen=True):
+    """A value for one parameter of one command, which is named by the words that call it; `untrusted` where it needs trust."""
+
+    command: tuple[str, ...]
+    parameter: str
+    value: Any
+    untrusted: Untrusted | None
+
+
+def project_values(file: ProjectFile, group: Any) -> list[ProjectValue]:
+    """What a file says to each command of a group.
 
     Raises ReplayError, in one line with the place, for keys that no command knows and for values of another type.
     """
-    return _of_group(file, group, {}, ())
+    return list(_of_group(file, group, {}, ()))
+
+
+def default_map(values: Iterable[ProjectValue]) -> dict[str, Any]:
+    """The values as Click asks for them: by the names of commands and parameters."""
+    found: dict[str, Any] = {}
+    for each in values:
+        place = found
+        for name in each.command:
+            place = place.setdefault(name, {})
+        place[each.parameter] = each.value
+    return found
 
 
 def _of_group(
     file: ProjectFile, group: Any, shared: Mapping[str, Any], table: tuple[str, ...]
-) -> dict[str, dict[str, Any]]:
+) -> Iterator[ProjectValue]:
     values = file.values
     for name in table:
         values = values[name] if isinstance(values.get(name), dict) else {}
@@ -46,22 +68,20 @@ def _of_group(
         **shared,
         **{key: value for key, value in values.items() if key in SHARED and not isinstance(value, dict)},
     }
-    values_by_key = {}
     for name, command in group.commands.items():
         own = {} if name in shared else values.get(name, {})
         if not isinstance(own, dict):
             raise file.error((*table, name), f"`{name}` is a command: its options stand in a table `[{name}]`")
         if hasattr(command, "commands"):
-            values_by_key[name] = _of_group(file, command, shared, (*table, name))
+            yield from _of_group(file, command, shared, (*table, name))
         else:
-            values_by_key[name] = dict(_of_command(file, command, shared, own, (*table, name)))
-    return values_by_key
+            yield from _of_command(file, command, shared, own, (*table, name))
 
 
 def _of_command(
     file: ProjectFile, command: Any, shared: Mapping[str, Any], own: Mapping[str, Any], table: tuple[str, ...]
-) -> Iterator[tuple[str, Any]]:
-    """The defaults of one command by the name of its parameter; its own table wins over what is said to all."""
+) -> Iterator[ProjectValue]:
+    """The values of one command; its own table wins over what is said to all."""
     parameters = {key_of(parameter): parameter for parameter in command.params if parameter.name != "help"}
     for key in own:
         if key not in parameters:
@@ -71,7 +91,10 @@ def _of_command(
         if key in own or key in shared:
             place = (*table, key) if key in own else (key,)
             value = own.get(key, shared.get(key))
-            yield parameter.name, _checked(file, place, value, parameter, context)
+            checked = _checked(file, place, value, parameter, context)
+            reason = reason_for_trust(key, value, parameter.type_descriptor.annotation, file.path)
+            untrusted = Untrusted(place, file.line(place), value, reason) if reason else None
+            yield ProjectValue(table, parameter.name, checked, untrusted)
 
 
 def key_of(parameter: Any) -> str:

@@ -10,10 +10,14 @@ from typing import Any
 
 from msgspec import Struct
 
+from replay import distribution
 from replay.errors import ReplayError
 
 NAME = "replay.toml"
 PYPROJECT = "pyproject.toml"
+VERSION = 1
+"""The version of the file's form, which its key `version` says; a file without one is of the first."""
+_VERSION_KEY = "version"
 _TOOL = ("tool", "replay")
 _HEADER = re.compile(r"\s*\[\s*([^\[\]]+?)\s*\]")
 _KEY = re.compile(r"""\s*["']?([\w-]+)["']?\s*[.=]""")
@@ -29,8 +33,11 @@ class ProjectFile(Struct, frozen=True):
 
     def error(self, key: tuple[str, ...], message: str) -> ReplayError:
         """An error at a key, with its line."""
-        line = next((number for number, key_at_line in _keys(self.text, self._prefix) if key_at_line == key), 0)
-        return ReplayError(message, path=str(self.path), line=line)
+        return ReplayError(message, path=str(self.path), line=self.line(key))
+
+    def line(self, key: tuple[str, ...]) -> int:
+        """The line of a key, 0 where it is not told."""
+        return next((number for number, key_at_line in _keys(self.text, self._prefix) if key_at_line == key), 0)
 
     @property
     def _prefix(self) -> tuple[str, ...]:
@@ -70,7 +77,13 @@ def read_project_file(path: Path) -> ProjectFile:
         values = values.get(part, {})
         if not isinstance(values, dict):
             raise ReplayError(f"`{part}` is to be a table", path=str(path))
-    return ProjectFile(path, values, text)
+    version = values.get(_VERSION_KEY, VERSION)
+    file = ProjectFile(path, {key: value for key, value in values.items() if key != _VERSION_KEY}, text)
+    if version != VERSION or isinstance(version, bool):
+        raise file.error(
+            (_VERSION_KEY,), f"`version` is {version}, and this replay reads {VERSION}: upgrade {distribution.NAME}"
+        )
+    return file
 
 
 def _keys(text: str, prefix: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:

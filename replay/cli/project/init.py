@@ -21,6 +21,7 @@ EPILOG = (
 _HEAD = """\
 # Defaults of `replay` in this directory and below: the command line and REPLAY_... variables win.
 # Paths are meant from here. Options of one command stand in a table of its name.
+version = 1
 """
 _TABLES = """
 # [run]

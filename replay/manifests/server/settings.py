@@ -14,6 +14,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
+from replay.checkout import require_inside
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
@@ -118,6 +119,7 @@ def _configuration_of(flags: ServerFlags, directory: Path) -> Path | None:
         return None
     for path in (directory / named.lstrip("/"), directory / Path(named).name, Path(named)):
         if path.is_file():
+            require_inside(path, flags.path)
             return path
     text = f'failed to read plugin config: unable to read admission control configuration from "{named}" '
     raise ManifestError(f"{text}[open {named}: no such file or directory]", path=flags.path)
@@ -143,6 +145,7 @@ def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
 def _plugin_file(directory: Path, named: str) -> Path:
     for path in (directory / named, directory / Path(named).name):
         if path.is_file():
+            require_inside(path, directory)
             return path
     text = f'Couldn\'t open admission plugin configuration {named}: &fs.PathError{{Op:"open", Path:"{named}", Err:0x2}}'
     raise ManifestError(text, path=str(directory))

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 
 from replay.cli.app import app
 from replay.cli.project.command import Command
-from replay.cli.project.defaults import default_map
+from replay.cli.project.defaults import default_map, project_values
 from replay.cli.project.file import find_project_file, read_project_file
 from replay.cli.project.init import project_text
 from replay.errors import ReplayError
@@ -25,7 +25,7 @@ SAMPLE = Path(__file__).parents[3] / "sample_audit" / "shop"
 
 def defaults(directory: Path, text: str, name: str = "replay.toml") -> dict[str, Any]:
     (directory / name).write_text(text)
-    return default_map(read_project_file(directory / name), get_command(app))
+    return default_map(project_values(read_project_file(directory / name), get_command(app)))
 
 
 @pytest.fixture
@@ -49,8 +49,9 @@ def test_shared_keys_reach_every_command_that_has_them(here: Path) -> None:
     }
     assert found["report"]["owner_label"] == "owner"
     assert found["diff"] == {"current": "now", "candidate": "next"}
-    assert found["store"]["info"] == {"directory": "s"}
-    assert found["cel"] == {}
+    assert found["store"]["info"] == {"store_directory": "s"}
+    assert "manual" not in found
+    assert "cel" not in found
 
 
 def test_paths_are_meant_from_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -63,7 +64,7 @@ def test_paths_are_meant_from_the_file(here: Path, monkeypatch: pytest.MonkeyPat
     monkeypatch.chdir(here / "deep")
     file = find_project_file(Path.cwd())
     assert file == here / "replay.toml"
-    found = default_map(read_project_file(file), get_command(app))["run"]
+    found = default_map(project_values(read_project_file(file), get_command(app)))["run"]
     assert found["logs"] == ["../audit/*.zst", "-", "../../../../../var/log"] or found["logs"][2].endswith("/var/log")
     assert (found["cluster"], found["webhook"]) == ("../c.jsonl", ["a.b=../sars.jsonl", "a.c=https://d/"])
 
@@ -100,6 +101,12 @@ REFUSED = [
         "pyproject.toml",
         "[a]\nlog = 1\n[tool.replay]\nlog = 1\n",
         "pyproject.toml:4: unknown key `log`; ",
+    ),
+    (
+        "a form of later",
+        "replay.toml",
+        "\nversion = 2\n",
+        "replay.toml:2: `version` is 2, and this replay reads 1: upgrade kube-replay",
     ),
     ("no table in a pyproject", "pyproject.toml", "[tool]\nreplay = 1\n", "pyproject.toml: `replay` is to be a table"),
 ]
@@ -222,6 +229,7 @@ def test_what_is_there_twice_is_not_guessed(here: Path) -> None:
 def test_the_file_of_an_empty_directory_is_a_form_to_be_filled_in(here: Path) -> None:
     text = project_text(look_around(Path()))
     assert [line for line in text.splitlines() if line and line[0] != "#"] == [
+        "version = 1",
         'store = "audit.store"                   # keeps logs and results; made by the first run',
         'accepted = "accepted.yaml"              # what is meant to be denied: replay accept',
     ]

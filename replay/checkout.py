@@ -1,0 +1,82 @@
+"""The checkout that a path lies in, and links that lead out of it: whoever wrote a pull request wrote its links, too."""
+
+from __future__ import annotations
+
+import glob
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from replay.errors import ReplayError
+
+TRUST_VARIABLE = "REPLAY_TRUST_PROJECT"
+"""Set where the user trusts the checkout; child processes inherit it."""
+REPOSITORY = ".git"
+
+
+def is_trusted() -> bool:
+    """Whether the user trusts the checkouts that this process reads."""
+    return bool(os.environ.get(TRUST_VARIABLE))
+
+
+def root_of(path: Path | str) -> Path | None:
+    """The root of the repository that a path lies in, as the path is written; None where it lies in none."""
+    place = Path(os.path.abspath(path))  # noqa: PTH100 - a link is not followed: it is what is judged
+    return next((each for each in (place, *place.parents) if (each / REPOSITORY).exists()), None)
+
+
+def is_inside(path: Path | str, root: Path) -> bool:
+    """Whether a path, with all links followed, is a root or lies below it, and not in the files of Git."""
+    real, real_root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
+    return real.is_relative_to(real_root) and REPOSITORY not in real.relative_to(real_root).parts
+
+
+def require_inside(path: Path | str, named_by: Path | str) -> None:
+    """Refuse a path that a file of a checkout names and that is not in the checkout; raises ReplayError."""
+    root = None if is_trusted() else root_of(named_by)
+    if root is not None and os.path.lexists(path) and not is_inside(path, root):
+        raise _leads_out(str(named_by), f"names `{path}`, which is outside of the checkout")
+
+
+def require_links_inside(path: Path | str) -> None:
+    """Refuse a path of a checkout, a file or a directory with all below it, that leads out of it; raises ReplayError.
+
+    A pattern stands for all that it means. A path outside of every checkout may lead anywhere.
+    """
+    for each in _meant(str(path)):
+        root = None if is_trusted() else root_of(each)
+        if root is None:
+            continue
+        link = next((link for link in _links(each, set()) if not is_inside(link, root)), None)
+        if link is not None:
+            raise _leads_out(link, f"leads out of the checkout, to `{os.path.realpath(link)}`")
+
+
+def _leads_out(path: str, message: str) -> ReplayError:
+    return ReplayError(f"{message}: run `replay trust` once, or give `replay --trust-project`", path=path)
+
+
+def _meant(path: str) -> list[str]:
+    """The paths that a text means: itself, or the matches of a pattern."""
+    return [path] if os.path.lexists(path) or not glob.has_magic(path) else glob.glob(path, recursive=True)  # noqa: PTH207
+
+
+def _links(path: str, seen: set[str]) -> Iterator[str]:
+    """The path itself, and each link below it; links to directories are entered, each directory once."""
+    yield path
+    directories = [path]
+    while directories:
+        directory = directories.pop()
+        real = os.path.realpath(directory)
+        if real in seen or not os.path.isdir(real):  # noqa: PTH112 - any text
+            continue
+        seen.add(real)
+        try:
+            entries = list(os.scandir(directory))
+        except OSError:  # whoever reads it says so
+            continue
+        for entry in entries:
+            if entry.is_symlink():
+                yield entry.path
+            if entry.name != REPOSITORY and entry.is_dir():
+                directories.append(entry.path)

@@ -1,0 +1,101 @@
+"""`replay trust`: which directories the user trusts, and what their files said then."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.project.defaults import ProjectValue, project_values
+from replay.cli.project.file import find_project_file, read_project_file
+from replay.cli.project.untrusted import Untrusted
+from replay.errors import ReplayError
+
+EPILOG = (
+    "Examples: replay trust\n\n"
+    "replay trust ~/src/policies --forget\n\n"
+    "Exit code: 0 the directory is trusted, 2 or more an error, such as no replay.toml."
+)
+
+
+def untrusted_of(values: Iterable[ProjectValue]) -> list[Untrusted]:
+    """What of a file needs trust, each place once."""
+    found = {each.untrusted.place: each.untrusted for each in values if each.untrusted is not None}
+    return sorted(found.values(), key=lambda each: each.line)
+
+
+def is_trusted(file: Path, found: Iterable[Untrusted]) -> bool:
+    """Whether the user has said `replay trust` of a file that needed trust for the same values."""
+    return _trusted().get(_key(file)) == _digest(found)
+
+
+def trusts_directory(directory: Path) -> bool:
+    """Whether the user has said `replay trust` of a directory, or of one above it."""
+    known = _trusted()
+    return any(str(each) in known for each in (directory.resolve(), *directory.resolve().parents))
+
+
+def trust(
+    context: typer.Context,
+    directory: Annotated[Path, typer.Argument(help="Directory with the replay.toml to trust.", metavar="DIR")] = Path(),
+    forget: Annotated[bool, typer.Option("--forget", help="Trust the directory no longer.")] = False,
+) -> None:
+    """Trust the replay.toml of a directory: what it says now may reach out, write elsewhere and show Secrets.
+
+    Without trust such values are not used, and links of the checkout do not lead out of it. A later change of these values asks
+    again. The command line, REPLAY_... variables and a file that --config names need no trust.
+    """
+    path = find_project_file(directory.absolute())
+    if path is None:
+        raise ReplayError("no replay.toml here or above: `replay init` writes one", path=str(directory))
+    known = _trusted()
+    key = _key(path)
+    if forget:
+        known.pop(key, None)
+        _remember(known)
+        sys.stdout.write(f"{key}: trusted no longer\n")
+        return
+    assert context.parent is not None
+    found = untrusted_of(project_values(read_project_file(path), context.parent.command))
+    _remember({**known, key: _digest(found)})
+    for each in found:
+        sys.stdout.write(f"{path}:{each.line}: `{'.'.join(each.place)}` {each.reason}\n")
+    sys.stdout.write(f"{key}: trusted\n")
+
+
+def _key(file: Path) -> str:
+    return str(file.resolve().parent)
+
+
+def _digest(found: Iterable[Untrusted]) -> str:
+    """A digest of the values that need trust: any other change of the file keeps the trust."""
+    values = sorted(json.dumps([each.place, each.value], sort_keys=True, default=str) for each in found)
+    return hashlib.sha256("\n".join(values).encode()).hexdigest()
+
+
+def _record() -> Path:
+    """Where trust is remembered: outside of every checkout."""
+    state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(state) / "replay" / "trusted.json"
+
+
+def _trusted() -> dict[str, str]:
+    """The trusted directories with the digest of what each file said; none where the record cannot be read."""
+    try:
+        record = json.loads(_record().read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return record if isinstance(record, dict) else {}
+
+
+def _remember(trusted: Mapping[str, str]) -> None:
+    from replay.pipeline.whole_file import write_files  # noqa: PLC0415 - most commands write no trust
+
+    path = _record()
+    write_files(path.parent, {path.name: json.dumps(trusted, indent=1, sort_keys=True) + "\n"}, "the trust")

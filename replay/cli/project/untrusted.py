@@ -1,0 +1,77 @@
+"""What a project's file may not say unless the user trusts it: its author may be a stranger, as that of a pull request is."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, get_args
+
+from msgspec import Struct
+
+from replay.checkout import is_inside, root_of
+
+_REACHES_OUT = ("scheduler", "listen", "kubeconfig", "context")
+_NAMES_CLIENTS = ("client-ca-file", "tls-cert-file", "tls-private-key-file")
+_REMOVES = ("keep", "keep-size", "before")
+_PATHS = ("logs", "store", "webhook", "query", "authorization-mode")
+"""Options whose values are texts that may be paths."""
+_SCHEME = "://"
+_STREAM = "-"
+
+
+class Untrusted(Struct, frozen=True):
+    """One value that counts only with trust: where it stands, on which line, what it says, and what it would do."""
+
+    place: tuple[str, ...]
+    line: int
+    value: Any
+    reason: str
+
+
+def reason_for_trust(key: str, value: Any, kind: Any, file: Path) -> str:
+    """What a value of a file would do that needs trust; empty for what needs none.
+
+    `value` is as the file says it, `kind` the annotation of its option.
+    """
+    texts = [str(each) for each in (value if isinstance(value, list) else [value])]
+    if key in _REACHES_OUT or any(_SCHEME in text for text in texts):
+        return "reaches out"
+    if key in _NAMES_CLIENTS:
+        return "decides who may send"
+    if key in _REMOVES:
+        return "removes requests"
+    if (key == "redact" and value is False) or (key == "secrets" and value is True):
+        return "weakens redaction"
+    if is_path(key, kind) and not all(_is_ours(text, file) for text in texts):
+        return "leads out of the checkout"
+    return ""
+
+
+def is_path(key: str, kind: Any) -> bool:
+    """Whether the values of an option are, or may be, paths; `kind` is its annotation."""
+    return kind is Path or Path in get_args(kind) or key in _PATHS
+
+
+def path_in(text: str) -> str:
+    """The path in `NAME=FILE`, or the text itself."""
+    name, _, path = text.rpartition("=")
+    return path if name and "/" not in name and not Path(text).exists() else text
+
+
+def _is_ours(text: str, file: Path) -> bool:
+    """Whether a text names what is in the checkout of a file; of `NAME=FILE` the file counts, too."""
+    root = root_of(file) or file.absolute().parent
+    path = text.rpartition("=")[2]
+    return text == _STREAM or all(is_inside(file.parent / each, root) for each in (text, path))
+
+
+def notice(file: Path, found: Sequence[Untrusted]) -> str:
+    """The line that says what of a file is not used, and how it would be."""
+    values = ", ".join(
+        f"`{'.'.join(each.place)}` ({f'line {each.line}, ' if index else ''}{each.reason})"
+        for index, each in enumerate(found)
+    )
+    return (
+        f"{file}:{found[0].line}: not used without trust: {values}; "
+        "run `replay trust` once, or give `replay --trust-project`"
+    )
