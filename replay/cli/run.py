@@ -109,7 +109,7 @@ def run(
         typer.Option(
             metavar="NAME=URL|NAME=recorded|NAME=FILE",
             help="Answers of a webhook: call URL (as a dry run; no other webhook is called), use the recorded answers of the log, or "
-            "read a FILE of SubjectAccessReviews or ImageReviews. Repeatable.",
+            "read a FILE of SubjectAccessReviews, ImageReviews or, for a Provider of Gatekeeper, ProviderResponses. Repeatable.",
         ),
     ] = None,
     prove: Annotated[

@@ -11,6 +11,8 @@ from replay.gatekeeper.match import fits, group_of
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
 from replay.gatekeeper.mutation.mutator import mutator_of
 from replay.gatekeeper.mutation.system import MutationSystem
+from replay.gatekeeper.rego.builtins.external import ProviderAnswer
+from replay.gatekeeper.rego.value import from_json
 from replay.gatekeeper.template import ConstraintTemplate, RefusedError, template_of
 from replay.json import JSON
 
@@ -50,6 +52,8 @@ class GatekeeperPolicies:
         self.expansion = ExpansionSystem()
         self.synced: set[GroupVersionKind] = set()
         self.excluded: dict[str, list[str]] = {process: [] for process in _PROCESSES}
+        self.answers: dict[str, dict[str, ProviderAnswer]] = {}
+        """Recorded answers of providers."""
         self.refused: list[Refusal] = []
         self._engine, self._prune = engine, prune
         own = [each for each in objects if isinstance(each, dict) and is_of_gatekeeper(each)]
@@ -92,6 +96,8 @@ class GatekeeperPolicies:
             self._configure(spec)
         elif (group, kind) == (SYNC, "SyncSet"):
             self._sync(spec.get("gvks"))
+        elif (group, kind) == (EXTERNAL, "ProviderResponse"):
+            self._record(str((value.get("metadata") or {}).get("name")), value.get("response"))
 
     def _configure(self, spec: JSON) -> None:
         self._sync((spec.get("sync") or {}).get("syncOnly"))
@@ -99,6 +105,11 @@ class GatekeeperPolicies:
             for process in entry.get("processes") or ():
                 for each in _PROCESSES if process == "*" else [process]:
                     self.excluded.setdefault(each, []).extend(entry.get("excludedNamespaces") or ())
+
+    def _record(self, provider: str, response: JSON) -> None:
+        recorded = self.answers.setdefault(provider, {})
+        for item in (response or {}).get("items") or ():
+            recorded[str(item.get("key"))] = ProviderAnswer(from_json(item.get("value")), str(item.get("error") or ""))
 
     def _sync(self, kinds: JSON) -> None:
         self.synced |= {

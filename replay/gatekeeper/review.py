@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, cast
 
 from msgspec import Struct
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 from replay.gatekeeper.cel_template import CELInputs
 from replay.gatekeeper.constraint import WEBHOOK, Constraint
 from replay.gatekeeper.match import ORIGINAL, Matchable, MatchError, NotKnownError
+from replay.gatekeeper.rego.builtins.external import Answers, answering
 from replay.gatekeeper.rego.runtime import STEPS, ConflictError, TooManyStepsError
 from replay.gatekeeper.rego.text import TooLargeError
 from replay.gatekeeper.rego.value import (
@@ -71,8 +73,14 @@ class Reviewed(Struct):
     undetermined: list[tuple[Constraint, str]]
 
 
-def review(constraints: Iterable[Constraint], under: Review, inventory: Inventory, point: str) -> Reviewed:
-    """The violations of all constraints at an enforcement point; raises `ReviewError`."""
+def review(
+    constraints: Iterable[Constraint],
+    under: Review,
+    inventory: Inventory,
+    point: str,
+    answers: Answers = MappingProxyType({}),
+) -> Reviewed:
+    """The violations of all constraints at an enforcement point; raises `ReviewError`. `answers` are those of providers."""
     found = Reviewed([], [])
     asked: dict[str, list[tuple[Constraint, tuple[str, ...]]]] = {}
     for constraint in constraints:
@@ -106,7 +114,8 @@ def review(constraints: Iterable[Constraint], under: Review, inventory: Inventor
             if rego_input is None:
                 rego_input = from_json(dict(under.request))
             uses_inventory = template.rego is not None and template.rego.uses_inventory
-            _ask_rego(group, rego_input, inventory() if uses_inventory else {}, found)
+            with answering(answers):
+                _ask_rego(group, rego_input, inventory() if uses_inventory else {}, found)
     return found
 
 

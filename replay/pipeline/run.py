@@ -53,6 +53,7 @@ from replay.pipeline.replay.kept_walk import KeptWalks
 from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
+from replay.pipeline.replay.provider import with_provider_answers
 from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
@@ -152,7 +153,8 @@ def _question(scenario: Scenario, options: Options, files: SetFiles | None) -> _
     manifests = narrowed(manifests, named) if named else manifests
     authorizers = authorization_inputs(manifests, options)
     own = authorizers.webhooks if authorizers is not None else frozenset()
-    webhooks = [each for each in options.webhooks if each.partition("=")[0] not in own]
+    manifests, others = with_provider_answers(manifests, options.webhooks)
+    webhooks = [each for each in others if each.partition("=")[0] not in own]
     return _Question(manifests, named, authorizers, webhooks, accepted)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from replay.gatekeeper.rego.builtins import (
     collection,
     encoding,
+    external,
     network,
     number,
     number_text,
@@ -22,7 +23,7 @@ from replay.gatekeeper.rego.value import UnknownTouchedError, Value
 
 __all__ = ["ARITIES", "DEPRECATED", "FUNCTIONS", "UNDECIDED", "interpolated"]
 
-MODULES = (collection, encoding, network, number, number_text, pattern, string, time, yaml)
+MODULES = (collection, encoding, external, network, number, number_text, pattern, string, time, yaml)
 
 UNDECIDED = {
     "crypto.parse_private_keys": 1,
@@ -80,7 +81,6 @@ UNDECIDED = {
     "uuid.parse": 1,
     "uuid.rfc4122": 1,
     "yaml.marshal": 1,
-    "external_data": 1,
 }
 """Builtins whose answer is not known here, by their number of arguments: they need a clock, chance, a network, or code that nobody wrote."""
 
