@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 import sys
+from collections.abc import Generator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,32 @@ SHORT_LINES = 1000
 settings.register_profile("ci", derandomize=True)
 if os.environ.get("CI"):
     settings.load_profile("ci")
+
+
+MISSING = re.compile(r"not installed|could not import")
+"""Reasons to skip a test that an installation would take away, which whoever decides about a change has to make."""
+
+
+def _failed_where_a_tool_is_missing(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """Fail what is skipped for want of a tool under `CI=true`; a person sees it skipped with its reason."""
+    reason = report.longrepr[2] if report.outcome == "skipped" and isinstance(report.longrepr, tuple) else ""
+    if os.environ.get("CI") == "true" and MISSING.search(reason):
+        report.outcome = "failed"
+        report.longrepr = f"{reason}: under CI=true no test is skipped for a missing tool"
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    _failed_where_a_tool_is_missing(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    report = yield
+    _failed_where_a_tool_is_missing(report)
+    return report
 
 
 def pytest_configure() -> None:

@@ -45,7 +45,7 @@ def test_a_page_for_man_of_each_command(tmp_path: Path) -> None:
     assert "\n.B \\-\\-fail\\-on denied|lockout|mutated|undecided|none\n" in page
 
 
-@pytest.mark.skipif(shutil.which("groff") is None, reason="needs groff")
+@pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
 def test_groff_has_nothing_to_say_against_them(tmp_path: Path) -> None:
     for name, text in pages(get_command(app), ManualFormat.MAN).items():
         (tmp_path / name).write_text(text, "utf-8")
