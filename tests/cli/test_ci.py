@@ -50,10 +50,57 @@ def step(place: Path, name: str, **inputs: str) -> subprocess.CompletedProcess[s
         key: re.sub(r"\$\{\{ inputs\.([\w-]+) \}\}", lambda found: given[found[1]], value)
         for key, value in STEPS[name]["env"].items()
     }
-    for file in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH"):
+    for file in ("GITHUB_OUTPUT", "GITHUB_STEP_SUMMARY", "GITHUB_PATH", "GITHUB_ENV"):
         environment[file] = str(place / file)
         (place / file).touch()
-    return shell(place, STEPS[name]["run"], RUNNER_TEMP=str(place), **environment)
+    base = {"GITHUB_BASE_REF": inputs.get("base-ref", "")}
+    return shell(place, STEPS[name]["run"], RUNNER_TEMP=str(place), **base, **environment)
+
+
+def pull_request(place: Path, base: dict[str, str], head: dict[str, str]) -> Path:
+    """A shallow clone of a pull request: the files of its base branch, and those that it changes."""
+    origin = place / "origin"
+    git = ("git", "-c", "user.name=a", "-c", "user.email=a@b.c", "-C")
+    subprocess.run(["git", "init", "--quiet", "--initial-branch=main", origin], check=True)
+    for branch, files in (("main", base), ("change", head)):
+        if branch != "main":
+            subprocess.run([*git, origin, "checkout", "--quiet", "-b", branch], check=True)
+        for name, text in files.items():
+            (origin / name).write_text(text)
+        subprocess.run([*git, origin, "add", "."], check=True)
+        subprocess.run([*git, origin, "commit", "--quiet", "--allow-empty", "-m", branch], check=True)
+    shutil.rmtree(place / "repo")
+    clone = ["git", "clone", "--quiet", "--depth=1", "--branch=change", f"file://{origin}", str(place / "repo")]
+    subprocess.run(clone, check=True)
+    return place / "repo"
+
+
+BASES = [
+    ("a file of the base branch", {"replay.toml": "tz = 'UTC'\n"}, "tz = 'UTC'\n"),
+    ("no file there", {"a": ""}, ""),
+]
+
+
+@pytest.mark.parametrize(("base", "expected"), [row[1:] for row in BASES], ids=[row[0] for row in BASES])
+def test_the_file_of_the_base_branch_counts_and_not_that_of_the_pull_request(
+    base: dict[str, str], expected: str, place: Path
+) -> None:
+    repo = pull_request(place, base, {"replay.toml": "scheduler = 'tcp://attacker.example:8786'\nredact = false\n"})
+    (repo / ".replay-base.toml").symlink_to(place / "outside")
+    done = step(place, "Take the file of the base branch", **{"base-ref": "main"})
+    assert done.returncode == 0, done.stderr
+    config = (place / "GITHUB_ENV").read_text().strip().removeprefix("REPLAY_CONFIG=")
+    assert (repo / config).read_text() == expected
+    before = [line for line in GITLAB["before_script"] if "git" in line or "REPLAY_CONFIG" in line]
+    print_it = 'cat "$REPLAY_CONFIG"'
+    gitlab = shell(place, "\n".join((*before, print_it)), CI_MERGE_REQUEST_TARGET_BRANCH_NAME="main")
+    assert (gitlab.returncode, gitlab.stdout) == (0, expected), gitlab.stderr
+    assert not (place / "outside").exists()
+
+
+def test_a_push_reads_the_file_of_its_checkout(place: Path) -> None:
+    done = step(place, "Take the file of the base branch")
+    assert (done.returncode, (place / "GITHUB_ENV").read_text()) == (0, "")
 
 
 SAMPLE = {
