@@ -37,6 +37,8 @@ class Denial(Struct, frozen=True):
     code: int
     is_error: bool = False
     of_webhook: bool = False
+    places: tuple[str, ...] = ()
+    """Where in an engine's policy it comes from, for explanations."""
 
     @property
     def is_of_mutation(self) -> bool:

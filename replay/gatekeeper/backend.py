@@ -105,7 +105,7 @@ class GatekeeperBackend:
         if not answer.allowed:
             message = "\n".join(sorted(answer.denials))
             status = {"reason": "Forbidden", "code": 403, "message": message}
-            return WebhookAnswer(status=status, warnings=warnings, policies=_denying(answer))
+            return WebhookAnswer(status=status, warnings=warnings, policies=_denying(answer), places=_places(answer))
         patches = tuple((key, tuple(patch)) for key, patch in answer.patches.items())
         return WebhookAnswer(allowed=True, patch=_patch(answer, request), warnings=warnings, mutated=patches)
 
@@ -154,6 +154,15 @@ def _denying(answer: Answer) -> tuple[str, ...]:
         if "deny" in violation.actions
     }
     return tuple(sorted(denying, key=lambda key: (denying[key], key)))
+
+
+def _places(answer: Answer) -> dict[str, tuple[str, ...]]:
+    """Where in their templates the constraints deny."""
+    found: dict[str, dict[str, None]] = {}
+    for violation in answer.violations:
+        if "deny" in violation.actions and violation.place:
+            found.setdefault(violation.constraint.key, {})[violation.place] = None
+    return {key: tuple(places) for key, places in found.items()}
 
 
 def _patch(answer: Answer, request: Mapping[str, JSON]) -> tuple[JSON, ...]:

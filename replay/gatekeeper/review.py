@@ -47,6 +47,18 @@ class Violation(Struct):
     line: int = 0
     """The line of the Rego rule, or the number of the CEL validation, from 1; 0 where neither said it."""
 
+    @property
+    def place(self) -> str:
+        """Where in the template it comes from, with the code; empty where neither a rule nor a validation said it."""
+        template = self.constraint.template
+        if not self.line:
+            return ""
+        if template.cel is not None:
+            expression = " ".join(str(template.cel.source["validations"][self.line - 1].get("expression")).split())
+            return f"validation {self.line - 1} of ConstraintTemplate/{template.name}: {expression}"
+        code = template.rego_text.splitlines()[self.line - 1].strip()
+        return f"line {self.line} of the Rego of ConstraintTemplate/{template.name}: {code}"
+
 
 class ReviewError(Exception):
     """The whole review fails; Gatekeeper's text."""

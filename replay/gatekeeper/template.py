@@ -34,6 +34,7 @@ class ConstraintTemplate(Struct, frozen=True):
     operations: tuple[str, ...]
     engine: str
     rego: Program | None = None
+    rego_text: str = ""
     cel: CELTemplate | None = None
     unsupported: str = ""
     """Why the code is not decided here, if it is not."""
@@ -85,7 +86,7 @@ def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
         except CELTemplateError as error:
             raise RefusedError(str(error)) from None
     try:
-        return ConstraintTemplate(*common, rego=_program(sources[REGO]))
+        return ConstraintTemplate(*common, rego=_program(sources[REGO]), rego_text=sources[REGO]["rego"])
     except (UnsupportedRegoError, MemoryError) as error:
         return ConstraintTemplate(*common, unsupported=str(error))
     except RegoError as error:

@@ -53,6 +53,7 @@ def _set_json(explained: Explained, each: SetExplanation) -> dict[str, Any]:
                 "message": concealer.text(d.message),
                 "reason": d.reason,
                 "code": d.code,
+                **({"places": [concealer.text(place) for place in d.places]} if d.places else {}),
             }
             for d in decision.denials
         ],

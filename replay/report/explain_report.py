@@ -243,6 +243,7 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
         f"{'masked' if d.message != decision.denials[0].message else 'first'} denial: {d.policy} ({d.reason} {d.code}): {text(d.message)}"
         for d in decision.denials
     ]
+    denials += [f"  {d.policy}: {text(place)}" for d in decision.denials for place in d.places]
     gaps = [
         f"undetermined: {gap.policy}: {text(gap.reason)}{f' ({gap.fix})' if gap.fix else ''}"
         for gap in decision.undetermined

@@ -147,6 +147,8 @@ def test_decisions_name_the_policy(tmp_path: Path) -> None:
     ]
     said = 'admission webhook "validation.gatekeeper.sh" denied the request: [app] label app is missing\n[team] label team is missing'
     assert {each.message for each in decision.denials} == {said}
+    code = 'violation[{"msg": msg}] {'
+    assert {each.places for each in decision.denials} == {(f"line 2 of the Rego of ConstraintTemplate/needs: {code}",)}
     assert [(each.policy, each.patch) for each in decision.mutated] == [
         ("AssignMetadata/owner", ({"op": "add", "path": "/metadata/labels/owner", "value": "nobody"},))
     ]

@@ -36,8 +36,8 @@ class WebhookAnswer(Struct, frozen=True):
     `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch` says
     why its patch is none, where that is the error; `is_late`: there is no answer in time, where that is the error.
 
-    A policy engine in this process says more: `policies` are those that refuse, `unknown` the policies that it cannot decide and why,
-    `mutated` what each of its policies changed.
+    A policy engine in this process says more: `policies` are those that refuse, `places` where in them, `unknown` the policies that it
+    cannot decide and why, `mutated` what each of its policies changed.
     """
 
     allowed: bool = False
@@ -49,6 +49,7 @@ class WebhookAnswer(Struct, frozen=True):
     undecodable_patch: str = ""
     is_late: bool = False
     policies: tuple[str, ...] = ()
+    places: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     unknown: tuple[tuple[str, Missing], ...] = ()
     mutated: tuple[tuple[str, tuple[JSON, ...]], ...] = ()
 
@@ -123,7 +124,10 @@ def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denia
     code = code if isinstance(code, int) and code >= 400 else 400
     reason = str(status.get("reason") or "")
     policies = answer.policies or (invocation.hook.configuration,)
-    return [Denial(policy, name, None, message, reason, code, of_webhook=True) for policy in policies]
+    return [
+        Denial(policy, name, None, message, reason, code, of_webhook=True, places=answer.places.get(policy, ()))
+        for policy in policies
+    ]
 
 
 PATCH_FAILURES_SINCE = 34
