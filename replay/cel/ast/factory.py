@@ -89,6 +89,10 @@ class ExprFactory:
         """`has(operand.field)` at the place of the macro."""
         return Select(self.new_id(self.macro_offset), operand, field, test_only=True)
 
+    def select(self, operand: Expr, field: str) -> Select:
+        """`operand.field` at the place of the macro."""
+        return Select(self.new_id(self.macro_offset), operand, field)
+
     def fold(  # noqa: PLR0913, PLR0917 - the parts of a comprehension
         self,
         iter_range: Expr,

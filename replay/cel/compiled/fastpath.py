@@ -313,7 +313,7 @@ def call(function: Callable[..., Value], cost: Callable[..., int] | None, *args:
         elif arg is ABSENT or (type(arg) is int and not INT_MIN <= arg <= INT_MAX):
             raise LeaveError
     result = function(*args)
-    if type(result) in (EvalError, Unknown) or (cost is not None and cost(args, result) > MAX_COST):
+    if type(result) in (EvalError, Unknown) or (cost is not None and not 0 <= cost(args, result) <= MAX_COST):
         raise LeaveError
     return result
 

@@ -134,7 +134,8 @@ class CostTracker:
             places = self._places[node_id] = []
         places.append(len(self._stack))
         self._stack.append((node_id, value))
-        if self._limit is not None and self.cost > self._limit:
+        # A cost below zero has not been brought above it by what it was added to: Go has the greatest numbers there.
+        if self._limit is not None and not 0 <= self.cost <= self._limit:
             raise CostLimitExceeded
 
     def drop(self, node_id: int) -> None:

@@ -22,8 +22,10 @@ from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_F
 from replay.cellib.environment import SCALAR_FIELDS, SCALAR_NAMES, VARIABLES, base_env
 from replay.cellib.library.bindings import BINDINGS
 from replay.cellib.library.encoders import ENCODERS
+from replay.cellib.library.json_encoder import JSON_ENCODER
 from replay.cellib.library.math import MATH
 from replay.cellib.library.mutation import MUTATION
+from replay.cellib.library.protos import PROTOS
 from replay.cellib.library.regex_extension import REGEX_EXTENSION
 from replay.cellib.version import KubernetesVersion
 from replay.kyverno.cel.library.context import context_library
@@ -84,6 +86,8 @@ def _env(namespace: str, variables: tuple[tuple[str, Type], ...], purpose: Purpo
     more = [
         BINDINGS,
         ENCODERS,
+        JSON_ENCODER,
+        PROTOS,
         MATH,
         REGEX_EXTENSION,
         _OR_VALUE,

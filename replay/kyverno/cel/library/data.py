@@ -15,6 +15,7 @@ from replay.cel.value.text import type_name
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.types import BYTES, DYN, STRING, Type, list_type, map_type, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, OptionalValue, TypeValue, Uint, Value
+from replay.cellib.library.json_encoder import no_text
 from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.cel.library.image import ImageValue
@@ -53,18 +54,9 @@ def data_bindings(answers: list[JSON]) -> dict[str, Value]:
     return {"json": _Parser(_JSON, answers), "yaml": _Parser(_YAML, answers)}
 
 
-def _no_text(value: Value) -> EvalError:
-    """The error of what Go cannot make a string of, in the words of its type."""
-    if isinstance(value, bool) or not isinstance(value, int):
-        names = {"double": "Double", "bytes": "Bytes", "null_type": "'null_type'"}
-        name = type_name(value)
-        return EvalError(f"type conversion error from {names.get(name, name)} to 'string'")
-    return EvalError(f"unsupported type conversion from '{type_name(value)}' to string")
-
-
 def _unmarshal(parser: _Parser, text: Value) -> JSON:
     if not isinstance(text, str):
-        raise _no_text(text)
+        raise no_text(text)
     try:
         return parser.noted(parsed_json(text))
     except JMESPathError as error:
@@ -81,7 +73,7 @@ def as_json(value: Value) -> JSON:
         made: dict[str, Any] = {}
         for key in map_keys(value):
             if not isinstance(key, str):
-                raise EvalError(f"json: failed to convert CEL map to native map: {_no_text(key).message}")
+                raise EvalError(f"json: failed to convert CEL map to native map: {no_text(key).message}")
             made[key] = as_json(find(value, key)[1])
         return made
     if is_list(value):
@@ -150,7 +142,7 @@ def _decompress(data: bytes) -> str:
 def _compress(text: Value) -> bytes:
     """Compressed text; the bytes are another encoder's, so that they are good for being decompressed and no more."""
     if not isinstance(text, str):
-        raise _no_text(text)
+        raise no_text(text)
     return gzip.compress(text.encode("utf-8", "surrogateescape"), mtime=0)
 
 
