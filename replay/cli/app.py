@@ -25,6 +25,8 @@ from replay.cli.project.trust import is_trusted, trusts_directory, untrusted_of
 from replay.distribution import VERSION
 from replay.errors import ReplayError
 
+PLUGIN = "kubectl-replay"
+"""The name by which kubectl finds this command and runs it as `kubectl replay`."""
 INTERNAL = 70
 """The exit code of an error of `replay` itself (`EX_SOFTWARE` of sysexits): Python's own would be 1, which means a finding."""
 SIGNALLED = 128
@@ -141,8 +143,9 @@ def _ignore(*signals: int) -> None:
 
 
 def _run_command() -> None:
+    is_plugin = Path(sys.argv[0]).stem == PLUGIN
     try:
-        app()
+        app(prog_name="kubectl replay" if is_plugin else None)
     finally:
         sys.stdout.flush()  # what fails at the exit of the interpreter is told in a way of its own
 

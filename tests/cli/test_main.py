@@ -40,7 +40,7 @@ def test_workers_do_not_run_it_again(directory: str, short_sample: Path, tmp_pat
 def test_an_error_of_its_own_is_no_finding() -> None:
     """Python exits with 1 after an uncaught exception, which means that something is newly denied."""
     broken = (
-        "import replay.cli.app as app\ndef fail(): raise AttributeError('no such thing')\napp.app = fail\napp.main()"
+        "import replay.cli.app as app\ndef fail(**_): raise AttributeError('no such thing')\napp.app = fail\napp.main()"
     )
     done = subprocess.run([sys.executable, "-c", broken], capture_output=True, text=True, check=False, cwd=ROOT)
     assert (done.returncode, done.stdout) == (70, "")

@@ -12,6 +12,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from replay.checkout import require_links_inside
 from replay.cli.project.coercion import coerce_literally
+from replay.cli.project.completion import COMPLETED, completed
 from replay.cli.project.defaults import key_of
 from replay.cli.project.untrusted import is_path, notice, path_in
 
@@ -67,6 +68,8 @@ class Command(TyperCommand):
         self.short_help = self.short_help or (self.help or "").partition("\n\n")[0]  # which is not cut
         for parameter in self.params:
             long = next((each for each in parameter.opts if each.startswith("--")), "")
+            if parameter.name in COMPLETED:
+                parameter._custom_shell_complete = completed  # noqa: SLF001 - where Typer keeps it
             if parameter.metavar is None:
                 parameter.metavar = _metavar(parameter)
             if parameter.param_type_name == "argument":  # its name says what it is; help would add the Python type
