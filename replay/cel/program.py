@@ -21,6 +21,7 @@ from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
 from replay.cel.strict.trace import Trace, TracingTracker
 from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
+from replay.cel.value.partial import unresolved
 from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Unknown, Value
 
 
@@ -38,7 +39,7 @@ class EvalResult(Struct, frozen=True):
     @property
     def unknown(self) -> Unknown | None:
         """What was missing, None where the result is certain."""
-        return self.value if isinstance(self.value, Unknown) else None
+        return unresolved(self.value)
 
 
 class Program:

@@ -185,12 +185,11 @@ def partial_value(value: JSON, *, as_typed: bool) -> Value:
         return value
     items = value.items() if isinstance(value, dict) else enumerate(value)
     parts = {key: partial_value(item, as_typed=as_typed) for key, item in items}
-    missing = [part for part in parts.values() if isinstance(part, Unknown | PartialValue)]
+    missing = [part for part in parts.values() if isinstance(part, Unknown)]
     if not missing:
         return typed(value) if as_typed else value
     unknown = None
     for part in missing:
-        unknown_part = part if isinstance(part, Unknown) else part.unknown
-        unknown = unknown_part if unknown is None else unknown.merge(unknown_part)
+        unknown = part if unknown is None else unknown.merge(part)
     assert unknown is not None
-    return PartialValue(typed(value) if as_typed else value, parts, UnknownParts(unknown.missing))
+    return PartialValue(unknown.missing, typed(value) if as_typed else value, parts)

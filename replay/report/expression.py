@@ -48,13 +48,13 @@ _BEGUN = re.compile(r"(?<!\w)\w{2,24}$")
 
 def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
     """A value in a line, cut where it is long: JSON where it is JSON, else as the server would print it."""
+    if isinstance(value, PartialValue):
+        return f"partly known; missing {', '.join(each.path for each in value.missing)}"  # type: ignore[attr-defined]
     if isinstance(value, Unknown):
         paths = ", ".join(f"{each.path} ({each.reason})" for each in value.missing)  # type: ignore[attr-defined]
         return f"unknown: {paths}"
     if isinstance(value, EvalError):
         return f"error: {value.message}"
-    if isinstance(value, PartialValue):
-        return f"partly known; missing {', '.join(each.path for each in value.unknown.missing)}"  # type: ignore[attr-defined]
     if isinstance(value, OptionalValue):
         return f"optional.of({shown(value.value)})" if value.has_value else "optional.none()"
     if isinstance(value, ObjectValue):

@@ -1,11 +1,13 @@
-"""Small logs that were predicted wrongly once, with what a live server answered under the candidate."""
+"""Small inputs that were answered wrongly once: logs with what a live server said, and statements of the design documents."""
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
+from typer.testing import CliRunner
 
+from replay.cli.app import app
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -85,3 +87,29 @@ def test_how_requests_end(name: str, tmp_path: Path) -> None:
             result = line["candidate"]["result"]
             found[number] = (result["cause"], result["code"])
     assert found == ends
+
+
+class Statement(NamedTuple):
+    """A command with its exit code, and what its output says and does not say."""
+
+    arguments: tuple[str, ...]
+    code: int
+    says: tuple[str, ...] = ()
+    silent: tuple[str, ...] = ()
+
+
+STATEMENTS: dict[str, Statement] = {
+    "a whole object through a conditional": Statement(("test", "seed-ternary-object/cases.yaml"), 0, ("1 passed",)),
+}
+
+
+@pytest.mark.parametrize("name", STATEMENTS)
+def test_statements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not CASES.is_dir():
+        pytest.skip("the acceptance cases are not beside the checkout")
+    monkeypatch.chdir(CASES)
+    statement = STATEMENTS[name]
+    result = CliRunner().invoke(app, list(statement.arguments))
+    output = result.stdout + result.stderr
+    assert (result.exit_code, [text for text in statement.says if text not in output]) == (statement.code, [])
+    assert [text for text in statement.silent if text in output] == []

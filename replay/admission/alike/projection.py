@@ -116,10 +116,12 @@ def _write(node: _Node, functions: list[str]) -> str:
 
 
 def _field(name: str, child: _Node, functions: list[str]) -> str:
-    if child.is_test:
-        return f"{name!r} in v"
+    if child.is_test:  # what is null or otherwise empty stands for itself
+        return f"{name!r} in v if v.get({name!r}, 1) else [v[{name!r}]]"
     return _value(f"v.get({name!r}, absent)", child, functions)
 
 
 def _value(text: str, child: _Node, functions: list[str]) -> str:
-    return text if child.is_read or child.is_test else f"{_write(child, functions)}({text})"
+    if child.is_test:
+        return f"{text} is None"
+    return text if child.is_read else f"{_write(child, functions)}({text})"

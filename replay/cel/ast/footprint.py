@@ -2,8 +2,8 @@
 
 A path such as `object.spec.containers[].image` stands for what is there and all below it; `[]` for every element of a
 list, or every entry of a map with its key; a field name that is no identifier is quoted: `object.metadata.labels["a/b"]`.
-`object.spec.volumes?` stands for whether there is such a field, whatever it holds, and `object.spec.volumes[]?` for how
-many elements it has.
+`object.spec.volumes?` stands for whether there is such a field, and whether it is null or otherwise empty;
+`object.spec.volumes[]?` for how many elements it has.
 Where a path ends early, because a part of it is missing or of another type, the place where it ends is read too.
 
 The set is an over-approximation: two inputs that agree on all paths give the same result.
@@ -12,38 +12,75 @@ The set is an over-approximation: two inputs that agree on all paths give the sa
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import children
 from replay.cel.ast.depth import with_room
-from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, Select
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select
 
 Paths = frozenset[str]
-"""The places whose value a node may have; empty where its value is computed."""
 
-_NOTHING: Paths = frozenset()
-_PASSING = frozenset(
-    {
-        *("or", "orValue", "value", "optional.of", "optional.ofNonZeroValue", "dyn"),
-        *(operator.ADD, operator.OR_VALUE_EAGERLY),
-    }
-)
+_NO_PATHS: Paths = frozenset()
+_PASSING = frozenset({"or", "orValue", "value", "optional.of", "dyn", operator.ADD, operator.OR_VALUE_EAGERLY})
 """Functions whose result is one of their arguments, or a list of what stands in them."""
+_MOST_PARTS = 256
+"""How many parts of lists and maps that an expression builds are kept apart; of larger ones all is read."""
+
+
+class Places(NamedTuple):
+    """Where the value of a node comes from: paths whose value it may be, and the parts of what the expression builds.
+
+    The part ANY is any element of a list, or the entry of a key that is computed.
+    """
+
+    paths: Paths = _NO_PATHS
+    parts: Mapping[str | None, Places] = MappingProxyType({})
+    size: int = 1
+    """How many parts there are, at any depth."""
+
+    @property
+    def footprint(self) -> Paths:
+        """The paths that are read where the value is used as a whole."""
+        return self.paths.union(*(part.footprint for part in self.parts.values())) if self.parts else self.paths
+
+    @property
+    def any_part(self) -> Places:
+        """What any part of the value may be."""
+        return _union(Places(frozenset(f"{path}[]" for path in self.paths)), *self.parts.values())
+
+
+ANY = None
+_NOTHING = Places()
+
+
+def _union(*places: Places) -> Places:
+    """What may be any of these."""
+    distinct = list({id(each): each for each in places if each.paths or each.parts}.values())
+    if len(distinct) < 2:
+        return distinct[0] if distinct else _NOTHING
+    paths = _NO_PATHS.union(*(each.paths for each in distinct))
+    keys = {key: None for each in distinct for key in each.parts}
+    return _built(paths, {key: _union(*(each.parts[key] for each in distinct if key in each.parts)) for key in keys})
+
+
+def _built(paths: Paths, parts: Mapping[str | None, Places]) -> Places:
+    return Places(paths, parts, 1 + sum(part.size for part in parts.values()))
 
 
 class Reads(NamedTuple):
     """What it takes to compute an expression, and the places whose value it may then have."""
 
-    reads: frozenset[str]
-    places: Paths
+    reads: Paths
+    places: Places
 
     @property
-    def footprint(self) -> frozenset[str]:
+    def footprint(self) -> Paths:
         """The paths that are read where the value is used."""
-        return self.reads | self.places
+        paths = self.reads | self.places.footprint
+        return frozenset(path for path in paths if not path.endswith("?") or path[:-1] not in paths)
 
 
 class LazyMap(NamedTuple):
@@ -83,11 +120,15 @@ class _Reader:
         self._lazy = lazy
         self.reads: set[str] = set()
 
-    def consume(self, paths: Paths) -> None:
+    def consume(self, places: Places) -> None:
         """These places are looked at."""
-        self.reads.update(paths)
+        self.reads.update(places.footprint)
 
-    def trace(self, node: Expr, scope: Mapping[str, Paths]) -> Paths:
+    def consume_presence(self, places: Places) -> None:
+        """Whether there is something at these places is asked; what the expression builds is there."""
+        self.reads.update(f"{path}?" for path in places.paths)
+
+    def trace(self, node: Expr, scope: Mapping[str, Places]) -> Places:  # noqa: PLR0911 - one return a node
         """Where the value of a node comes from; what it takes to compute it is consumed."""
         match node:
             case Ident():
@@ -99,90 +140,142 @@ class _Reader:
             case Comprehension():
                 return self._fold(node, scope)
             case ListExpr():
-                return self._list(node, scope)
+                return self._build([(ANY, self.trace(element, scope)) for element in node.elements])
+            case MapExpr():
+                return self._build([self._entry(entry.key, entry.value, scope) for entry in node.entries])
         for child in children(node):
             self.consume(self.trace(child, scope))
         return _NOTHING
 
-    def _name(self, node: Ident, scope: Mapping[str, Paths]) -> Paths:
+    def _name(self, node: Ident, scope: Mapping[str, Places]) -> Places:
         if node.name in scope:
             return scope[node.name]
         reference = self._references.get(node.id)
         name = reference.name if reference is not None and reference.name else node.name
-        return frozenset({name.removeprefix(".")})
+        return Places(frozenset({name.removeprefix(".")}))
 
-    def _select(self, node: Select, scope: Mapping[str, Paths]) -> Paths:
+    def _select(self, node: Select, scope: Mapping[str, Places]) -> Places:
         reference = self._references.get(node.id)
         if reference is not None and reference.name:
-            return frozenset({reference.name})
-        paths = self._fields(self.trace(node.operand, scope), node.field)
+            return Places(frozenset({reference.name}))
+        places = self._field(self.trace(node.operand, scope), node.field)
         if not node.test_only:
-            return paths
-        self.consume(frozenset(f"{path}?" for path in paths))
+            return places
+        self.consume_presence(places)
         return _NOTHING
 
-    def _fields(self, paths: Paths, field: str) -> Paths:
+    def _field(self, places: Places, field: str) -> Places:
         """A field of each place; one of the lazy map is where that entry comes from."""
-        if self._lazy.name not in paths or field not in self._lazy.entries:
-            return frozenset(joined(path, field) for path in paths)
-        entry = self._lazy.entries[field]
-        self.consume(entry.reads)
-        return entry.places | self._fields(paths - {self._lazy.name}, field)
+        parts = [places.parts[key] for key in (field, ANY) if key in places.parts]
+        paths = places.paths
+        if self._lazy.name in paths and field in self._lazy.entries:
+            entry = self._lazy.entries[field]
+            self.reads |= entry.reads
+            parts.append(entry.places)
+            paths -= {self._lazy.name}
+        return _union(Places(frozenset(joined(path, field) for path in paths)), *parts)
 
-    def _call(self, node: Call, scope: Mapping[str, Paths]) -> Paths:
+    def _build(self, parts: Iterable[tuple[str | None, Places]]) -> Places:
+        """A list or map of parts; one that is too large is read as a whole."""
+        by_key: dict[str | None, Places] = {}
+        for key, places in parts:
+            self.consume_presence(places)
+            by_key[key] = _union(by_key.get(key, _NOTHING), places)
+        built = _built(_NO_PATHS, by_key)
+        if built.size <= _MOST_PARTS:
+            return built
+        self.consume(built)
+        return _NOTHING
+
+    def _entry(self, key: Expr, value: Expr, scope: Mapping[str, Places]) -> tuple[str | None, Places]:
+        """An entry of a map; its key is read."""
+        self.consume(self.trace(key, scope))
+        return _constant_text(key), self.trace(value, scope)
+
+    def _call(self, node: Call, scope: Mapping[str, Places]) -> Places:  # noqa: C901, PLR0911 - one branch a form of call
         operands = node.args if node.target is None else (node.target, *node.args)
         traced = [self.trace(operand, scope) for operand in operands]
-        if node.function in (operator.INDEX, operator.OPT_INDEX, operator.OPT_SELECT):
-            return self._index(operands[1], traced)
-        if node.function == operator.CONDITIONAL:
-            self.consume(traced[0])
-            return traced[1] | traced[2]
-        if node.function == operator.IN and isinstance(operands[0], Const) and isinstance(operands[0].value, str):
-            # A map is asked for the key; a list is read as a whole, because the path ends early there.
-            self.consume(frozenset(f"{joined(path, operands[0].value)}?" for path in traced[1]))
-            return _NOTHING
+        match node.function:
+            case operator.INDEX | operator.OPT_INDEX | operator.OPT_SELECT:
+                return self._index(operands[1], traced)
+            case operator.CONDITIONAL:
+                self.consume(traced[0])
+                return _union(traced[1], traced[2])
+            case operator.EQUALS | operator.NOT_EQUALS if any(map(_is_null, operands)):
+                for places in traced:
+                    self._consume_whether_null(places)
+                return _NOTHING
+            case operator.IN if (key := _constant_text(operands[0])) is not None:
+                # A map is asked for the key; a list is read as a whole, because the path ends early there.
+                self.reads.update(f"{joined(path, key)}?" for path in traced[1].paths)
+                self.consume(_built(_NO_PATHS, traced[1].parts))
+                return _NOTHING
+            case "hasValue":
+                self.consume_presence(traced[0])
+                return _NOTHING
+            case "optional.ofNonZeroValue":
+                self._consume_size(traced[0])
+                return traced[0]
+            case "size":
+                for places in traced:
+                    self._consume_size(places)
+                return _NOTHING
+            case "cel.@mapInsert" if len(operands) == 3:
+                self.consume(traced[1])
+                return _union(traced[0], self._build([(_constant_text(operands[1]), traced[2])]))
         if node.function in _PASSING:
-            return frozenset().union(*traced)
-        for paths in traced:
-            self.consume(frozenset(f"{path}[]?" for path in paths) if node.function == "size" else paths)
+            return _union(*traced)
+        for places in traced:
+            self.consume(places)
         return _NOTHING
 
-    def _index(self, key: Expr, traced: list[Paths]) -> Paths:
+    def _consume_whether_null(self, places: Places) -> None:
+        """Whether it is null is asked; a path to any element says nothing of the single ones but what they are."""
+        self.reads.update(path if path.endswith("[]") else f"{path}?" for path in places.paths)
+
+    def _consume_size(self, places: Places) -> None:
+        """How many elements there are is asked; how many an expression builds depends on what it read to build them."""
+        self.reads.update(f"{path}[]?" for path in places.paths)
+
+    def _index(self, key: Expr, traced: list[Places]) -> Places:
         self.consume(traced[1])
-        if isinstance(key, Const) and isinstance(key.value, str):
-            return self._fields(traced[0], key.value)
-        if self._lazy.name in traced[0]:
-            self.consume(frozenset().union(*(entry.footprint for entry in self._lazy.entries.values())))
-        return frozenset(f"{path}[]" for path in traced[0])
+        text = _constant_text(key)
+        if text is not None:
+            return self._field(traced[0], text)
+        if self._lazy.name in traced[0].paths:
+            self.reads.update(*(entry.footprint for entry in self._lazy.entries.values()))
+        return traced[0].any_part
 
-    def _list(self, node: ListExpr, scope: Mapping[str, Paths]) -> Paths:
-        """A list of elements of another list is a part of that list; other elements are read."""
-        elements = frozenset().union(*(self.trace(element, scope) for element in node.elements))
-        self.consume(frozenset(path for path in elements if not path.endswith("[]")))
-        return frozenset(path.removesuffix("[]") for path in elements if path.endswith("[]"))
-
-    def _fold(self, node: Comprehension, scope: Mapping[str, Paths]) -> Paths:
+    def _fold(self, node: Comprehension, scope: Mapping[str, Places]) -> Places:
         ranges = self.trace(node.iter_range, scope)
-        elements = frozenset(f"{path}[]" for path in ranges)
+        elements = ranges.any_part
         earlier = set(self.reads)
         accumulator = self.trace(node.accu_init, scope)
-        grown = self._step(node, scope, elements, accumulator)
-        if grown != accumulator:  # what the accumulator holds after one step, a second step may read
-            accumulator = grown | self._step(node, scope, elements, grown)
-        paths = self.trace(node.result, {**scope, node.accu_var: accumulator})
+        accumulator = self._step(node, scope, elements, accumulator)
+        if not node.accu_var.startswith(
+            "@"
+        ):  # an author can name it: what it holds after one step, a second one may read
+            accumulator = self._step(node, scope, elements, accumulator)
+        places = self.trace(node.result, {**scope, node.accu_var: accumulator})
         paths_of_loop = self.reads - earlier
         # How many elements there are, or which keys, is read in any case.
-        self.consume(
-            frozenset(f"{path}?" for path in elements if not any(one.startswith(path) for one in paths_of_loop))
+        self.reads.update(
+            f"{path}[]?" for path in ranges.paths if not any(one.startswith(f"{path}[]") for one in paths_of_loop)
         )
-        if node.iter_var2:
-            self.consume(elements)
-        return paths
+        return places
 
-    def _step(self, node: Comprehension, scope: Mapping[str, Paths], elements: Paths, accumulator: Paths) -> Paths:
+    def _step(self, node: Comprehension, scope: Mapping[str, Places], elements: Places, accumulator: Places) -> Places:
         """What the accumulator may hold after one element."""
         names = {**scope, node.accu_var: accumulator, node.iter_var: _NOTHING if node.iter_var2 else elements}
         if node.iter_var2:
             names[node.iter_var2] = elements
         self.consume(self.trace(node.loop_condition, names))
-        return accumulator | self.trace(node.loop_step, names)
+        return _union(accumulator, self.trace(node.loop_step, names))
+
+
+def _constant_text(node: Expr) -> str | None:
+    return node.value if isinstance(node, Const) and isinstance(node.value, str) else None
+
+
+def _is_null(node: Expr) -> bool:
+    return isinstance(node, Const) and node.value is None

@@ -12,7 +12,7 @@ from typing import Protocol
 from replay.cel.release import Release
 from replay.cel.strict.frame import Frame, Operand
 from replay.cel.strict.native import through_go
-from replay.cel.value.partial import PartialValue
+from replay.cel.value.partial import PartialValue, stopping
 from replay.cel.value.selection import ElementError, Present, lookup, select
 from replay.cel.value.text import go_type_name
 from replay.cel.value.values import (
@@ -116,6 +116,8 @@ class TestOnlyQualifier:
     def qualify(self, frame: Frame, value: Value) -> Value:
         """True or false."""
         part, present = self._inner.qualify_if_present(frame, value, presence_only=True)
+        if type(part) is PartialValue:
+            return True
         return part if isinstance(part, EvalError | Unknown) else present
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:  # noqa: ARG002
@@ -147,7 +149,7 @@ class ComputedQualifier:
         return lookup(value, key, testing=True)
 
     def _key(self, frame: Frame) -> Value:
-        key = self.attribute.resolve(frame)
+        key = stopping(self.attribute.resolve(frame))
         if isinstance(key, str | int | float | EvalError | Unknown):
             return key
         return EvalError(f"invalid qualifier type: {_go_native(key)}")
@@ -180,8 +182,8 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
             return value
         if not present:
             return OPTIONAL_NONE
-    if isinstance(value, PartialValue):
-        return value.unknown
+    if type(value) is PartialValue:
+        return OptionalValue(value) if optional else value
     return OptionalValue(value) if optional and not isinstance(value, Unknown) else value
 
 
@@ -281,7 +283,7 @@ class RelativeAttribute:
     def resolve(self, frame: Frame) -> Value:
         """The value."""
         value = self._operand.exec(frame)
-        if isinstance(value, EvalError | Unknown):
+        if isinstance(value, EvalError | Unknown) and type(value) is not PartialValue:
             return value
         return apply_qualifiers(frame, value, self.qualifiers)
 
@@ -316,5 +318,5 @@ class ConditionalAttribute:
         if condition is False:
             return self.falsy.resolve(frame)
         if isinstance(condition, EvalError | Unknown):
-            return condition
+            return stopping(condition)
         return EvalError("no such overload")

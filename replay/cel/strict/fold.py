@@ -10,6 +10,7 @@ from replay.cel.strict.frame import FoldFrame, Frame, MutableMap
 from replay.cel.strict.step import Step
 from replay.cel.value.arithmetic import MutableList
 from replay.cel.value.equality import every_element, find, is_list, is_map, map_keys
+from replay.cel.value.partial import PartialValue
 from replay.cel.value.text import go_type_name
 from replay.cel.value.traits import ITERABLE, has_trait
 from replay.cel.value.values import EvalError, Unknown, Value
@@ -45,6 +46,8 @@ class FoldStep:
         fold_range = self.iter_range.exec(frame)
         if isinstance(fold_range, EvalError) and self.iter_var2 and frame.release < Release.V0_23:
             return EvalError("unsupported comprehension range type: *types.Err")
+        if type(fold_range) is PartialValue:
+            fold_range = fold_range.container if fold_range.has_known_size else fold_range.unknown
         if isinstance(fold_range, EvalError | Unknown):
             return fold_range
         inner = FoldFrame(self, frame)

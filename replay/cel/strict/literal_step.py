@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from replay.cel.declare.cost import LIST_COST, MAP_COST, STRUCT_COST, CostTracker
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
+from replay.cel.value.partial import is_stopping, partial_list, partial_map, stopping, unresolved
 from replay.cel.value.text import display
 from replay.cel.value.values import EvalError, OptionalValue, PanicError, Unknown, Value, map_key
 
@@ -27,8 +28,8 @@ class ListStep:
         values: list[Value] = []
         for index, element in enumerate(self.elements):
             value = element.exec(frame)
-            if isinstance(value, EvalError | Unknown):
-                return value
+            if is_stopping(value, optional=index in self._optional):
+                return stopping(value)
             if index in self._optional:
                 if not isinstance(value, OptionalValue):
                     return EvalError(
@@ -38,7 +39,7 @@ class ListStep:
                     continue
                 value = value.value
             values.append(value)
-        return values
+        return partial_list(values)
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
         """The price of a new list."""
@@ -67,10 +68,10 @@ class MapStep:
         for index, (key_step, value_step) in enumerate(self.entries):
             key = key_step.exec(frame)
             if isinstance(key, EvalError | Unknown):
-                return key
+                return stopping(key)
             value = value_step.exec(frame)
-            if isinstance(value, EvalError | Unknown):
-                return value
+            if is_stopping(value, optional=index in self._optional):
+                return stopping(value)
             if isinstance(key, bytes):
                 raise PanicError("runtime error: hash of unhashable type types.Bytes")
             if index in self._optional:
@@ -81,7 +82,7 @@ class MapStep:
                     continue
                 value = value.value
             values[map_key(key)] = value
-        return values
+        return partial_map(values)
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
         """The price of a new map."""
@@ -114,8 +115,8 @@ class ObjectStep:
         values: dict[str, Value] = {}
         for index, (name, step) in enumerate(self._fields):
             value = step.exec(frame)
-            if isinstance(value, EvalError | Unknown):
-                return value
+            if isinstance(value, EvalError) or unresolved(value) is not None:
+                return stopping(value)
             if index in self._optional:
                 if not isinstance(value, OptionalValue):
                     return _entry_error(name, value)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from replay.cel.declare.cost import CostTracker
 from replay.cel.strict.frame import Frame
 from replay.cel.strict.step import Step
+from replay.cel.value.partial import stopping
 from replay.cel.value.values import EvalError, MapKey, PanicError, Unknown, Value
 
 
@@ -23,7 +24,7 @@ class MembershipStep:
         """Whether the operand is a member."""
         value = self._operand.exec(frame)
         if isinstance(value, EvalError | Unknown):
-            return value
+            return stopping(value)
         if isinstance(value, bytes):
             raise PanicError("runtime error: hash of unhashable type types.Bytes")
         if not isinstance(value, str | int | float):

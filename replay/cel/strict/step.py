@@ -17,6 +17,7 @@ from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifi
 from replay.cel.strict.frame import Frame
 from replay.cel.value.bounds import UndeterminedError, UnmadeValue
 from replay.cel.value.equality import Equality, equal
+from replay.cel.value.partial import PartialValue, hand_on, is_stopping, stopping, unresolved
 from replay.cel.value.selection import Present
 from replay.cel.value.traits import RECEIVER, has_trait
 from replay.cel.value.values import (
@@ -239,6 +240,7 @@ class LogicStep:
             if type(value) is bool:
                 continue
             if isinstance(value, Unknown):
+                value = value.unknown if type(value) is PartialValue else value
                 unknown = unknown.merge(value) if unknown is not None else value
             elif error is None:
                 error = value if isinstance(value, EvalError) else EvalError("no such overload")
@@ -271,10 +273,9 @@ class EqualityStep:
         left, right = self._left.exec(frame), self._right.exec(frame)
         if (left is None and isinstance(right, UnknownParts)) or (right is None and isinstance(left, UnknownParts)):
             return self._negated
-        if isinstance(left, EvalError | Unknown):
-            return left
-        if isinstance(right, EvalError | Unknown):
-            return right
+        for value in (left, right):
+            if isinstance(value, EvalError) or unresolved(value) is not None:
+                return stopping(value)
         verdict: Equality = equal(left, right)
         return verdict is not True if self._negated else verdict
 
@@ -328,13 +329,15 @@ class CallStep:
         values = []
         for arg in self.args:
             value = arg.exec(frame)
-            if not self.eager and not self.non_strict and isinstance(value, EvalError | Unknown):
+            if not self.eager and not self.non_strict and is_stopping(value, optional=True):
                 return value
             values.append(value)
         if not self.non_strict:
             for value in values:
-                if isinstance(value, EvalError | Unknown):
+                if isinstance(value, EvalError):
                     return value
+                if unresolved(value) is not None:
+                    return hand_on(self.function, values)
         return self._invoke(values)
 
     def skip_trait(self) -> None:
@@ -376,7 +379,7 @@ class OptionalOrStep:
         """The left value if there is one; until cel-go 0.26 what is no optional is its own value."""
         left = self._left.exec(frame)
         if isinstance(left, EvalError | Unknown):
-            return left
+            return stopping(left)
         if not isinstance(left, OptionalValue):
             return EvalError("no such overload") if frame.release >= Release.V0_29 else left
         if left.has_value:

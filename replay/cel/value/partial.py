@@ -2,22 +2,124 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from msgspec import Struct
+from replay.cel.value.equality import elements, is_list, is_map
+from replay.cel.value.values import EvalError, OptionalValue, Unknown, UnknownParts, Value, map_key
 
-from replay.cel.value.values import UnknownParts, Value
+MOST_PARTS = 1024
+"""How many parts a container has that is built of partly known ones; a larger one is unknown as a whole."""
 
 
-class PartialValue(Struct, frozen=True, eq=False):
+class PartialValue(UnknownParts, frozen=True, eq=False):
     """A container with unknown parts.
 
-    `value` is the container itself, for keys that it does not have; `parts` has the unknowns and the containers above them
-    by key or index; `unknown` names all that is missing below.
+    `value` is the container itself, for keys that it does not have; `parts` has all that is in it by key or index: the
+    unknowns, the containers above them, and what is known; `missing` names all that is missing below.
 
-    INVARIANT: only selections see one; a step that would return it returns `unknown` instead.
+    What hands values on (a selection, a conditional, a literal, a fold) hands it on as it is; to all else it is unknown.
     """
 
     value: Value
     parts: Mapping[Value, Value]
-    unknown: UnknownParts
+
+    @property
+    def unknown(self) -> UnknownParts:
+        """The whole, where it is looked at."""
+        return UnknownParts(self.missing)
+
+    @property
+    def has_known_size(self) -> bool:
+        """Whether the keys or elements are known; one that is unknown itself may not be there."""
+        return all(type(part) is PartialValue or not isinstance(part, Unknown) for part in self.parts.values())
+
+    @property
+    def container(self) -> Value:
+        """A list or map of the parts."""
+        return dict(self.parts) if is_map(self.value) else list(self.parts.values())
+
+
+def unresolved(value: Value) -> Unknown | None:
+    """What a value is where it is looked at as a whole: the unknown, None for what is known."""
+    if isinstance(value, OptionalValue):
+        value = value.value
+    if type(value) is PartialValue:
+        return value.unknown
+    return value if isinstance(value, Unknown) else None
+
+
+def stopping(value: Value) -> Value:
+    """The error or unknown that a step returns which looks at one of these, or at what is partly known."""
+    return unresolved(value) or value
+
+
+def is_stopping(value: Value, *, optional: bool = False) -> bool:
+    """Whether not even a part of a value can be handed on: an error, an unknown, an optional of what is partly known.
+
+    `optional`: the optional is opened.
+    """
+    if isinstance(value, OptionalValue):
+        return not optional and type(value.value) is PartialValue
+    return isinstance(value, EvalError | Unknown) and type(value) is not PartialValue
+
+
+def partial_list(elements: Sequence[Value]) -> Value:
+    """A list of elements of which some are partly known."""
+    return _partial(elements, dict(enumerate(elements)))
+
+
+def partial_map(entries: Mapping[Value, Value]) -> Value:
+    """A map of entries of which some are partly known."""
+    return _partial(entries, entries)
+
+
+def _partial(value: Value, parts: Mapping[Value, Value]) -> Value:
+    unknown: Unknown | None = None
+    for part in parts.values():
+        if type(part) is PartialValue:
+            unknown = part.unknown if unknown is None else unknown.merge(part.unknown)
+    if unknown is None:
+        return value
+    return PartialValue(unknown.missing, value, parts) if len(parts) <= MOST_PARTS else UnknownParts(unknown.missing)
+
+
+def hand_on(function: str, args: Sequence[Value]) -> Value:
+    """The result of a call with an argument that is not known, or partly: what hands a part on does, all else is unknown."""
+    if function in _HANDING:
+        stop = next((value for value in args if is_stopping(value, optional=True)), None)
+        result = _HANDING[function](*args) if stop is None else stop
+        if result is not None:
+            return result
+    return next(stopping(value) for value in args if unresolved(value) is not None)
+
+
+def _size(value: Value) -> Value:
+    return len(value.parts) if type(value) is PartialValue and value.has_known_size else None
+
+
+def _joined(left: Value, right: Value) -> Value:
+    first, second = _elements(left), _elements(right)
+    return None if first is None or second is None else partial_list([*first, *second])
+
+
+def _elements(value: Value) -> Sequence[Value] | None:
+    if type(value) is PartialValue:
+        return list(value.parts.values()) if is_list(value.value) and value.has_known_size else None
+    return list(elements(value)) if is_list(value) and len(value) <= MOST_PARTS else None
+
+
+def _inserted(entries: Value, key: Value, value: Value) -> Value:
+    known = entries.parts if type(entries) is PartialValue else entries
+    return None if not isinstance(known, Mapping) or key in known else partial_map({**known, map_key(key): value})
+
+
+_HANDING: Mapping[str, Callable[..., Value]] = {
+    "dyn": lambda value: value,
+    "optional.of": OptionalValue,
+    "value": lambda optional: optional.value if isinstance(optional, OptionalValue) else None,
+    "hasValue": lambda optional: True if isinstance(optional, OptionalValue) else None,
+    "size": _size,
+    "_+_": _joined,
+    "cel.@mapInsert": _inserted,
+}
+"""What calls do with a partly known argument, by function; None where the whole is looked at."""

@@ -25,7 +25,7 @@ def select(value: Value, key: Value) -> Value:
 
 def missing(value: Value, key: Value) -> EvalError:
     """The error of a key or index that is not there."""
-    if is_list(value.value if isinstance(value, PartialValue) else value):
+    if is_list(value.value if type(value) is PartialValue else value):
         return EvalError(f"index out of bounds: {display(key)}")
     return EvalError(f"no such key: {display(key)}")
 
@@ -35,7 +35,7 @@ def lookup(value: Value, key: Value, *, testing: bool) -> Present:  # noqa: PLR0
     kind = type(value)
     if kind is PartialValue:
         part = value.parts.get(key) if isinstance(key, str | int) else None
-        return (part, True) if isinstance(part, PartialValue | Unknown) else lookup(value.value, key, testing=testing)
+        return (part, True) if isinstance(part, Unknown) else lookup(value.value, key, testing=testing)
     if kind is dict or is_map(value):
         is_present, part = find(value, key)
         if isinstance(part, EvalError):

@@ -49,7 +49,7 @@ def in_list(index: int) -> PartialObject:
 
 ALIKE: dict[str, tuple[tuple[str, ...], list[Any]]] = {
     "what is not read": (("object.a",), [{"a": 1, "b": 1}, {"b": 2, "a": 1}, {"a": 1}]),
-    "whether there is a field": (("object.a?",), [{"a": 1}, {"a": None}, {"a": [2]}]),
+    "whether there is a field": (("object.a?",), [{"a": 1}, {"a": "x"}, {"a": [2]}]),
     "how many elements": (("object.a[]?",), [{"a": [1, 2]}, {"a": ["x", None]}]),
     "which keys": (("object.a[]?",), [{"a": {"k": 1}}, {"a": {"k": 2}}]),
     "a part of each element": (("object.a[].b",), [{"a": [{"b": 1, "c": 1}]}, {"a": [{"b": 1}]}]),
@@ -70,6 +70,7 @@ OTHERS: dict[str, tuple[tuple[str, ...], list[Any]]] = {
         ("object.a.b",),
         [{}, {"a": None}, {"a": {}}, {"a": {"b": None}}, None, {"a": []}, {"a": "b"}],
     ),
+    "whether a field is null or empty": (("object.a?",), [{"a": None}, {"a": {}}, {"a": ""}, {"a": 1}, {}]),
     "whether there is a field": (("object.a.b?",), [{"a": {"b": 1}}, {"a": {}}, {"a": ["b"]}, {"a": ["c"]}, {}]),
     "how many elements": (
         ("object.a[]?",),
