@@ -26,7 +26,7 @@ from replay.manifests.plugin import ALL_PLUGINS, PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import Unreadable, os_reason, read_file
 from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence
-from replay.manifests.served import static_problem
+from replay.manifests.served import NO_GATES, Gates, static_directory_problem
 
 _GROUP = "apiserver.config.k8s.io"
 _LEGACY_GROUP = "apiserver.k8s.io"
@@ -138,7 +138,7 @@ class _StoppedError(Exception):
         self.finding = finding
 
 
-def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfiguration:
+def load_configuration(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedConfiguration:
     """Read the file and load the directory of each of the four plugins. What a server would refuse is in the result.
 
     Raises ReplayError for a path that leads out of a checkout that nobody trusts.
@@ -151,7 +151,7 @@ def load_configuration(path: Path, version: KubernetesVersion) -> LoadedConfigur
     for name in DEFAULT_PLUGINS:
         entry = next((entry for entry in entries if entry.name == name), None)
         try:
-            if entry is not None and (directory := _load_plugin(entry, version, path)) is not None:
+            if entry is not None and (directory := _load_plugin(entry, version, gates, path)) is not None:
                 directories.append(directory)
                 _check_manifests(directory)
         except _StoppedError as stopped:
@@ -209,7 +209,7 @@ def _entries(decoded: DecodedObject, path: Path) -> Iterator[PluginConfiguration
 
 
 def _load_plugin(
-    entry: PluginConfiguration, version: KubernetesVersion, named_by: str | Path
+    entry: PluginConfiguration, version: KubernetesVersion, gates: Gates, named_by: str | Path
 ) -> LoadedDirectory | None:
     """Load what an entry names; None for a plugin that reads no manifests, or without any configuration."""
     if entry.path:
@@ -222,7 +222,7 @@ def _load_plugin(
     if entry.name not in list(PluginName):
         return None
     plugin = PluginName(entry.name)
-    directory = _manifests_directory(plugin, entry, data, version)
+    directory = _manifests_directory(plugin, entry, data, version, gates)
     if not directory:
         return LoadedDirectory(plugin, "", "", ())
     require_inside(directory, named_by)
@@ -244,18 +244,18 @@ def _configuration_file(entry: PluginConfiguration) -> bytes | None:
 
 
 def _manifests_directory(
-    plugin: PluginName, entry: PluginConfiguration, data: bytes | None, version: KubernetesVersion
+    plugin: PluginName, entry: PluginConfiguration, data: bytes | None, version: KubernetesVersion, gates: Gates
 ) -> str:
     """`staticManifestsDir` of a plugin's configuration, checked as the plugin does."""
     decoded = _decode(entry, data, _WEBHOOK_SCHEME if plugin.is_webhook else _POLICY_SCHEME)
     kind = _WEBHOOK_KIND if plugin.is_webhook else f"{plugin.value}Configuration"
     if decoded.registered.kind != kind:
         raise _StoppedError(f"{_prefix(entry)}unexpected type: {decoded.registered.shown}", "plugin")
-    for problem in _configuration_problems(decoded.value):
-        raise _StoppedError(f"{_prefix(entry)}{problem}", "plugin")
     directory: str = decoded.value.get("staticManifestsDir", "")
-    problem = static_problem(directory, version, webhooks=plugin.is_webhook) if directory else ""
-    if problem:
+    text = static_directory_problem(version, gates, webhooks=plugin.is_webhook) if directory else ""
+    if text:
+        raise _StoppedError(f"{_prefix(entry)}{text}", "plugin")
+    for problem in _configuration_problems(decoded.value):
         raise _StoppedError(f"{_prefix(entry)}{problem}", "plugin")
     return directory
 

@@ -29,13 +29,13 @@ from replay.manifests.read.document_reader import DecodedObject, UndecodableErro
 from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
 from replay.manifests.read.node import Mapping, Node, Position, Sequence, node_from_json, position_of
-from replay.manifests.served import decides, served_problem
+from replay.manifests.served import NO_GATES, Gates, decides, is_suffix_reserved, served_problem
 from replay.manifests.static_rule import STATIC_SUFFIX
 from replay.manifests.validate.kind import validate
 
 _KINDS = frozenset(kind for plugin in PluginName for kind in plugin.kinds)
 _VERSIONS = ("v1", "v1beta1", "v1alpha1")
-_RESERVED = (
+RESERVED = (
     f"names ending with {quote(STATIC_SUFFIX)} are reserved for static manifest-based configurations and cannot be "
     "managed via the API"
 )
@@ -47,6 +47,8 @@ class LoadedApi(Struct, frozen=True):
     path: str
     objects: tuple[LoadedObject, ...]
     refusals: tuple[ManifestRefusal, ...] = ()
+    is_suffix_free: bool = False
+    """Whether the server knows nothing of names that are reserved for static manifests."""
 
     @property
     def error(self) -> str | None:
@@ -59,7 +61,9 @@ class LoadedApi(Struct, frozen=True):
         return tuple(finding for refusal in self.refusals for finding in refusal.findings)
 
 
-def defaulted_api_objects(objects: Iterable[JSON], version: KubernetesVersion) -> Iterator[JSON]:
+def defaulted_api_objects(
+    objects: Iterable[JSON], version: KubernetesVersion, gates: Gates = NO_GATES
+) -> Iterator[JSON]:
     """Those of the objects that decide about requests, as the server holds them; others are left out.
 
     So are those that decide nothing on a server of this version. One that is there in several versions counts once. Raises ManifestError for one that no server could have stored.
@@ -67,7 +71,12 @@ def defaulted_api_objects(objects: Iterable[JSON], version: KubernetesVersion) -
     keys = set()
     for obj in objects:
         group, _, served = str(obj.get("apiVersion", "") if isinstance(obj, dict) else "").rpartition("/")
-        if group == GROUP and served in _VERSIONS and obj.get("kind") in _KINDS and decides(obj["kind"], version):
+        if (
+            group == GROUP
+            and served in _VERSIONS
+            and obj.get("kind") in _KINDS
+            and decides(obj["kind"], version, gates)
+        ):
             stored = _stored(obj["kind"], served, node_from_json(obj))
             key = (stored["kind"], stored["metadata"]["name"])
             if key not in keys:
@@ -91,25 +100,31 @@ def _defaulted(kind: str, version: str, decoded: JSON) -> JSON:
     return value
 
 
-def load_api(path: Path, version: KubernetesVersion, *, mixed: bool = False) -> LoadedApi:
+def load_api(path: Path, version: KubernetesVersion, *, mixed: bool = False, gates: Gates = NO_GATES) -> LoadedApi:
     """Load a set's `api/` without raising: what the REST API would refuse to create is in `refusals`.
 
     A `mixed` directory may hold objects of other kinds, which are left out.
     """
-    return load_api_documents(path, without_engine_objects(read_directory(path)), version, mixed=mixed)
+    return load_api_documents(path, without_engine_objects(read_directory(path)), version, mixed=mixed, gates=gates)
 
 
 def load_api_documents(
-    path: Path, directory: DirectoryDocuments, version: KubernetesVersion, *, mixed: bool = False
+    path: Path,
+    directory: DirectoryDocuments,
+    version: KubernetesVersion,
+    *,
+    mixed: bool = False,
+    gates: Gates = NO_GATES,
 ) -> LoadedApi:
     """Load what was read of `api/`, or of a file; otherwise as `load_api`."""
-    loading = _Loading(version, mixed=mixed)
+    loading = _Loading(version, mixed=mixed, gates=gates)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
         loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
     for document in directory.documents:
         loading.load(document)
-    return LoadedApi(str(path), tuple(loading.objects), tuple(loading.refusals))
+    is_free = is_suffix_reserved(version, gates) is None
+    return LoadedApi(str(path), tuple(loading.objects), tuple(loading.refusals), is_suffix_free=is_free)
 
 
 class _Loading(Struct):
@@ -117,6 +132,7 @@ class _Loading(Struct):
 
     version: KubernetesVersion
     mixed: bool = False
+    gates: Gates = NO_GATES
     objects: list[LoadedObject] = field(default_factory=list)
     refusals: list[ManifestRefusal] = field(default_factory=list)
     files: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -161,13 +177,13 @@ class _Loading(Struct):
             message = f"no server serves {kind} in {GROUP}/{version}: it is {GROUP}/v1 since 1.16, and alone since 1.22"
             self.refuse(message, [_finding(message, path, position_of(node, "apiVersion"), "apiVersion")])
             return
-        if problem := served_problem(f"{GROUP}/{version}", kind, self.version):
+        if problem := served_problem(f"{GROUP}/{version}", kind, self.version, self.gates):
             self.refuse(problem, [_finding(problem, path, position_of(node, "apiVersion"), "apiVersion")])
             return
         errors, expressions = validate(kind, value, self.version)
         errors = [*([] if name else [required("metadata.name", "name or generateName is required")]), *errors]
-        if name.endswith(STATIC_SUFFIX):
-            errors.append(invalid("metadata.name", name, _RESERVED))
+        if name.endswith(STATIC_SUFFIX) and is_suffix_reserved(self.version, self.gates):
+            errors.append(invalid("metadata.name", name, RESERVED))
         loaded = LoadedObject(
             kind=kind,
             name=name,

@@ -95,7 +95,7 @@ def _parts(
     path: Path, version: KubernetesVersion, plugin: PluginName | None
 ) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None, tuple[str, ...], ServerSettings]:
     if plugin is not None and path.is_dir():
-        require_static(path, plugin, version)
+        require_static(path, version)
         return (load_directory(path, plugin, version),), None, (), NO_SERVER
     loaded = load_set(path, version)
     loaded.server.completed(ManifestSet(), version)

@@ -7,9 +7,11 @@ configuration types of `k8s.io/apiserver/pkg/admission/plugin`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cellib.version import NEWEST_MINOR, KubernetesVersion
+from replay.manifests.field_error import forbidden
 from replay.manifests.go_type.scheme import GROUP
 
 
@@ -30,17 +32,38 @@ _SERVED: Mapping[tuple[str, str], Minors] = {
 }
 """The versions of policies and their bindings; webhook configurations are `v1` in every minor."""
 
-MUTATING_POLICIES_SINCE = 36
-"""The first minor whose gate `MutatingAdmissionPolicy` is on; without it there is no such plugin."""
+Gates = Mapping[str, bool]
+"""The feature gates that a server's flags turn on or off, by name."""
+
+NO_GATES: Gates = MappingProxyType({})
+MUTATING_POLICIES, STATIC_MANIFESTS = "MutatingAdmissionPolicy", "ManifestBasedAdmissionControlConfig"
+
+
+class _Gate(NamedTuple):
+    """The minors from which a gate is there, is beta, and is on by default."""
+
+    since: int
+    beta: int
+    on: int
+
+
+_GATES: Mapping[str, _Gate] = {MUTATING_POLICIES: _Gate(32, 34, 36), STATIC_MANIFESTS: _Gate(36, 37, 37)}
+
+
+def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
+    """Whether a gate is on; `AllAlpha` and `AllBeta` stand for those of a stage (`component-base/featuregate`)."""
+    known, minor = _GATES[gate], version.minor
+    stage = "AllAlpha" if minor < known.beta else "AllBeta"
+    default = minor >= known.on
+    is_staged = minor < known.beta or gate == STATIC_MANIFESTS or minor < known.on
+    return minor >= known.since and gates.get(gate, gates.get(stage, default) if is_staged else default)
+
 
 STATIC_FIELD_SINCE = 36
 """The first minor whose plugin configurations have `staticManifestsDir`."""
 
-STATIC_MANIFESTS_SINCE = 37
-"""The first minor whose gate `ManifestBasedAdmissionControlConfig` is on."""
 
-
-def served_problem(api_version: str, kind: str, version: KubernetesVersion) -> str:
+def served_problem(api_version: str, kind: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> str:
     """Why a server cannot hold an object of a kind, empty if it can."""
     policy = kind.removesuffix("List").removesuffix("Binding")
     spans = {name: minors for (served, name), minors in _SERVED.items() if served == policy}
@@ -53,30 +76,53 @@ def served_problem(api_version: str, kind: str, version: KubernetesVersion) -> s
     if span is not None and not span.since <= version.minor <= span.last:
         last = f" to 1.{span.last}" if version.minor > span.last else ""
         return f"Kubernetes {version} does not serve {api_version} of {kind}: that is served from 1.{span.since}{last}"
-    if not decides(policy, version):
+    if not decides(policy, version, gates):
         return (
             f"Kubernetes {version} has mutating policies only with the feature gate MutatingAdmissionPolicy, "
-            f"which is off by default before 1.{MUTATING_POLICIES_SINCE}"
+            f"which is {_why_off(MUTATING_POLICIES, gates)}"
         )
     return ""
 
 
-def decides(kind: str, version: KubernetesVersion) -> bool:
+def _why_off(gate: str, gates: Gates) -> str:
+    return "turned off by `--feature-gates`" if gate in gates else f"off by default before 1.{_GATES[gate].on}"
+
+
+def decides(kind: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
     """Whether objects of a kind decide about requests on a server, in whatever version they are written."""
-    return not kind.startswith("MutatingAdmissionPolicy") or version.minor >= MUTATING_POLICIES_SINCE
+    return not kind.startswith("MutatingAdmissionPolicy") or is_enabled(MUTATING_POLICIES, version, gates)
 
 
-def static_problem(directory: str, version: KubernetesVersion, *, webhooks: bool) -> str:
-    """Why a server does not read static manifests from a directory, empty if it does; the second text is the server's."""
-    if version.minor >= STATIC_MANIFESTS_SINCE:
+def static_problem(version: KubernetesVersion, gates: Gates = NO_GATES) -> str:
+    """Why a server reads no static manifests, empty if it does."""
+    if is_enabled(STATIC_MANIFESTS, version, gates):
         return ""
     if version.minor < STATIC_FIELD_SINCE:
         return (
             f"Kubernetes {version} reads no static manifests: `staticManifestsDir` came with 1.{STATIC_FIELD_SINCE}; "
             "what the cluster holds goes into `api/`"
         )
-    what = "webhook" if webhooks else "policy"
     return (
-        f'static {what} manifests dir "{directory}" configured but ManifestBasedAdmissionControlConfig '
-        "feature gate is not enabled"
+        f"Kubernetes {version} reads static manifests only with the feature gate {STATIC_MANIFESTS}, which is "
+        f"{_why_off(STATIC_MANIFESTS, gates)}"
     )
+
+
+def static_directory_problem(version: KubernetesVersion, gates: Gates = NO_GATES, *, webhooks: bool) -> str:
+    """What a server says of `staticManifestsDir` that does not read it, empty if it does (`admission/plugin/manifest`).
+
+    The plugins of policies read no configuration at all before `STATIC_FIELD_SINCE`, and say nothing.
+    """
+    if is_enabled(STATIC_MANIFESTS, version, gates):
+        return ""
+    if version.minor >= STATIC_FIELD_SINCE:
+        why = f"staticManifestsDir requires the {STATIC_MANIFESTS} feature gate to be enabled"
+        return str(forbidden("staticManifestsDir", why))
+    return 'strict decoding error: unknown field "staticManifestsDir"' if webhooks else static_problem(version, gates)
+
+
+def is_suffix_reserved(version: KubernetesVersion, gates: Gates = NO_GATES) -> bool | None:
+    """Whether the API refuses names of static manifests; False where it warns of them, None where it does not know them."""
+    if version.minor < STATIC_FIELD_SINCE:
+        return None
+    return is_enabled(STATIC_MANIFESTS, version, gates)

@@ -29,7 +29,7 @@ from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
 from replay.manifests.policy_file import is_policy_file, load_policy_file
 from replay.manifests.read.documents import is_manifest
-from replay.manifests.served import static_problem
+from replay.manifests.served import NO_GATES, Gates, static_problem
 from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_of_directory, server_of_file
 from replay.manifests.static_rule import STATIC_SUFFIX
 
@@ -75,7 +75,7 @@ class SetObjects(Struct, frozen=True):
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
         """The set; `api_objects` of the cluster are used where it has none of its own."""
         cluster = list(api_objects)
-        api = defaulted_api_objects(cluster, version) if self.api is None else self.api
+        api = defaulted_api_objects(cluster, version, self.server.gates) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
         return with_generated_policies(
             with_engine(self.server.completed(manifests, version), self._engine(cluster)), version
@@ -88,7 +88,8 @@ class SetObjects(Struct, frozen=True):
     def with_added(self, added: SetObjects, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> SetObjects:
         """This set and another one on top of it, whose objects take the place of those with the same kind and name."""
         cluster = list(api_objects)
-        api = tuple(defaulted_api_objects(cluster, version)) if self.api is None else self.api
+        gates = self.server.gates
+        api = tuple(defaulted_api_objects(cluster, version, gates)) if self.api is None else self.api
         return SetObjects(
             static=_replaced(self.static, added.static),
             api=_replaced(api, added.api or ()),
@@ -150,9 +151,9 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     server = server_of_directory(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
-    api = load_api(api_directory, version) if api_directory.is_dir() else None
-    for plugin, directory in own.items():
-        require_static(directory, plugin, version)
+    api = load_api(api_directory, version, gates=server.gates) if api_directory.is_dir() else None
+    for directory in own.values():
+        require_static(directory, version, server.gates)
     engine = [
         each
         for name in (ENGINE_DIRECTORY, API_DIRECTORY)
@@ -163,12 +164,13 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         directories = {p: load_directory(at, p, version) for p, at in own.items()}
         return LoadedSet(str(path), directories, api, server, engine=tuple(engine) or None)
     if server.configuration is not None:
-        return replace(_configured_set(server.configuration, version), path=str(path), server=server)
+        configured = _configured_set(server.configuration, version, server.gates)
+        return replace(configured, path=str(path), server=server)
     ignored = server.file_names
     directories = {plugin: load_directory(path, plugin, version, mixed=True, ignored=ignored) for plugin in CHAIN_ORDER}
-    for plugin, loaded in directories.items():
+    for loaded in directories.values():
         if loaded.objects or loaded.refusals:
-            require_static(path, plugin, version)
+            require_static(path, version, server.gates)
     used = {p: d for p, d in directories.items() if d.objects or d.refusals}
     return LoadedSet(str(path), used, None, server, engine=_mixed_in(path))
 
@@ -179,9 +181,9 @@ def _mixed_in(path: Path) -> tuple[EngineDocument, ...] | None:
     return tuple(value for file in files for value in engine_documents(file)) or None
 
 
-def require_static(directory: Path, plugin: PluginName, version: KubernetesVersion) -> None:
-    """Raise ManifestError where a server of this version does not read static manifests."""
-    problem = static_problem(str(directory), version, webhooks=plugin.is_webhook)
+def require_static(directory: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> None:
+    """Raise ManifestError where a server of this version, with these feature gates, does not read static manifests."""
+    problem = static_problem(version, gates)
     if problem:
         raise ManifestError(problem, path=str(directory))
 
@@ -189,8 +191,8 @@ def require_static(directory: Path, plugin: PluginName, version: KubernetesVersi
 def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     """A file of policies; raises ManifestError where a server of this version reads no static manifests."""
     loaded = load_policy_file(path, version)
-    for plugin in loaded.directories:
-        require_static(path, plugin, version)
+    if loaded.directories:
+        require_static(path, version)
     names = ", ".join(f"`{name}`" for name in loaded.api_names)
     hint = (
         f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
@@ -203,13 +205,13 @@ def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     return LoadedSet(str(path), loaded.directories, loaded.api, hints=hints, engine=_mixed_in(path))
 
 
-def _configured_set(path: Path, version: KubernetesVersion) -> LoadedSet:
+def _configured_set(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedSet:
     from replay.manifests.admission_configuration import load_configuration  # noqa: PLC0415 - few sets have one
 
     server = server_of_file(path, version)
     if server.configuration is None:
         return LoadedSet(str(path), {}, None, server)
-    configuration = load_configuration(server.configuration, version)
+    configuration = load_configuration(server.configuration, version, {**gates, **server.gates})
     if configuration.error is not None and configuration.stage != "manifests":
         raise error_from_finding(configuration.findings[0])
     return LoadedSet(str(path), {directory.plugin: directory for directory in configuration.directories}, None, server)

@@ -11,7 +11,7 @@ from replay.cellib.version import NEWEST_MINOR, OLDEST_MINOR, KubernetesVersion
 from replay.errors import ManifestError
 from replay.manifests.check import check_set
 from replay.manifests.plugin import PluginName
-from replay.manifests.served import served_problem, static_problem
+from replay.manifests.served import Gates, decides, is_suffix_reserved, served_problem, static_directory_problem
 from replay.manifests.set_loader import load_manifest_set
 
 GROUP = "admissionregistration.k8s.io"
@@ -69,32 +69,52 @@ def test_why_not(version: str, kind: str, minor: int, reason: str) -> None:
     assert served_problem(f"{GROUP}/{version}", kind, KubernetesVersion(1, minor)) == reason
 
 
-@pytest.mark.parametrize(
-    ("minor", "webhooks", "reason"),
-    [
-        (
-            35,
-            False,
-            (
-                "Kubernetes 1.35 reads no static manifests: `staticManifestsDir` came with 1.36; what the cluster holds "
-                "goes into `api/`"
-            ),
-        ),
-        (
-            36,
-            False,
-            'static policy manifests dir "/m" configured but ManifestBasedAdmissionControlConfig feature gate is not enabled',
-        ),
-        (
-            36,
-            True,
-            'static webhook manifests dir "/m" configured but ManifestBasedAdmissionControlConfig feature gate is not enabled',
-        ),
-        (37, False, ""),
-    ],
+STATIC: Gates = {"ManifestBasedAdmissionControlConfig": True}
+NOT_STATIC = "Kubernetes 1.35 reads no static manifests: `staticManifestsDir` came with 1.36; what the cluster holds goes into `api/`"
+FORBIDDEN = (
+    "staticManifestsDir: Forbidden: staticManifestsDir requires the ManifestBasedAdmissionControlConfig feature gate "
+    "to be enabled"
 )
-def test_static_manifests(minor: int, webhooks: bool, reason: str) -> None:
-    assert static_problem("/m", KubernetesVersion(1, minor), webhooks=webhooks) == reason
+DIRECTORIES = [
+    ("no such field of policies", 35, {}, False, NOT_STATIC),
+    ("no such field of webhooks", 35, STATIC, True, 'strict decoding error: unknown field "staticManifestsDir"'),
+    ("off by default", 36, {}, False, FORBIDDEN),
+    ("off by default for webhooks", 36, {}, True, FORBIDDEN),
+    ("turned on", 36, STATIC, False, ""),
+    ("turned on with all of its stage", 36, {"AllAlpha": True}, False, ""),
+    ("on by default", 37, {}, False, ""),
+    ("turned off", 37, {"ManifestBasedAdmissionControlConfig": False}, False, FORBIDDEN),
+    ("turned off with all of its stage", 37, {"AllBeta": False}, True, FORBIDDEN),
+]
+
+
+@pytest.mark.parametrize(
+    ("minor", "gates", "webhooks", "reason"), [row[1:] for row in DIRECTORIES], ids=[row[0] for row in DIRECTORIES]
+)
+def test_static_directories(minor: int, gates: Gates, webhooks: bool, reason: str) -> None:
+    assert static_directory_problem(KubernetesVersion(1, minor), gates, webhooks=webhooks) == reason
+
+
+GATED = [
+    ("mutating policies, off by default", 35, {}, False),
+    ("mutating policies, turned on", 35, {"MutatingAdmissionPolicy": True}, True),
+    ("mutating policies, on with all of their stage", 34, {"AllBeta": True}, True),
+    ("mutating policies, before they are there", 31, {"MutatingAdmissionPolicy": True}, False),
+    ("mutating policies, on by default", 36, {}, True),
+]
+
+
+@pytest.mark.parametrize(("minor", "gates", "decided"), [row[1:] for row in GATED], ids=[row[0] for row in GATED])
+def test_gates_of_mutating_policies(minor: int, gates: Gates, decided: bool) -> None:
+    assert decides("MutatingAdmissionPolicy", KubernetesVersion(1, minor), gates) is decided
+
+
+RESERVED = [(35, {}, None), (36, {}, False), (36, STATIC, True), (37, {}, True)]
+
+
+@pytest.mark.parametrize(("minor", "gates", "reserved"), RESERVED)
+def test_names_of_static_manifests(minor: int, gates: Gates, reserved: bool | None) -> None:
+    assert is_suffix_reserved(KubernetesVersion(1, minor), gates) is reserved
 
 
 POLICY = f"""apiVersion: {GROUP}/v1
@@ -133,7 +153,6 @@ def scenario(tmp_path: Path) -> Path:
     return tmp_path
 
 
-NOT_STATIC = "Kubernetes 1.35 reads no static manifests"
 REFUSED = [
     ("plugin", "plugin/vap: "),
     ("flat", "flat: "),

@@ -100,6 +100,22 @@ class Statement(NamedTuple):
 
 STATEMENTS: dict[str, Statement] = {
     "a whole object through a conditional": Statement(("test", "seed-ternary-object/cases.yaml"), 0, ("1 passed",)),
+    "static manifests with the gate of 1.36": Statement(
+        ("check", "seed-feature-gate/set", "--kubernetes-version", "1.36"), 0, (), ("not enabled",)
+    ),
+    "a reserved name before 1.36": Statement(
+        ("check", "seed-feature-gate/api-suffix", "--kubernetes-version", "1.35"), 0, (), ("reserved",)
+    ),
+    "a reserved name that 1.36 warns of": Statement(
+        ("check", "seed-feature-gate/api-suffix", "--kubernetes-version", "1.36"),
+        0,
+        ("warning", "are reserved for static"),
+    ),
+    "a reserved name that 1.37 refuses": Statement(
+        ("check", "seed-feature-gate/api-suffix", "--kubernetes-version", "1.37"),
+        1,
+        ("error", "are reserved for static"),
+    ),
 }
 
 

@@ -20,6 +20,7 @@ UNKNOWN_PLUGIN = "unknown-plugin"
 PLUGIN_TWICE = "plugin-configured-twice"
 IGNORED_DOCUMENT = "ignored-document"
 IGNORED_KIND = "ignored-kind"
+RESERVED_NAME = "reserved-name"
 
 REASONS = {
     OBJECT_NULL: "`object` is null on DELETE: reading it there fails, and failurePolicy Fail then denies every such request",
@@ -39,6 +40,7 @@ REASONS = {
     UNKNOWN_PLUGIN: "an entry for a plugin that no server has configures nothing, and the plugin that was meant has no manifests",
     PLUGIN_TWICE: "only the first entry of a plugin counts",
     IGNORED_DOCUMENT: "only the first YAML document is read here",
+    RESERVED_NAME: "a server with static manifests refuses names that end like theirs, so that an upgrade makes the object unchangeable",
     IGNORED_KIND: "what an item of a typed list says about its own kind is not read",
 }
 """Why each warning matters, in one sentence."""

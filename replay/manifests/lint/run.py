@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from replay.json import JSON
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
-from replay.manifests.api_object import LoadedApi
+from replay.manifests.api_object import RESERVED, LoadedApi
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
@@ -36,6 +36,12 @@ def lint(
         in_directory = [
             each for loaded in directory.objects if loaded.is_valid for each in _lint_object(loaded, context)
         ]
+        if isinstance(directory, LoadedApi) and not directory.is_suffix_free:
+            in_directory += [
+                warned(loaded, catalogue.RESERVED_NAME, f"metadata.name: {RESERVED}", "metadata.name")
+                for loaded in directory.objects
+                if loaded.is_valid and loaded.name.endswith(STATIC_SUFFIX)
+            ]
         warnings += sorted(in_directory, key=lambda each: (each.finding.path, each.finding.position))
     return warnings
 

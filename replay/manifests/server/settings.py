@@ -20,6 +20,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.manifests.plugin import PluginName, plugins_of
+from replay.manifests.served import NO_GATES, Gates
 from replay.manifests.server.flags import (
     CONFIGURATION_FLAG,
     ServerFlags,
@@ -50,16 +51,20 @@ class ServerSettings(Struct, frozen=True):
     objects: tuple[JSON, ...] = ()
     file_names: frozenset[str] = field(default=frozenset())
 
+    @property
+    def gates(self) -> Gates:
+        """The feature gates that flags turn on or off."""
+        return NO_GATES if self.flags is None else self.flags.gates
+
     def completed(self, manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
         """The set with the built-in plugins that are on, without what flags turn off. Raises ManifestError."""
         names = default_plugins(version) if self.flags is None else self.flags.plugins(version)
         off = {name: () for plugin, fields in _OFF.items() if plugin.value not in names for name in fields}
         configurations = {} if self.configuration is None else _configurations(self.configuration)
         flags = {} if self.flags is None else self.flags.values
-        gates = {} if self.flags is None else self.flags.gates
         settings = []
         for each in plugins_of(version):
-            if each.name in names and each.name not in list(PluginName) and each.acts(version, gates):
+            if each.name in names and each.name not in list(PluginName) and each.acts(version, self.gates):
                 document, path = configurations.get(each.name, (None, ""))
                 settings.append(PluginSettings(each.name, document, flags, path))
         says = self.flags is not None or any(each.configuration is not None for each in settings)
