@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct, field, to_builtins
 
+from replay.distribution import NAME
 from replay.errors import StoreError
 from replay.storage.directory import store_error
 from replay.storage.storage import Storage
@@ -101,11 +102,7 @@ def read_catalog(storage: Storage) -> Catalog:
         if not isinstance(document, dict) or document.get("kind") != _KIND:
             raise StoreError("this is no store: name another directory", path=path)
         if document.get("schema") != SCHEMA:
-            raise StoreError(
-                f"the store has schema {document.get('schema')}, this replay reads {SCHEMA}: "
-                "remove the directory and ingest the logs again",
-                path=path,
-            )
+            raise _other_schema(document.get("schema"), storage.location, path)
         if document.pop("check") != _check(document):
             raise ValueError  # noqa: TRY301 - damaged like what is no JSON
         return _catalog_from_json(document)
@@ -116,6 +113,15 @@ def read_catalog(storage: Storage) -> Catalog:
         raise StoreError("damaged: remove the directory and ingest the logs again", path=path) from error
     except OSError as error:
         raise store_error(error, path) from error
+
+
+def _other_schema(schema: Any, location: str, path: str) -> StoreError:
+    """What is said of a store that another version of replay wrote; what it holds is not all of the log's lines."""
+    if isinstance(schema, int) and schema > SCHEMA:
+        help_ = f"upgrade {NAME}, or name another directory"
+    else:
+        help_ = f"remove the directory and run `replay ingest LOG --store {location}` with the logs again"
+    return StoreError(f"the store has schema {schema}, this replay reads {SCHEMA}: {help_}", path=path)
 
 
 def _refuse_foreign(storage: Storage) -> None:

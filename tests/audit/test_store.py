@@ -158,7 +158,10 @@ def test_a_log_that_is_refused_leaves_no_store_behind(tmp_path: Path) -> None:
 def test_other_versions_and_damage_are_refused_with_the_way_out(directory: Path, tmp_path: Path) -> None:
     catalog = json.loads((directory / "store.json").read_bytes())
     cases = {
-        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 7: remove the directory",
+        json.dumps({**catalog, "schema": 99}): "the store has schema 99, this replay reads 7: upgrade kube-replay",
+        json.dumps(
+            {**catalog, "schema": 6}
+        ): "the store has schema 6, this replay reads 7: remove the directory and run `replay ingest",
         json.dumps({"kind": "other"}): "this is no store: name another directory",
         "{": "damaged: remove the directory and ingest the logs again",
         json.dumps({"kind": "replay store", "schema": 7}): "damaged: remove the directory and ingest the logs again",
