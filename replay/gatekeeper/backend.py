@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
 from replay.gatekeeper.inventory import inventory_of_all
@@ -17,6 +18,7 @@ from replay.gatekeeper.webhook import Answer, mutate, validate
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing, PartialObject
+from replay.kube.discovery import Discovery
 from replay.kube.engine_policy import MUTATION, VALIDATION
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.json_patch import diff
@@ -34,8 +36,6 @@ def gatekeeper_of(manifests: ManifestSet) -> Gatekeeper | None:
 class Gatekeeper:
     """Gatekeeper with the objects of one set."""
 
-    webhooks = (VALIDATION, MUTATION)
-
     def __init__(self, policies: GatekeeperPolicies) -> None:
         """Everything is compiled."""
         self._policies = policies
@@ -51,8 +51,12 @@ class Gatekeeper:
         if self._policies.uses_inventory:
             yield from ((group, kind) for group, _, kind in sorted(self._policies.synced))
 
-    def backend(self, lister: Lister) -> GatekeeperBackend:
-        """Who answers about a request that meets these objects."""
+    def answers_for(self, webhook: str) -> bool:
+        """Whether it answers for the webhook of a name."""
+        return webhook in (VALIDATION, MUTATION)
+
+    def backend(self, lister: Lister, _discovery: Discovery, _patchers: ObjectPatchers) -> GatekeeperBackend:
+        """Who answers about a request that meets these objects; Gatekeeper asks for no kinds and schemas."""
         return GatekeeperBackend(self._policies, lister)
 
 

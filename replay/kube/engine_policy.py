@@ -1,29 +1,91 @@
-"""Names of a policy engine's objects that decide, and the webhooks by which they do."""
+"""Names of policy engines' objects that decide, and the webhooks by which they do."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Final
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
 
 from replay.json import JSON
 
 VALIDATION, MUTATION = "validation.gatekeeper.sh", "mutation.gatekeeper.sh"
 """The names of Gatekeeper's webhooks."""
-_DECIDES: Final = {"constraints.gatekeeper.sh": VALIDATION, "mutations.gatekeeper.sh": MUTATION}
+_GATEKEEPER: Final = {"constraints.gatekeeper.sh": VALIDATION, "mutations.gatekeeper.sh": MUTATION}
 """The groups whose objects are policies, and the webhook that decides with them."""
+_MUTATES: Final = {"mutations.gatekeeper.sh", "config.gatekeeper.sh"}
+KYVERNO_VALIDATION, KYVERNO_MUTATION = "validate.kyverno.svc-", "mutate.kyverno.svc-"
+"""How the names of Kyverno's webhooks begin that decide by the rules of ClusterPolicies and Policies (`pkg/config/config.go`)."""
+_KYVERNO: Final = {
+    "ValidatingPolicy": ("vpol.validate.kyverno.svc-",),
+    "NamespacedValidatingPolicy": ("nvpol.validate.kyverno.svc-",),
+    "MutatingPolicy": ("mpol.validate.kyverno.svc-",),
+    "NamespacedMutatingPolicy": ("nmpol.validate.kyverno.svc-",),
+    "GeneratingPolicy": ("gpol.validate.kyverno.svc-",),
+    "NamespacedGeneratingPolicy": ("ngpol.validate.kyverno.svc-",),
+    "ImageValidatingPolicy": ("ivpol.validate.kyverno.svc-", "ivpol.mutate.kyverno.svc-"),
+    "NamespacedImageValidatingPolicy": ("ivpol.validate.kyverno.svc-", "ivpol.mutate.kyverno.svc-"),
+}
+"""The kinds of `policies.kyverno.io` that are policies, and how the names of their webhooks begin."""
+_RULES: Final = ("ClusterPolicy", "Policy")
+_GENERATED: Final = re.compile("autogen-(cronjob-)?")
 
 
-def webhook_of(value: JSON) -> str:
-    """The webhook by which an object of an engine decides; empty for one that only serves others, as a template does."""
-    return _DECIDES.get(str(value.get("apiVersion")).partition("/")[0], "")
+def is_webhook_of_kyverno(name: str) -> bool:
+    """Whether a webhook is one that Kyverno registers for resources."""
+    return ".kyverno.svc-" in f".{name}"
 
 
 def policy_name(value: JSON) -> str:
-    """How decisions name an object of a policy engine: by kind and name."""
-    return f"{value.get('kind')}/{(value.get('metadata') or {}).get('name')}"
+    """How decisions name an object of a policy engine: by kind and name, with its namespace if it has one."""
+    metadata = value.get("metadata") or {}
+    namespace = metadata.get("namespace")
+    return f"{value.get('kind')}/{f'{namespace}/' if namespace else ''}{metadata.get('name')}"
+
+
+def policy_names(value: JSON, webhook: str = "") -> tuple[str, ...]:
+    """How decisions name what an object of an engine decides, by any webhook or by one; empty for one that only serves others.
+
+    A ClusterPolicy and a Policy of Kyverno decide by their rules, each of which has the name of the policy and its own.
+    """
+    group = _group(value)
+    if group == "kyverno.io" and value.get("kind") in _RULES:
+        rules = [each for each in _spec(value).get("rules") or () if isinstance(each, dict)]
+        return tuple(rule_name(value, each.get("name")) for each in rules if _decides(each, webhook))
+    webhooks = _KYVERNO.get(str(value.get("kind")), ()) if group == "policies.kyverno.io" else ()
+    webhooks = (_GATEKEEPER[group],) if group in _GATEKEEPER else webhooks
+    return (policy_name(value),) if any(not webhook or webhook.startswith(each) for each in webhooks) else ()
+
+
+def rule_name(policy: JSON, rule: JSON) -> str:
+    """How decisions name a rule of Kyverno; one that is generated for controllers of pods is the rule that was written."""
+    return f"{policy_name(policy)}/{_GENERATED.sub('', str(rule), count=1)}"
+
+
+def _decides(rule: Mapping[str, Any], webhook: str) -> bool:
+    mutates = bool(rule.get("mutate") or rule.get("verifyImages"))
+    validates = bool(rule.get("validate") or rule.get("verifyImages") or rule.get("generate"))
+    if webhook.startswith(KYVERNO_MUTATION):
+        return mutates
+    return validates if webhook.startswith(KYVERNO_VALIDATION) else not webhook and (mutates or validates)
 
 
 def engine_policies(objects: Iterable[JSON], webhook: str = "") -> tuple[str, ...]:
-    """The names of all objects that decide, or of those behind one webhook."""
-    deciding = [(webhook_of(value), policy_name(value)) for value in objects]
-    return tuple(name for decides, name in deciding if decides and webhook in ("", decides))
+    """The names of all that decides, or of what decides behind one webhook."""
+    return tuple(name for value in objects for name in policy_names(value, webhook))
+
+
+def concerns(value: JSON, webhook: str) -> bool:
+    """Whether what a webhook decides may depend on an object of its engine."""
+    group = _group(value)
+    if group.endswith(".gatekeeper.sh"):
+        return webhook == VALIDATION or (webhook == MUTATION and group in _MUTATES)
+    return is_webhook_of_kyverno(webhook) and (not policy_names(value) or bool(policy_names(value, webhook)))
+
+
+def _group(value: JSON) -> str:
+    return str(value.get("apiVersion")).partition("/")[0]
+
+
+def _spec(value: JSON) -> Mapping[str, Any]:
+    spec = value.get("spec")
+    return spec if isinstance(spec, dict) else {}

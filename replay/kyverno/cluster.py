@@ -1,4 +1,4 @@
-"""What policies read of a cluster whose objects are all known: namespaces, ConfigMaps, roles, answers of the API server."""
+"""What policies read of a cluster: namespaces, ConfigMaps, roles, answers of the API server."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, UserInfo
+from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.lister import ObjectLister
+from replay.kube.lister import Lister
+from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.jmespath.interpreter import Library
 from replay.kyverno.rules.match import Requester
@@ -21,10 +22,10 @@ _ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "RoleBinding
 _CLUSTER_ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "ClusterRoleBinding")
 
 
-class FixedCluster:
-    """`replay.kyverno.rules.loader.Cluster` over objects that do not change."""
+class ListedCluster:
+    """`replay.kyverno.rules.loader.Cluster` over the objects that a lister knows."""
 
-    def __init__(self, lister: ObjectLister, discovery: Discovery, entries: Sequence[JSON], library: Library) -> None:
+    def __init__(self, lister: Lister, discovery: Discovery, entries: Sequence[JSON], library: Library) -> None:
         """`entries` are the GlobalContextEntries."""
         self._lister = lister
         self._discovery = discovery
@@ -32,12 +33,12 @@ class FixedCluster:
         self._library = library
 
     def namespace(self, name: str) -> JSON:
-        """A Namespace, None if there is none."""
-        return self._lister.get(_NAMESPACE, "", name)
+        """A Namespace, None if there is none. Raises UndeterminedError where that is not known."""
+        return known(self._lister.get(_NAMESPACE, "", name), f"namespace {name}")
 
     def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
         """See `Cluster.config_map`."""
-        return self._lister.get(_CONFIG_MAP, namespace, name)
+        return _whole(self._lister.get(_CONFIG_MAP, namespace, name))
 
     def get_path(self, path: str) -> JSON | Missing | None:
         """See `Cluster.get_path`; what the path names is looked up among the objects, nothing is sent anywhere."""
@@ -60,15 +61,15 @@ class FixedCluster:
         if resource is None:
             return None
         if len(rest) == 2:
-            return self._lister.get(resource.kind, namespace or "", rest[1])
+            return _whole(self._lister.get(resource.kind, namespace or "", rest[1]))
         return self._listed(resource, namespace)
 
-    def _listed(self, resource: APIResource, namespace: str | None) -> JSON:
+    def _listed(self, resource: APIResource, namespace: str | None) -> JSON | Missing:
         kind = resource.kind
-        items = [
-            {key: value for key, value in item.items() if key not in ("kind", "apiVersion")}
-            for item in self._lister.list(kind, namespace)
-        ]
+        listed = self._items(kind, namespace)
+        if isinstance(listed, Missing):
+            return listed
+        items = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in listed]
         version = f"{kind.group}/{kind.version}" if kind.group else kind.version
         return {"kind": f"{kind.kind}List", "apiVersion": version, "metadata": {}, "items": items}
 
@@ -86,23 +87,50 @@ class FixedCluster:
         found = self._discovery.resource(resource)
         if found is None:
             return Missing("globalReference", "the entry names a resource that is not known")
-        items = list(self._lister.list(found.kind, selected.get("namespace") or None))
-        if not projection:
+        items = self._items(found.kind, selected.get("namespace") or None)
+        if isinstance(items, Missing) or not projection:
             return items
         wanted = next((each for each in spec.get("projections") or () if each.get("name") == projection), None)
         if wanted is None:
             return None
         return self._library.query(str(wanted.get("jmesPath") or "")).search(with_floats(items))
 
+    def _items(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON] | Missing:
+        """All objects of a kind, `Missing` where one of them is not known as a whole."""
+        listed = self._lister.list(kind, namespace)
+        if isinstance(listed, Missing):
+            return listed
+        items = [_whole(each) for each in listed]
+        return next((each for each in items if isinstance(each, Missing)), items)
 
-def requester_of(request: Mapping[str, Any], lister: ObjectLister) -> Requester:
-    """Who asks, with the roles that bindings give (`pkg/userinfo`)."""
+
+def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:
+    """An object that is known as a whole, or that there is none. Raises UndeterminedError."""
+    value = _whole(value)
+    if isinstance(value, Missing):
+        raise UndeterminedError(f"{name}: {value.reason}")
+    return value
+
+
+def _whole(value: JSON | Missing | PartialObject | None) -> JSON | Missing | None:
+    """An object, or what is missing of it."""
+    return value.missing[0] if isinstance(value, PartialObject) else value
+
+
+def requester_of(request: Mapping[str, Any], lister: Lister, *, reads_roles: bool = True) -> Requester:
+    """Who asks, with the roles that bindings give (`pkg/userinfo`), where anything reads them."""
     user = as_map(request.get("userInfo"))
     info = UserInfo(str(user.get("username") or ""), "", tuple(user.get("groups") or ()))
     namespace = str(request.get("namespace") or "")
+    if not reads_roles:
+        return Requester(info.username, info.groups)
+    bindings, cluster_bindings = lister.list(_ROLE_BINDING, None), lister.list(_CLUSTER_ROLE_BINDING, None)
+    if isinstance(bindings, Missing) or isinstance(cluster_bindings, Missing):
+        reasons = [each.reason for each in (bindings, cluster_bindings) if isinstance(each, Missing)]
+        return Requester(info.username, info.groups, unknown=f"the roles of the user: {reasons[0]}")
     roles: set[str] = set()
     cluster_roles: set[str] = set()
-    for binding in lister.list(_ROLE_BINDING, None):
+    for binding in map(_certain, bindings):
         own = str(binding["metadata"].get("namespace") or "")
         if not _is_bound(binding, info, own):
             continue
@@ -111,11 +139,15 @@ def requester_of(request: Mapping[str, Any], lister: ObjectLister) -> Requester:
             roles.add(f"{own}:{reference.get('name')}")
         elif reference.get("kind") == "ClusterRole" and own == namespace:
             cluster_roles.add(str(reference.get("name")))
-    for binding in lister.list(_CLUSTER_ROLE_BINDING, None):
+    for binding in map(_certain, cluster_bindings):
         reference = as_map(binding.get("roleRef"))
         if reference.get("kind") == "ClusterRole" and _is_bound(binding, info, ""):
             cluster_roles.add(str(reference.get("name")))
     return Requester(info.username, info.groups, tuple(sorted(roles)), tuple(sorted(cluster_roles)))
+
+
+def _certain(binding: JSON | PartialObject) -> JSON:
+    return known(binding, "a binding of roles")
 
 
 def _is_bound(binding: JSON, user: UserInfo, namespace: str) -> bool:

@@ -18,7 +18,7 @@ from replay.kyverno.cel.reader import OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
-from replay.kyverno.cluster import FixedCluster, requester_of
+from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
@@ -97,7 +97,7 @@ class _Decider:
         entries = [obj for obj in (*cluster, *objects) if obj.get("kind") == "GlobalContextEntry"]
         self._images = ImageDefaults()
         self._library = kyverno_library(_clock, self._images)
-        self._cluster = FixedCluster(self._lister, self._discovery, entries, self._library)
+        self._cluster = ListedCluster(self._lister, self._discovery, entries, self._library)
         objects = [without_nulls(obj) if is_known_kind(obj) else obj for obj in objects]
         refusals = [schema_refusal(obj) if is_known_kind(obj) else None for obj in objects]
         objects = [obj for obj, refusal in zip(objects, refusals, strict=True) if refusal is None]

@@ -22,7 +22,7 @@ from replay.kube.schema import Schemas
 from replay.kyverno.cel.reader import ListerReader, OfflineReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.webhook import CELPolicies
-from replay.kyverno.cluster import FixedCluster
+from replay.kyverno.cluster import ListedCluster
 from replay.kyverno.policy_schema import schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
@@ -99,7 +99,7 @@ class OfflineResponse(Struct, frozen=True):
     unknown: str = ""
 
 
-class _OfflineCluster(FixedCluster):
+class _OfflineCluster(ListedCluster):
     """The same with the values of GlobalContextEntries that are given; a namespace that is not given has a name alone."""
 
     values: Mapping[str, JSON] = {}

@@ -1,33 +1,23 @@
-"""Objects of a policy engine in a set: Gatekeeper's, which its webhooks decide with.
+"""Objects of policy engines in a set: Gatekeeper's and Kyverno's, which their webhooks decide with.
 
-They stand in `gatekeeper/`, in `api/`, or among the other manifests of a set that is one directory or file.
+They stand in the engine's directory, in `api/`, or among the other manifests of a set that is one directory or file.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
+from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
-from replay.kube.admissionregistration import (
-    FailurePolicy,
-    LabelSelector,
-    LabelSelectorRequirement,
-    ManifestSet,
-    MatchPolicy,
-    Origin,
-    Rule,
-    ServiceReference,
-    Webhook,
-    WebhookClientConfig,
-    WebhookConfiguration,
-)
-from replay.kube.engine_policy import MUTATION, VALIDATION
+from replay.kube.admissionregistration import ManifestSet, Origin
+from replay.kube.engine_policy import concerns
 from replay.manifests.go_type.decode import plain
 from replay.manifests.read.documents import (
     DirectoryDocuments,
@@ -40,42 +30,60 @@ from replay.manifests.read.documents import (
 from replay.manifests.read.node import Node
 from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
-ENGINE_DIRECTORY = "gatekeeper"
-_GROUP = re.compile(r"(templates|constraints|config|syncset|expansion|mutations|externaldata)\.gatekeeper\.sh/")
+
+class PolicyEngine(NamedTuple):
+    """A policy engine: its directory in a set, the groups of its objects, and the function that adds what it registers of them."""
+
+    directory: str
+    group: re.Pattern[str]
+    registration: str
+
+
+ENGINES: Final = (
+    PolicyEngine(
+        "gatekeeper",
+        re.compile(r"(templates|constraints|config|syncset|expansion|mutations|externaldata)\.gatekeeper\.sh/"),
+        "replay.gatekeeper.registration:with_gatekeeper_webhooks",
+    ),
+    PolicyEngine(
+        "kyverno", re.compile(r"(policies\.)?kyverno\.io/"), "replay.kyverno.registration:with_kyverno_webhooks"
+    ),
+)
+ENGINE_DIRECTORIES: Final = tuple(engine.directory for engine in ENGINES)
+CONFIGURATION: Final = "kyverno"
+"""The name of the ConfigMap that Kyverno reads its configuration of."""
 _API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
 )
-_IGNORE = LabelSelectorRequirement("admission.gatekeeper.sh/ignore", "DoesNotExist")
-_OWN_NAMESPACE = LabelSelectorRequirement("kubernetes.io/metadata.name", "NotIn", ("gatekeeper-system",))
-_SUBRESOURCES = (
-    "pods/ephemeralcontainers",
-    "pods/exec",
-    "pods/log",
-    "pods/eviction",
-    "pods/portforward",
-    "pods/proxy",
-    "pods/attach",
-    "pods/binding",
-    "pods/resize",
-    "deployments/scale",
-    "replicasets/scale",
-    "statefulsets/scale",
-    "replicationcontrollers/scale",
-    "services/proxy",
-    "nodes/proxy",
-    "services/status",
+_CONFIG_MAP = re.compile(rb"""^["']?kind["']?\s*:\s*["']?ConfigMap\b""", re.MULTILINE)
+_CONFIGURATION = re.compile(
+    rb"""^\s+["']?name["']?\s*:\s*["']?kyverno["']?\s*(?:#.*)?$|\{name: kyverno\b""", re.MULTILINE
 )
 
 
 def is_engine_object(value: JSON) -> bool:
-    """Whether an object is of a policy engine."""
-    return isinstance(value, dict) and _GROUP.match(str(value.get("apiVersion"))) is not None
+    """Whether an object is of a policy engine, or its configuration."""
+    if not isinstance(value, dict):
+        return False
+    version = str(value.get("apiVersion"))
+    if version == "v1":
+        return value.get("kind") == "ConfigMap" and (value.get("metadata") or {}).get("name") == CONFIGURATION
+    return _is_of_engine(version)
+
+
+def _is_of_engine(version: str) -> bool:
+    return any(engine.group.match(version) for engine in ENGINES)
 
 
 def is_engine_document(document: ManifestDocument) -> bool:
-    """Whether a document is an object of a policy engine, as its first `apiVersion` says."""
+    """Whether a document is an object of a policy engine, as its first `apiVersion` says, or its configuration."""
     found = _API_VERSION.search(document.data)
-    return found is not None and _GROUP.match(found[1].decode("utf-8", "replace")) is not None
+    if found is None:
+        return False
+    version = found[1].decode("utf-8", "replace")
+    if version == "v1":
+        return bool(_CONFIG_MAP.search(document.data) and _CONFIGURATION.search(document.data))
+    return _is_of_engine(version)
 
 
 def without_engine_objects(directory: DirectoryDocuments) -> DirectoryDocuments:
@@ -139,50 +147,27 @@ def holds_engine_objects_alone(path: Path) -> bool:
     return bool(documents) and all(map(is_engine_document, documents))
 
 
-def differing_webhooks(one: Iterable[JSON], other: Iterable[JSON]) -> frozenset[str]:
+def differing_webhooks(one: ManifestSet, other: ManifestSet) -> frozenset[str]:
     """The webhooks that decide otherwise with other objects of their engine."""
-    ours, theirs = list(one), list(other)
+    ours, theirs = one.engine_objects, other.engine_objects
     differing = [value for value in ours if value not in theirs] + [value for value in theirs if value not in ours]
-    groups = {str(value.get("apiVersion")).partition("/")[0] for value in differing}
-    mutates = bool(groups & {"mutations.gatekeeper.sh", "config.gatekeeper.sh"})
-    return frozenset(({MUTATION} if mutates else set()) | ({VALIDATION} if groups else set()))
+    if not differing:
+        return frozenset()
+    configurations = [
+        each for manifests in (one, other) for each in (*manifests.validating_webhooks, *manifests.mutating_webhooks)
+    ]
+    names = {webhook.name for configuration in configurations for webhook in configuration.webhooks}
+    return frozenset(name for name in names if any(concerns(value, name) for value in differing))
 
 
-def with_engine(manifests: ManifestSet, objects: Iterable[JSON]) -> ManifestSet:
-    """A set with objects of Gatekeeper, and with the webhooks of its released manifests where it has no own ones."""
+def with_engines(manifests: ManifestSet, objects: Iterable[JSON], version: KubernetesVersion) -> ManifestSet:
+    """A set with objects of policy engines, and with what each engine registers or generates of them."""
     own = tuple(objects)
     if not own:
         return manifests
-    configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
-    names = {webhook.name for configuration in configurations for webhook in configuration.webhooks}
-    validating, mutating = manifests.validating_webhooks, manifests.mutating_webhooks
-    groups = {str(value.get("apiVersion")).partition("/")[0] for value in own}
-    if VALIDATION not in names and "constraints.gatekeeper.sh" in groups:
-        default = _default(VALIDATION, "/v1/admit", ("*", *_SUBRESOURCES), 3)
-        validating = (
-            *validating,
-            WebhookConfiguration("gatekeeper-validating-webhook-configuration", static=False, webhooks=(default,)),
-        )
-    if MUTATION not in names and "mutations.gatekeeper.sh" in groups:
-        default = _default(MUTATION, "/v1/mutate", ("*",), 1)
-        mutating = (
-            *mutating,
-            WebhookConfiguration("gatekeeper-mutating-webhook-configuration", static=False, webhooks=(default,)),
-        )
-    return replace(manifests, engine_objects=own, validating_webhooks=validating, mutating_webhooks=mutating)
-
-
-def _default(name: str, path: str, resources: tuple[str, ...], timeout: int) -> Webhook:
-    """A webhook as Gatekeeper's released manifests register it."""
-    rule = Rule(operations=("CREATE", "UPDATE"), api_groups=("*",), api_versions=("*",), resources=resources)
-    return Webhook(
-        name=name,
-        client_config=WebhookClientConfig(
-            service=ServiceReference("gatekeeper-system", "gatekeeper-webhook-service", path)
-        ),
-        rules=(rule,),
-        failure_policy=FailurePolicy.IGNORE,
-        match_policy=MatchPolicy.EXACT,
-        namespace_selector=LabelSelector({}, (_IGNORE, _OWN_NAMESPACE)),
-        timeout_seconds=timeout,
-    )
+    manifests = replace(manifests, engine_objects=own)
+    for engine in ENGINES:
+        if any(engine.group.match(str(value.get("apiVersion"))) for value in own):
+            module, function = engine.registration.split(":")
+            manifests = getattr(import_module(module), function)(manifests, version)
+    return manifests

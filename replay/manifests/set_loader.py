@@ -15,12 +15,12 @@ from replay.kube.admissionregistration import ManifestSet, Origin
 from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
 from replay.manifests.authorization_file import is_about_authorization
 from replay.manifests.engine_object import (
-    ENGINE_DIRECTORY,
+    ENGINE_DIRECTORIES,
     EngineDocument,
     engine_documents,
     holds_engine_objects_alone,
     is_engine_object,
-    with_engine,
+    with_engines,
 )
 from replay.manifests.finding import Finding
 from replay.manifests.generated_policy import with_generated_policies
@@ -78,7 +78,7 @@ class SetObjects(Struct, frozen=True):
         api = defaulted_api_objects(cluster, version, self.server.gates) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
         return with_generated_policies(
-            with_engine(self.server.completed(manifests, version), self._engine(cluster)), version
+            with_engines(self.server.completed(manifests, version), self._engine(cluster), version), version
         )
 
     def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
@@ -131,7 +131,9 @@ def set_objects(path: Path, version: KubernetesVersion) -> SetObjects:
 
 
 def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...]:
-    objects_by_name = {(obj["kind"], obj["metadata"].get("name")): obj for obj in (*objects, *added)}
+    objects_by_name = {
+        (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"].get("name")): obj for obj in (*objects, *added)
+    }
     return tuple(objects_by_name.values())
 
 
@@ -156,7 +158,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         require_static(directory, version, server.gates)
     engine = [
         each
-        for name in (ENGINE_DIRECTORY, API_DIRECTORY)
+        for name in (*ENGINE_DIRECTORIES, API_DIRECTORY)
         if (path / name).is_dir()
         for each in engine_documents(path / name)
     ]

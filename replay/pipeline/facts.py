@@ -10,7 +10,7 @@ from replay.audit.reject import EXPLANATIONS, RejectReason
 from replay.audit.store import Store
 from replay.compare.result import LogFacts, SetFacts
 from replay.kube.admissionregistration import ManifestSet, Origin
-from replay.kube.engine_policy import policy_name, webhook_of
+from replay.kube.engine_policy import policy_names
 from replay.pipeline.scenario import STDIN, Scenario, name_of
 
 
@@ -72,8 +72,9 @@ def _origins(manifests: ManifestSet) -> dict[str, Origin]:
         for webhook in configuration.webhooks
     }
     engine = {
-        policy_name(value): manifests.origins[value["kind"], value["metadata"]["name"]]
+        name: manifests.origins[value["kind"], value["metadata"]["name"]]
         for value in manifests.engine_objects
-        if webhook_of(value) and (value["kind"], (value.get("metadata") or {}).get("name")) in manifests.origins
+        for name in policy_names(value)
+        if (value["kind"], (value.get("metadata") or {}).get("name")) in manifests.origins
     }
     return {**webhooks, **policies, **engine}

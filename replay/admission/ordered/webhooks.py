@@ -14,6 +14,7 @@ from replay.admission.effects import ADMITTED
 from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
+from replay.admission.webhook.answer import WebhookBackend
 from replay.admission.webhook.engine import engines_of
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of
@@ -104,8 +105,12 @@ class _Webhooks:
         """Who answers for the webhooks of a set: who was asked for by name, else the policy engines of the set."""
         if not self._engines[index]:
             return asking.backends
-        lister = asking.sides[index].lister
-        own = {name: engine.backend(lister) for engine in self._engines[index] for name in engine.webhooks}
+        lister, context = asking.sides[index].lister, self._context
+        names = [hook.webhook.name for hook in self._admission.hooks[index]]
+        own: dict[str, WebhookBackend] = {}
+        for engine in self._engines[index]:
+            backend = engine.backend(lister, context.discovery, context.patchers)
+            own |= {name: backend for name in names if engine.answers_for(name)}
         return {**own, **asking.backends}
 
     def validator(self, asking: Asking) -> RequestValidator | None:

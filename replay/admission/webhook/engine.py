@@ -6,13 +6,15 @@ from collections.abc import Iterator, Sequence
 from importlib import import_module
 from typing import Final, Protocol
 
+from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookBackend
 from replay.errors import ManifestError
 from replay.identity import IdentityMap
 from replay.kube.admissionregistration import ManifestSet
+from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 
-_ENGINES: Final = ("replay.gatekeeper.backend:gatekeeper_of",)
+_ENGINES: Final = ("replay.gatekeeper.backend:gatekeeper_of", "replay.kyverno.backend:kyverno_of")
 """The function of each engine that makes it of a set; an engine knows of admission, and is imported where a set has objects of it."""
 _MOST = 64
 
@@ -31,9 +33,8 @@ class Refused(Protocol):
 class WebhookEngine(Protocol):
     """A policy engine with the objects of one set."""
 
-    @property
-    def webhooks(self) -> Sequence[str]:
-        """The names of the webhooks that it answers for."""
+    def answers_for(self, webhook: str) -> bool:
+        """Whether it answers for the webhook of a name."""
         ...
 
     def looked_up(self) -> Iterator[tuple[str, str]]:
@@ -45,8 +46,8 @@ class WebhookEngine(Protocol):
         """The objects that it refuses."""
         ...
 
-    def backend(self, lister: Lister) -> WebhookBackend:
-        """Who answers about a request that meets these objects."""
+    def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> WebhookBackend:
+        """Who answers about a request that meets these objects, in a cluster that serves these kinds."""
         ...
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from copy import copy
 from typing import Any
 
 from msgspec import Struct
@@ -106,6 +107,14 @@ class CELPolicies:
         except PolicyError as error:
             self.refused.append(f"failed to compile policy {obj['metadata']['name']} ({error})")
             return []
+
+    def named(self, names: Collection[str], *, namespaced: bool) -> CELPolicies:
+        """The policies with these names alone, of namespaces or of the cluster."""
+        made = copy(self)
+        for kind in ("validating", "mutating", "images", "generating"):
+            own = [each for each in getattr(self, kind) if each.name in names and bool(each.namespace) is namespaced]
+            setattr(made, kind, own)
+        return made
 
     def __bool__(self) -> bool:
         """Whether there is any policy."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from copy import copy
 from functools import cached_property
 from typing import Any
 
@@ -139,8 +140,19 @@ class RuleWebhook:
         self.policies = sorted(
             (each for each in loaded if each.is_admitted), key=lambda each: (each.namespace, each.name)
         )
-        self._engine = engine
-        self._namespaces = namespaces
+        self.engine = engine
+        self.namespaces = namespaces
+
+    def asking(self, engine: Engine, namespaces: Namespaces, policies: Sequence[RulePolicy]) -> RuleWebhook:
+        """The same with another cluster, and some of the policies alone."""
+        made = copy(self)
+        made.policies, made.engine, made.namespaces = list(policies), engine, namespaces
+        return made
+
+    def is_for(self, request: Request) -> tuple[RulePolicy, ...]:
+        """The policies with rules of any kind for the resource and namespace of a request."""
+        kinds = ("mutate", "validate", "verifyImages")
+        return tuple(dict.fromkeys(each for kind in kinds for each in self._candidates(kind, request)))
 
     def _candidates(self, kind: str, request: Request) -> list[RulePolicy]:
         """The policies with rules of a kind for a request: those of the cluster, and of its namespace if there is one."""
@@ -153,14 +165,14 @@ class RuleWebhook:
 
     def _namespace(self, request: Request) -> JSON:
         name = str(request.request.get("namespace") or "")
-        return self._namespaces(name) if name else None
+        return self.namespaces(name) if name else None
 
     def _labels(self, policies: Sequence[Policy], request: Request) -> Mapping[str, str] | str:
         """The labels of the namespace where a policy asks for them; what is wrong where there is no such namespace."""
         name = str(request.request.get("namespace") or "")
         if request.kind.kind == "Namespace" or not name or not any(map(_selects_namespaces, policies)):
             return {}
-        namespace = self._namespaces(name)
+        namespace = self.namespaces(name)
         return texts_of(namespace, "labels") if namespace is not None else f'namespace "{name}" not found'
 
     def validate(self, request: Request) -> Answer:
@@ -188,8 +200,8 @@ class RuleWebhook:
         if isinstance(labels, str):
             return Answer(allowed=False, message=f"failed to create policy context: {labels}")
         request.namespace_labels = labels
-        responses = [self._engine.validate(policy, request) for _, policy in enforcing]
-        warned = [self._engine.validate(policy, request) for policy in warning]
+        responses = [self.engine.validate(policy, request) for _, policy in enforcing]
+        warned = [self.engine.validate(policy, request) for policy in warning]
         fails = any(each.fails for each, _ in enforcing)
         if any(_blocks(response, fails=fails, kind=request.kind.kind) for response in responses):
             return Answer(allowed=False, message=blocked_message(responses), responses=tuple(responses))
@@ -208,7 +220,7 @@ class RuleWebhook:
         if isinstance(labels, str):
             return []
         request.namespace_labels = labels
-        return [self._engine.validate(policy, request) for policy in policies]
+        return [self.engine.validate(policy, request) for policy in policies]
 
     def mutate(self, request: Request) -> Answer:
         """What the mutating webhook answers. Raises UndeterminedError and GoPanicError."""
@@ -225,7 +237,7 @@ class RuleWebhook:
             if isinstance(labels, str):
                 return Answer(allowed=False, message=f"mutation policy {each.name} error: {labels}")
             request.namespace_labels = labels
-            response = self._engine.mutate(each.policy, request)
+            response = self.engine.mutate(each.policy, request)
             if response.is_successful:
                 if response.patched is not None:
                     patch += diff(response.resource, response.patched)

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from replay.cellib.version import KubernetesVersion
-from replay.manifests.engine_object import ENGINE_DIRECTORY
+from replay.manifests.engine_object import ENGINE_DIRECTORIES
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER
 
 SHARD_VERSION = KubernetesVersion(1, 36)
@@ -17,7 +17,7 @@ _NOT_WORKSPACES = frozenset(
     {
         *(plugin.directory for plugin in CHAIN_ORDER),
         API_DIRECTORY,
-        ENGINE_DIRECTORY,
+        *ENGINE_DIRECTORIES,
         "rbac",
         "objects",
         "current",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from msgspec.structs import replace
 
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
+from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
-from replay.kube.engine_policy import engine_policies, policy_name
+from replay.kube.engine_policy import engine_policies, policy_names
 from replay.manifests.engine_object import differing_webhooks
 from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
@@ -31,8 +34,14 @@ def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
         validating_bindings=tuple(each for each in manifests.validating_bindings if each.policy_name in names),
         validating_webhooks=tuple(_configuration(each, asked) for each in manifests.validating_webhooks),
         builtin=tuple(each for each in manifests.builtin if each.name in names | mutating),
-        engine_objects=tuple(each for each in manifests.engine_objects if policy_name(each) not in unnamed),
+        engine_objects=tuple(each for each in manifests.engine_objects if _asked(each, unnamed)),
     )
+
+
+def _asked(value: JSON, unnamed: Collection[str]) -> bool:
+    """Whether an object of an engine only serves others, or some policy of it is asked."""
+    names = policy_names(value)
+    return not names or any(name not in unnamed for name in names)
 
 
 def _configuration(configuration: WebhookConfiguration, names: frozenset[str]) -> WebhookConfiguration:
@@ -46,7 +55,7 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
     stands in the recorded objects. That of a policy engine is asked where its objects differ.
     """
     current, candidate = sets
-    names |= differing_webhooks(current.engine_objects, candidate.engine_objects)
+    names |= differing_webhooks(current, candidate)
     return _without(current, candidate, names), _without(candidate, current, names)
 
 

@@ -1,0 +1,331 @@
+"""Kyverno as who answers for its webhooks, with the objects of a set and those of the cluster at the time of a request."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
+from replay.admission.webhook.webhooks import Phase, WebhookInvocation
+from replay.identity import IdentityMap
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet, Webhook
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.discovery import Discovery
+from replay.kube.engine_policy import is_webhook_of_kyverno, policy_name, rule_name
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.json_patch import diff
+from replay.kube.lister import Lister, ObjectLister
+from replay.kyverno.cel.reader import ListerReader
+from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.spec import GROUP
+from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
+from replay.kyverno.cluster import ListedCluster, requester_of
+from replay.kyverno.configuration import Configuration, configuration_of
+from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
+from replay.kyverno.rules.engine import Engine
+from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
+from replay.kyverno.rules.exception import PolicyExceptions
+from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.rules.jmespath.library import kyverno_library
+from replay.kyverno.rules.match import Requester
+from replay.kyverno.rules.request import Request
+from replay.kyverno.rules.response import ERROR, FAIL, PASS
+from replay.kyverno.rules.validate_cel import matches_cel
+from replay.kyverno.rules.webhook import Answer, RulePolicy, RuleWebhook
+from replay.kyverno.unread import RuleText
+
+_NAMESPACE: Final = GroupVersionKind("", "v1", "Namespace")
+_RBAC: Final = "rbac.authorization.k8s.io"
+_OWN_KINDS: Final = frozenset(
+    {
+        "AdmissionReport",
+        "ClusterAdmissionReport",
+        "BackgroundScanReport",
+        "ClusterBackgroundScanReport",
+        "UpdateRequest",
+    }
+)
+"""The kinds that Kyverno's webhooks leave alone."""
+
+
+class Refusal(Struct, frozen=True):
+    """An object that Kyverno refuses, and its text."""
+
+    kind: str
+    name: str
+    message: str
+
+
+def kyverno_of(manifests: ManifestSet) -> Kyverno | None:
+    """Kyverno with the objects of a set, None if it has none."""
+    own = [each for each in manifests.engine_objects if ".gatekeeper.sh/" not in str(each.get("apiVersion"))]
+    return Kyverno(own) if any(each.get("apiVersion") != "v1" for each in own) else None
+
+
+class Kyverno:
+    """Kyverno with the objects of one set."""
+
+    def __init__(self, objects: Sequence[JSON]) -> None:
+        """Policies of CEL are compiled, and what the schemas refuse is left out."""
+        self.refused: list[Refusal] = []
+        self.configuration: Configuration = configuration_of(objects)
+        taken: list[JSON] = []
+        for each in objects:
+            obj = without_nulls(each) if is_known_kind(each) else each
+            refusal = schema_refusal(obj) if is_known_kind(obj) else None
+            if refusal is None:
+                taken.append(obj)
+            else:
+                self.refused.append(Refusal(str(each.get("kind")), str(each["metadata"].get("name")), refusal))
+        of_rules = [each for each in taken if str(each.get("apiVersion")).partition("/")[0] != GROUP]
+        self.policies = [each for each in of_rules if each.get("kind") in ("ClusterPolicy", "Policy")]
+        self.exceptions = PolicyExceptions([each for each in of_rules if each.get("kind") == "PolicyException"])
+        self.entries = [each for each in taken if each.get("kind") == "GlobalContextEntry"]
+        self.cel = CELPolicies(taken)
+        self.library = kyverno_library(_clock, self.configuration.images)
+        self.kinds = {
+            policy_name(each).partition("/")[2]: str(each.get("kind")) for each in taken if each not in of_rules
+        }
+        texts = json.dumps([*of_rules, *self.entries])
+        self.reads_roles = "oles" in texts or self.configuration.reads_roles
+        self._reads_config_maps = "configMap" in texts
+        self._made: IdentityMap[Discovery, RuleWebhook] = IdentityMap()
+        self._behind: dict[tuple[int, str], list[RulePolicy]] = {}
+
+    def answers_for(self, webhook: str) -> bool:
+        """Whether it answers for the webhook of a name."""
+        return is_webhook_of_kyverno(webhook)
+
+    def looked_up(self) -> Iterator[tuple[str, str]]:
+        """Namespaces, bindings of roles where a policy reads roles, and ConfigMaps where a context reads any."""
+        yield "", "Namespace"
+        if self.reads_roles:
+            yield from ((_RBAC, "RoleBinding"), (_RBAC, "ClusterRoleBinding"))
+        if self._reads_config_maps:
+            yield "", "ConfigMap"
+
+    def rules(self, discovery: Discovery) -> RuleWebhook:
+        """The webhook of all ClusterPolicies and Policies, in a cluster that serves these kinds."""
+        if discovery not in self._made:
+            nothing = ObjectLister(())
+            cluster = ListedCluster(nothing, discovery, self.entries, self.library)
+            engine = Engine(cluster, self.exceptions, lambda _: False, lambda _: False, _matches_conditions)
+            self._made[discovery] = RuleWebhook(self.policies, discovery, engine, cluster.namespace)
+        return self._made[discovery]
+
+    def behind(self, discovery: Discovery, path: str) -> Sequence[RulePolicy]:
+        """The policies that a path names, or all with its failure policy."""
+        whole = self.rules(discovery)
+        if (id(whole), path) not in self._behind:
+            failure, _, key = path.strip("/").partition("/")[2].partition("/")
+            name = key.removeprefix("finegrained/")
+            self._behind[id(whole), path] = [
+                each
+                for each in whole.policies
+                if each.fails == (failure == "fail")
+                and (not name or name == f"{each.namespace}/{each.name}".lstrip("/"))
+            ]
+        return self._behind[id(whole), path]
+
+    def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
+        """Who answers about a request that meets these objects, in a cluster that serves these kinds."""
+        return KyvernoBackend(self, lister, discovery, patchers)
+
+
+def _clock() -> Any:
+    raise UndeterminedError("the time of the request is not given")
+
+
+def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
+    conditions = as_map(as_map(policy.get("spec")).get("webhookConfiguration")).get("matchConditions")
+    return not conditions or matches_cel(conditions, request)
+
+
+class KyvernoBackend:
+    """The answers to one request."""
+
+    def __init__(self, kyverno: Kyverno, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> None:
+        """Nothing is looked up yet."""
+        self._kyverno = kyverno
+        self._lister = lister
+        self._discovery = discovery
+        self._patchers = patchers
+        self._cluster = ListedCluster(lister, discovery, kyverno.entries, kyverno.library)
+
+    def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
+        """What Kyverno answers, `Missing` where that is not known."""
+        return [self._answered(each.invocation.hook.webhook, each.phase, each.request) for each in reviews]
+
+    def recall(
+        self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
+    ) -> WebhookAnswer | Missing | None:
+        """The answer about an object that is known in part; None where that needs all of it."""
+        webhook = invocation.hook.webhook
+        request: dict[str, JSON] = {
+            "kind": invocation.kind._asdict(),
+            "resource": invocation.resource._asdict(),
+            "requestKind": attributes.kind._asdict(),
+            "requestResource": attributes.resource._asdict(),
+            "subResource": attributes.subresource,
+            "name": attributes.name,
+            "namespace": attributes.namespace,
+            "operation": str(attributes.operation),
+            "userInfo": {"username": attributes.user_info.username, "groups": list(attributes.user_info.groups)},
+            "object": attributes.object,
+            "oldObject": attributes.old_object,
+            "options": attributes.options,
+            "dryRun": attributes.dry_run,
+        }
+        if not _is_of_rules(webhook):
+            answer = self._answered(webhook, phase, request)
+            return None if isinstance(answer, WebhookAnswer) and answer.patch else answer
+        return self._guarded(request, lambda: self._in_part(webhook, phase, request))
+
+    def _in_part(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing | None:
+        """What rules answer about what is not known as a whole: as always, where they do not read what is not known."""
+        bare = {**request, "object": None, "oldObject": None, "options": None}
+        asked = self._rules(webhook).is_for(self._request(bare))
+        deciding = [(policy, names) for policy in asked if (names := _rule_names(policy, phase))]
+        if not deciding or (phase == "mutating" and request["operation"] not in ("CREATE", "UPDATE")):
+            return WebhookAnswer(allowed=True)
+        text = RuleText(policy.policy for policy, _ in deciding)
+        parts = {name: text.known(request[name]) for name in ("object", "oldObject", "options")}
+        if isinstance(parts["options"], Missing) and not text.reads("options"):
+            parts["options"] = None
+        gap = next((part for part in parts.values() if isinstance(part, Missing)), None)
+        if gap is not None:
+            return WebhookAnswer(unknown=tuple((name, gap) for _, names in deciding for name in names))
+        answer = self._by_rules(webhook, phase, {**request, **parts})
+        return None if answer.patch else answer
+
+    def _answered(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing:
+        decide = self._by_rules if _is_of_rules(webhook) else self._by_cel
+        answer = self._guarded(request, lambda: decide(webhook, phase, request))
+        return Missing("webhook", "the policies are not known") if answer is None else answer
+
+    def _guarded(
+        self, request: Mapping[str, Any], decide: Callable[[], WebhookAnswer | Missing | None]
+    ) -> WebhookAnswer | Missing | None:
+        """An answer behind Kyverno's filters of users and objects, with what cannot be decided as such."""
+        try:
+            return WebhookAnswer(allowed=True) if self._is_left_alone(request) else decide()
+        except UndeterminedError as error:
+            return Missing("webhook", str(error))
+        except GoPanicError as error:
+            return Missing("webhook", f"Kyverno's engine panics: {error}")
+        except RecursionError:
+            return Missing("webhook", "a policy or object is nested too deep")
+
+    def _requester(self, request: Mapping[str, Any]) -> Requester:
+        return requester_of(request, self._lister, reads_roles=self._kyverno.reads_roles)
+
+    def _is_left_alone(self, request: Mapping[str, Any]) -> bool:
+        """Whether the request is filtered before policies are asked (`pkg/webhooks/handlers/filter.go`)."""
+        configuration = self._kyverno.configuration
+        requester = self._requester(request)
+        if configuration.reads_roles and requester.unknown:
+            raise UndeterminedError(requester.unknown)
+        if configuration.is_excluded(requester):
+            return True
+        fields = (str(request.get(key) or "") for key in ("subResource", "namespace", "name"))
+        return configuration.is_filtered(self._kind(request), *fields) or request["kind"]["kind"] in _OWN_KINDS
+
+    def _kind(self, request: Mapping[str, Any]) -> GroupVersionKind:
+        """The kind of the resource, also for a request to its subresource."""
+        resource = GroupVersionResource(**request["resource"])
+        return self._discovery.kind(resource) or GroupVersionKind(**request["kind"])
+
+    def _request(self, request: Mapping[str, Any]) -> Request:
+        kyverno = self._kyverno
+        made = Request(
+            request, self._kind(request), self._requester(request), kyverno.library, kyverno.configuration.images
+        )
+        made.namespace_of = self._cluster.namespace
+        return made
+
+    def _rules(self, webhook: Webhook) -> RuleWebhook:
+        """The ClusterPolicies and Policies behind a webhook: those that its path names, or all with its failure policy."""
+        whole, policies = self._kyverno.rules(self._discovery), self._kyverno.behind(self._discovery, _path(webhook))
+        return whole.asking(replace(whole.engine, cluster=self._cluster), self._cluster.namespace, policies)
+
+    def _by_rules(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
+        rules, made = self._rules(webhook), self._request(request)
+        return _answer_of_rules(rules.mutate(made) if phase == "mutating" else rules.validate(made))
+
+    def _by_cel(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
+        own, names = _path(webhook).strip("/").partition("/")[::2]
+        wanted = frozenset(names.removeprefix("validate/").removeprefix("mutate/").split("/"))
+        is_namespaced = own.startswith("n")
+        namespace = str(request.get("namespace") or "") if is_namespaced else ""
+        reader = ListerReader(self._lister, self._discovery, self._cluster.global_entry)
+        policies = self._kyverno.cel.named(wanted, namespaced=is_namespaced)
+        asked = CELWebhook(policies, reader, self._patchers)
+        its_namespace = str(request.get("namespace") or "")
+        found = self._lister.get(_NAMESPACE, "", its_namespace) if its_namespace else None
+        cel_request = CELRequest(request, found)
+        if phase == "mutating":
+            return self._answer_of_cel(asked.mutate(cel_request, namespace))
+        return self._answer_of_cel(decided(asked.results(cel_request), namespace))
+
+    def _answer_of_cel(self, answer: CELAnswer) -> WebhookAnswer:
+        """An answer with the policies that deny, or the one policy that changed the object."""
+        failed = [each for each in answer.results if each.rule.status in (FAIL, ERROR)]
+        if not answer.allowed:
+            return _refusal(answer, (self._name_of_cel(each) for each in failed if _denies(each.actions)))
+        changing = [] if not answer.patch else [each for each in answer.results if each not in failed]
+        mutated = ((self._name_of_cel(changing[0]), answer.patch),) if len(changing) == 1 else ()
+        return WebhookAnswer(allowed=True, patch=answer.patch, warnings=answer.warnings, mutated=mutated)
+
+    def _name_of_cel(self, result: CELResult) -> str:
+        key = f"{result.namespace}/{result.policy}".lstrip("/")
+        return f"{self._kyverno.kinds[key]}/{key}"
+
+
+def _denies(actions: Sequence[str]) -> bool:
+    return not actions or "Deny" in actions
+
+
+def _answer_of_rules(answer: Answer) -> WebhookAnswer:
+    """An answer with the rules that deny, or what each changed."""
+    if not answer.allowed:
+        bad = (FAIL, ERROR)
+        denying = (
+            rule_name(each.policy, rule.name) for each in answer.responses for rule in each.rules if rule.status in bad
+        )
+        return _refusal(answer, denying)
+    mutated = []
+    for each in answer.responses if answer.patch else ():
+        if patch := tuple(diff(each.resource, each.patched)) if each.patched is not None else ():
+            mutated += [(rule_name(each.policy, rule.name), patch) for rule in each.rules if rule.status == PASS]
+    return WebhookAnswer(allowed=True, patch=answer.patch, warnings=answer.warnings, mutated=tuple(mutated))
+
+
+def _refusal(answer: Answer | CELAnswer, policies: Iterable[str]) -> WebhookAnswer:
+    """A refusal as Kyverno's handlers write it (`pkg/utils/admission/response.go`): with neither code nor reason."""
+    names = tuple(dict.fromkeys(policies))
+    return WebhookAnswer(status={"message": answer.message}, warnings=answer.warnings, policies=names)
+
+
+def _rule_names(policy: RulePolicy, phase: Phase) -> list[str]:
+    rules = policy.spec.get("rules") or ()
+    wanted = ("mutate", "verifyImages") if phase == "mutating" else ("validate", "verifyImages")
+    enforced = [rule for rule in rules if any(rule.get(key) for key in wanted)]
+    if phase == "validating" and not policy.is_enforcing:
+        enforced = [rule for rule in enforced if rule.get("verifyImages")]
+    return [rule_name(policy.policy, rule.get("name")) for rule in enforced]
+
+
+def _path(webhook: Webhook) -> str:
+    config = webhook.client_config
+    return config.service.path if config.service is not None else "/" + config.url.partition("://")[2].partition("/")[2]
+
+
+def _is_of_rules(webhook: Webhook) -> bool:
+    """Whether a webhook is that of ClusterPolicies and Policies."""
+    return webhook.name.startswith(("validate.", "mutate."))

@@ -1,0 +1,166 @@
+"""Kyverno's configuration: its ConfigMap, or that of its chart where a set has none (`pkg/config`, `charts/kyverno/values.yaml`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+from msgspec import Struct
+
+from replay.json import JSON
+from replay.kube.gvk import GroupVersionKind
+from replay.kyverno.kind_selector import KindSelector, parse_kind_selector
+from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.rules.image import ImageDefaults
+from replay.kyverno.rules.match import Requester
+from replay.kyverno.wildcard import matches_wildcard
+
+_FILTER = re.compile(r"\[([^\[\]]*)\]")
+_DNS_NAME = re.compile(r"[A-Za-z0-9_]([A-Za-z0-9_-]{0,62})(\.[A-Za-z0-9_]([A-Za-z0-9_-]{0,62}))*\.?", re.ASCII)
+_USERS: Final = ("excludeUsernames", "excludeGroups", "excludeRoles", "excludeClusterRoles")
+_FALSE: Final = frozenset({"0", "f", "F", "FALSE", "false", "False"})
+_SUBRESOURCES: Final = ("Node", "APIService", "ReplicaSet")
+DEFAULT: Final[Mapping[str, str]] = {
+    "excludeGroups": "system:nodes",
+    "resourceFilters": " ".join(
+        [
+            "[Event,*,*]",
+            *(f"[*/*,{namespace},*]" for namespace in ("kube-system", "kube-public", "kube-node-lease", "kyverno")),
+            *(f"[{kind}{part},*,*]" for kind in _SUBRESOURCES for part in ("", "/?*")),
+            *(
+                f"[{kind},*,*]"
+                for kind in (
+                    "TokenReview",
+                    "SubjectAccessReview",
+                    "SelfSubjectAccessReview",
+                    "Binding",
+                    "Pod/binding",
+                    "EphemeralReport",
+                    "ClusterEphemeralReport",
+                )
+            ),
+        ]
+    ),
+    "webhooks": json.dumps(
+        {
+            "namespaceSelector": {
+                "matchExpressions": [
+                    {"key": "kubernetes.io/metadata.name", "operator": "NotIn", "values": [namespace]}
+                    for namespace in ("kube-system", "kyverno")
+                ]
+            }
+        }
+    ),
+}
+"""The data of the ConfigMap that Kyverno's chart makes, but for the objects of the chart itself."""
+
+
+class _Filter(Struct, frozen=True):
+    """An entry of `resourceFilters`."""
+
+    selector: KindSelector
+    namespace: str
+    name: str
+
+
+_NOTHING: Final = _Filter(KindSelector("", "", "", ""), "", "")
+
+
+class Configuration(Struct, frozen=True):
+    """What Kyverno leaves alone, and how it registers its webhooks."""
+
+    filters: tuple[_Filter, ...]
+    excluded: tuple[tuple[str, ...], ...]
+    included: tuple[tuple[str, ...], ...]
+    images: ImageDefaults
+    namespace_selector: JSON
+    object_selector: JSON
+    match_conditions: tuple[tuple[str, str], ...]
+
+    @property
+    def reads_roles(self) -> bool:
+        """Whether it leaves out who has a role."""
+        return any((*self.excluded[2:], *self.included[2:]))
+
+    def is_excluded(self, user: Requester) -> bool:
+        """Whether requests of a user are left alone."""
+        return not _names(self.included, user) and _names(self.excluded, user)
+
+    def is_filtered(self, kind: GroupVersionKind, subresource: str, namespace: str, name: str) -> bool:
+        """Whether an object is left alone; a filter of a namespace also leaves the Namespace itself alone."""
+        for each in self.filters:
+            values = (kind.group, kind.version, kind.kind, subresource)
+            if not all(matches_wildcard(*pair) for pair in zip(each.selector, values, strict=True)):
+                continue
+            if matches_wildcard(each.namespace, namespace) and matches_wildcard(each.name, name):
+                return True
+            if kind == ("", "v1", "Namespace") and matches_wildcard(each.namespace, name):
+                return True
+        return False
+
+
+def _names(patterns: Sequence[Sequence[str]], user: Requester) -> bool:
+    values = ((user.username,), user.groups, user.roles, user.cluster_roles)
+    return any(
+        matches_wildcard(pattern, value)
+        for own, candidates in zip(patterns, values, strict=True)
+        for pattern in own
+        for value in candidates
+    )
+
+
+def configuration_of(objects: Iterable[JSON]) -> Configuration:
+    """The configuration in force with the objects of a set: its ConfigMap `kyverno`, else that of the chart."""
+    found = [as_map(each.get("data")) for each in objects if each.get("kind") == "ConfigMap"]
+    return _read(json.dumps(found[-1] if found else DEFAULT))
+
+
+@lru_cache(maxsize=16)
+def _read(text: str) -> Configuration:
+    data = {name: str(value) for name, value in json.loads(text).items()}
+    users = [_users(data.get(name, "")) for name in _USERS]
+    webhooks = as_map(_decoded(data.get("webhooks")))
+    conditions = _decoded(data.get("matchConditions"))
+    return Configuration(
+        filters=tuple(_filters(data.get("resourceFilters", ""))),
+        excluded=tuple(excluded for excluded, _ in users),
+        included=tuple(included for _, included in users),
+        images=_images(data),
+        namespace_selector=webhooks.get("namespaceSelector"),
+        object_selector=webhooks.get("objectSelector"),
+        match_conditions=tuple(
+            (str(each.get("name")), str(each.get("expression")))
+            for each in (conditions if isinstance(conditions, list) else ())
+            if isinstance(each, dict)
+        ),
+    )
+
+
+def _decoded(text: str | None) -> Any:
+    try:
+        return json.loads(text) if text else None
+    except ValueError:
+        return None  # Kyverno logs it, and goes on without
+
+
+def _filters(text: str) -> Iterable[_Filter]:
+    for entry in _FILTER.findall(text):
+        kind, _, place = entry.partition(",")
+        namespace, _, name = place.partition(",")
+        if "," not in name:
+            yield _Filter(parse_kind_selector(kind), namespace, name) if kind else _NOTHING
+
+
+def _users(text: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    entries = [entry.strip() for entry in text.split(",")]
+    included = tuple(name for entry in entries if entry.startswith("!") and (name := entry[1:].strip()))
+    return tuple(entry for entry in entries if entry and not entry.startswith("!")), included
+
+
+def _images(data: Mapping[str, str]) -> ImageDefaults:
+    registry, mutation = data.get("defaultRegistry", ""), data.get("enableDefaultRegistryMutation", "")
+    is_valid = _DNS_NAME.fullmatch(registry.partition("/")[0]) is not None
+    return ImageDefaults(registry if is_valid else ImageDefaults().registry, mutation not in _FALSE)

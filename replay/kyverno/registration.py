@@ -1,0 +1,309 @@
+"""The webhooks that Kyverno registers for the policies of a set (`pkg/controllers/webhook`), and the native policies that it generates."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+from msgspec.structs import replace
+
+from replay.cellib.version import KubernetesVersion
+from replay.json import JSON
+from replay.kube.admissionregistration import (
+    FailurePolicy,
+    ManifestSet,
+    MatchCondition,
+    MatchPolicy,
+    Rule,
+    ServiceReference,
+    Webhook,
+    WebhookClientConfig,
+    WebhookConfiguration,
+)
+from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.engine_policy import is_webhook_of_kyverno
+from replay.kyverno.cel.autogen import generated_specs
+from replay.kyverno.cel.native_policy import native_policy
+from replay.kyverno.cel.spec import is_cel_object
+from replay.kyverno.configuration import Configuration, configuration_of
+from replay.kyverno.kind_selector import parse_kind_selector, selected_resources
+from replay.kyverno.rules.autogen import compute_rules
+from replay.kyverno.rules.go_value import as_map
+from replay.manifests.api_object import defaulted_api_objects
+from replay.manifests.manifest_set import label_selector, manifest_set_from_objects, match_resources
+
+VALIDATING, MUTATING = "kyverno-resource-validating-webhook-cfg", "kyverno-resource-mutating-webhook-cfg"
+_ALL: Final = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+_TYPES: Final = (
+    ("ValidatingPolicy", "vpol.validate.kyverno.svc", "/vpol", False),
+    ("NamespacedValidatingPolicy", "nvpol.validate.kyverno.svc", "/nvpol", False),
+    ("GeneratingPolicy", "gpol.validate.kyverno.svc", "/gpol", False),
+    ("NamespacedGeneratingPolicy", "ngpol.validate.kyverno.svc", "/ngpol", False),
+    ("ImageValidatingPolicy", "ivpol.validate.kyverno.svc", "/ivpol/validate", False),
+    ("NamespacedImageValidatingPolicy", "ivpol.validate.kyverno.svc", "/nivpol/validate", False),
+    ("MutatingPolicy", "mpol.validate.kyverno.svc", "/mpol", True),
+    ("NamespacedMutatingPolicy", "nmpol.validate.kyverno.svc", "/nmpol", True),
+    ("ImageValidatingPolicy", "ivpol.mutate.kyverno.svc", "/ivpol/mutate", True),
+    ("NamespacedImageValidatingPolicy", "ivpol.mutate.kyverno.svc", "/nivpol/mutate", True),
+)
+"""The kinds of `policies.kyverno.io`, with the name and path of their webhook, and whether it mutates."""
+
+Policy = Mapping[str, Any]
+
+
+def with_kyverno_webhooks(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
+    """A set with objects of Kyverno, the native policies that it generates of them, and its webhooks where there are no own ones."""
+    objects = manifests.engine_objects
+    manifests = _with_native_policies(manifests, version)
+    configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
+    if any(is_webhook_of_kyverno(webhook.name) for each in configurations for webhook in each.webhooks):
+        return manifests
+    registration = _Registration(objects)
+    validating, mutating = registration.webhooks(mutates=False), registration.webhooks(mutates=True)
+    return replace(
+        manifests,
+        validating_webhooks=_with(manifests.validating_webhooks, VALIDATING, validating),
+        mutating_webhooks=_with(manifests.mutating_webhooks, MUTATING, mutating),
+    )
+
+
+def _with(
+    configurations: tuple[WebhookConfiguration, ...], name: str, webhooks: Iterable[Webhook]
+) -> tuple[WebhookConfiguration, ...]:
+    made = WebhookConfiguration(name, static=False, webhooks=tuple(sorted(webhooks, key=lambda each: each.name)))
+    if not made.webhooks:
+        return configurations
+    return tuple(sorted((*configurations, made), key=lambda each: (not each.static, each.name)))
+
+
+def _with_native_policies(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
+    exceptions = [each for each in manifests.engine_objects if is_cel_object(each, "PolicyException")]
+    policies = [each for each in manifests.engine_objects if is_cel_object(each, "ValidatingPolicy", "MutatingPolicy")]
+    generated = [each for policy in policies for each in native_policy(policy, exceptions) or ()]
+    if not generated:
+        return manifests
+    names = {each["metadata"]["name"] for each in generated}
+    made = manifest_set_from_objects((), defaulted_api_objects(generated, version))
+
+    def joined(own: Iterable[Any], new: Iterable[Any]) -> tuple[Any, ...]:
+        kept = (each for each in own if each.static or each.name not in names)
+        return tuple(sorted((*kept, *new), key=lambda each: (not each.static, each.name)))
+
+    return replace(
+        manifests,
+        validating_policies=joined(manifests.validating_policies, made.validating_policies),
+        validating_bindings=joined(manifests.validating_bindings, made.validating_bindings),
+        mutating_policies=joined(manifests.mutating_policies, made.mutating_policies),
+        mutating_bindings=joined(manifests.mutating_bindings, made.mutating_bindings),
+    )
+
+
+class _Registration:
+    """What is registered for the objects of a set."""
+
+    def __init__(self, objects: Sequence[JSON]) -> None:
+        self._objects = objects
+        self._configuration: Configuration = configuration_of(objects)
+        self._discovery: Discovery = builtin_discovery()
+
+    def webhooks(self, *, mutates: bool) -> Iterator[Webhook]:
+        """All webhooks of one phase."""
+        yield from self._of_rules(mutates=mutates)
+        for kind, name, path, is_mutating in _TYPES:
+            if is_mutating is mutates:
+                own = [each for each in self._objects if is_cel_object(each, kind) and self._is_asked(each)]
+                yield from self._of_cel(own, name, path)
+
+    def _of_rules(self, *, mutates: bool) -> Iterator[Webhook]:
+        """Those of ClusterPolicies and Policies: one for each failure policy, and one for each policy with conditions."""
+        rules: dict[tuple[str, str], list[Rule]] = {}
+        conditions: dict[tuple[str, str], tuple[MatchCondition, ...]] = {}
+        for policy in self._objects:
+            spec = as_map(policy.get("spec"))
+            is_of_rules = str(policy.get("apiVersion")).startswith("kyverno.io/")
+            if (
+                not is_of_rules
+                or policy.get("kind") not in ("ClusterPolicy", "Policy")
+                or spec.get("admission") is False
+            ):
+                continue
+            own = list(self._rules(policy, mutates=mutates))
+            if not own:
+                continue
+            webhook = as_map(spec.get("webhookConfiguration"))
+            failure = (webhook.get("failurePolicy") or spec.get("failurePolicy") or "Fail").lower()
+            place = (failure, _key(policy) if webhook.get("matchConditions") else "")
+            rules.setdefault(place, []).extend(own)
+            conditions[place] = tuple(
+                MatchCondition(str(each.get("name")), str(each.get("expression")))
+                for each in webhook.get("matchConditions") or ()
+            ) or tuple(MatchCondition(*each) for each in self._configuration.match_conditions)
+        base = "mutate" if mutates else "validate"
+        for (failure, key), own in rules.items():
+            name, path = f"{base}.kyverno.svc-{failure}", f"/{base}/{failure}"
+            if key:
+                name, path = f"{name}-finegrained-{key.replace('/', '-')}", f"{path}/finegrained/{key}"
+            yield self._webhook(
+                name,
+                path,
+                own,
+                failure_policy=FailurePolicy(failure.capitalize()),
+                match_conditions=conditions[failure, key],
+                namespace_selector=label_selector(self._configuration.namespace_selector),
+                object_selector=label_selector(self._configuration.object_selector),
+            )
+
+    def _webhook(self, name: str, path: str, rules: Iterable[Rule], **fields: Any) -> Webhook:
+        service = ServiceReference("kyverno", "kyverno-svc", path)
+        return Webhook(
+            name=name,
+            client_config=WebhookClientConfig(service=service),
+            rules=tuple(dict.fromkeys(rules)),
+            side_effects="NoneOnDryRun",
+            **fields,
+        )
+
+    def _rules(self, policy: Policy, *, mutates: bool) -> Iterator[Rule]:
+        """The rules of the webhook for one policy (`mergeWebhook`)."""
+        for rule in compute_rules(policy, ""):
+            mutation, images = as_map(rule.get("mutate")), rule.get("verifyImages")
+            if mutates:
+                is_asked = bool(images) or (bool(mutation) and mutation.get("targets") is None)
+            else:
+                is_asked = bool(
+                    rule.get("validate") or rule.get("generate") or images or mutation.get("targets") is not None
+                )
+            if is_asked:
+                for kind, operations in _operations(rule, ("CREATE", "UPDATE") if mutates else _ALL).items():
+                    if operations:
+                        yield from self._selected(kind, tuple(each for each in _ALL if each in operations))
+
+    def _selected(self, kind: str, operations: tuple[str, ...]) -> Iterator[Rule]:
+        """The rules for a kind; one that no built-in resource has is a custom one, of any resource of its group."""
+        group, version, name, subresource = parse_kind_selector(kind)
+        found = () if name == "*" else sorted(selected_resources(self._discovery, [kind]))
+        if not found:
+            resource = f"*/{subresource}" if subresource else "*"
+            resources = (resource, "pods/ephemeralcontainers") if resource == "*" and name == "*" else (resource,)
+            yield Rule(operations, (group,), (version,), resources)
+        for own_group, own_version, resource, own_subresource in found:
+            resources = (f"{resource}/{own_subresource}" if own_subresource else resource,)
+            if (own_group, own_version, resource, own_subresource) == ("", "v1", "pods", ""):
+                resources = (resource, "pods/ephemeralcontainers")
+            yield Rule(operations, (own_group,), (own_version,), resources)
+
+    def _is_asked(self, policy: Policy) -> bool:
+        """Whether Kyverno decides by a policy, and not the native one that is generated of it."""
+        admission = as_map(as_map(as_map(policy.get("spec")).get("evaluation")).get("admission"))
+        exceptions = [each for each in self._objects if is_cel_object(each, "PolicyException")]
+        return admission.get("enabled") is not False and native_policy(policy, exceptions) is None
+
+    def _of_cel(self, policies: Sequence[Policy], name: str, path: str) -> Iterator[Webhook]:
+        """Those of one kind of `policies.kyverno.io` (`buildWebhookRules`): one for all policies with the same selectors.
+
+        Match conditions are left to Kyverno, which evaluates them as well.
+        """
+        groups: dict[str, list[Policy]] = {}
+        for policy in sorted(policies, key=_key):
+            constraints = as_map(as_map(policy.get("spec")).get("matchConstraints"))
+            webhook = as_map(as_map(policy.get("spec")).get("webhookConfiguration"))
+            if constraints.get("matchPolicy") == "Exact" or webhook.get("timeoutSeconds") is not None:
+                exact = MatchPolicy.EXACT if constraints.get("matchPolicy") == "Exact" else MatchPolicy.EQUIVALENT
+                failure = _failure(policy)
+                yield self._webhook(
+                    f"{name}-{failure}-finegrained-{_key(policy).replace('/', '-')}",
+                    f"{path}/{policy['metadata']['name']}",
+                    _rules_of_cel(policy),
+                    failure_policy=FailurePolicy(failure.capitalize()),
+                    match_policy=exact,
+                    namespace_selector=label_selector(self._selectors(policy)[0]),
+                    object_selector=label_selector(self._selectors(policy)[1]),
+                )
+            else:
+                groups.setdefault(_digest(self._selectors(policy)), []).append(policy)
+        for digest, own in sorted(groups.items()):
+            suffix = f"-{digest[:8]}" if len(groups) > 1 else ""
+            namespaces, objects = self._selectors(own[0])
+            names = sorted(str(each["metadata"]["name"]) for each in own)
+            for failure in ("fail", "ignore"):
+                rules = [rule for each in own if _failure(each) == failure for rule in _rules_of_cel(each)]
+                if rules:
+                    yield self._webhook(
+                        f"{name}-{failure}{suffix}",
+                        "/".join((path, *names)),
+                        rules,
+                        failure_policy=FailurePolicy(failure.capitalize()),
+                        namespace_selector=label_selector(namespaces),
+                        object_selector=label_selector(objects),
+                    )
+
+    def _selectors(self, policy: Policy) -> tuple[JSON, JSON]:
+        """The selectors of namespaces and objects; a policy of a namespace selects that one alone."""
+        constraints = as_map(as_map(policy.get("spec")).get("matchConstraints"))
+        namespaces, objects = constraints.get("namespaceSelector"), constraints.get("objectSelector")
+        if own := policy["metadata"].get("namespace"):
+            only = {"key": "kubernetes.io/metadata.name", "operator": "In", "values": [own]}
+            namespaces = {"matchExpressions": [only]}
+        configured = self._configuration
+        return _merged(namespaces, configured.namespace_selector), _merged(objects, configured.object_selector)
+
+
+def _operations(rule: Mapping[str, Any], default: Sequence[str]) -> dict[str, set[str]]:
+    """The operations for each kind that a rule names (`collectResourceDescriptions`)."""
+    match = as_map(rule.get("match"))
+    found: dict[str, set[str]] = {}
+    for each in (match, *(match.get("all") or ()), *(match.get("any") or ())):
+        resources = as_map(each.get("resources"))
+        for kind in resources.get("kinds") or ():
+            found.setdefault(str(kind), set()).update(resources.get("operations") or default)
+    for each in as_map(rule.get("exclude")).get("any") or ():
+        resources = as_map(each.get("resources"))
+        if any(each.get(key) for key in ("roles", "clusterRoles", "subjects")):
+            continue
+        narrower = ("name", "names", "namespaces", "annotations")
+        if any(resources.get(key) for key in narrower) or any(
+            resources.get(key) is not None for key in ("selector", "namespaceSelector")
+        ):
+            continue
+        for kind in resources.get("kinds") or tuple(found):
+            if kind in found:
+                found[kind] -= set(resources.get("operations") or _ALL)
+    return found
+
+
+def _rules_of_cel(policy: Policy) -> Iterator[Rule]:
+    """What a policy and those generated of it for controllers of pods match."""
+    spec, kind = as_map(policy.get("spec")), str(policy.get("kind"))
+    controllers = as_map(as_map(spec.get("autogen")).get("podControllers")).get("controllers")
+    generates = not kind.endswith("GeneratingPolicy")
+    specs = [spec]
+    if generates:
+        specs += [each.spec for each in generated_specs(spec, controllers, mutates=kind.endswith("MutatingPolicy"))]
+    for each in specs:
+        matched = match_resources(each.get("matchConstraints"))
+        for rule in matched.resource_rules if matched is not None else ():
+            yield rule if generates else replace(rule, operations=_ALL)
+
+
+def _key(policy: Policy) -> str:
+    metadata = policy["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def _failure(policy: Policy) -> str:
+    return str(as_map(policy.get("spec")).get("failurePolicy") or "Fail").lower()
+
+
+def _merged(one: JSON, other: JSON) -> JSON:
+    """A selector of what both select (`mergeLabelSelectors`)."""
+    if one is None or other is None:
+        return other if one is None else one
+    labels = {**(one.get("matchLabels") or {}), **(other.get("matchLabels") or {})}
+    expressions = [*(one.get("matchExpressions") or ()), *(other.get("matchExpressions") or ())]
+    return {name: value for name, value in (("matchLabels", labels), ("matchExpressions", expressions)) if value}
+
+
+def _digest(selectors: Sequence[JSON]) -> str:
+    return hashlib.sha256(orjson.dumps(selectors, option=orjson.OPT_SORT_KEYS)).hexdigest()

@@ -1,0 +1,303 @@
+"""Kyverno behind its webhooks: loaded from a set, asked by the chain, with what is known of a request."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Verdict
+from replay.admission.webhook.engine import check_engines
+from replay.cellib.version import NEWEST
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
+from replay.kube.discovery import builtin_discovery
+from replay.kube.engine_policy import engine_policies
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.lister import ObjectLister
+from replay.kube.schema import Schemas
+from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.replay.distinct_set import only_named, without_shared_webhooks
+
+TEAM = """\
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: labels}
+spec:
+  rules:
+  - name: team
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    validate:
+      failureAction: Enforce
+      message: the label `team` is missing
+      pattern: {metadata: {labels: {team: '?*'}}}
+"""
+OWNER = """\
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: defaults}
+spec:
+  rules:
+  - name: owner
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    mutate: {patchStrategicMerge: {metadata: {labels: {+(team): nobody}}}}
+"""
+CEL = """\
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: labels}
+spec:
+  validationActions: [Deny]
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}
+  validations: [{expression: "has(object.metadata.labels) && 'team' in object.metadata.labels", message: the label `team` is missing}]
+"""
+MUTATING_CEL = """\
+apiVersion: policies.kyverno.io/v1
+kind: MutatingPolicy
+metadata: {name: defaults}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [configmaps]}]}
+  mutations:
+  - patchType: ApplyConfiguration
+    applyConfiguration: {expression: 'Object{metadata: Object.metadata{labels: Object.metadata.labels{team: "nobody"}}}'}
+"""
+NATIVE = CEL.replace("validationActions", "autogen: {validatingAdmissionPolicy: {enabled: true}}\n  validationActions")
+EXCEPTION = """\
+apiVersion: kyverno.io/v2
+kind: PolicyException
+metadata: {name: e, namespace: kyverno}
+spec:
+  exceptions: [{policyName: labels, ruleNames: [team]}]
+  match: {any: [{resources: {kinds: [ConfigMap], names: [c]}}]}
+"""
+CONFIGURATION = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: kyverno, namespace: kyverno}
+data: DATA
+"""
+NAMESPACE = {
+    "apiVersion": "v1",
+    "kind": "Namespace",
+    "metadata": {"name": "team-a", "labels": {"kubernetes.io/metadata.name": "team-a"}},
+}
+SAYS = "\n\nresource ConfigMap/team-a/c was blocked due to the following policies \n\nlabels:\n  team: 'validation error: the label `team` is missing. rule team failed at path /metadata/labels/team/'\n"
+DENIED = f'admission webhook "validate.kyverno.svc-fail" denied the request: {SAYS}'
+
+
+def _load(directory: Path, *documents: str) -> ManifestSet:
+    (directory / "kyverno").mkdir(parents=True)
+    (directory / "kyverno" / "all.yaml").write_text("---\n".join(documents), "utf-8")
+    return load_manifest_set(directory, version=NEWEST)
+
+
+def _config_map(labels: JSON) -> JSON:
+    metadata = {"name": "c", "namespace": "team-a", "labels": labels}
+    return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata}
+
+
+def _decide(manifests: ManifestSet, value: Any, user: str = "jane", groups: tuple[str, ...] = ()) -> Decision:
+    chain = Chain([ManifestSet(), manifests], NEWEST, builtin_discovery(), Schemas([]))
+    attributes = Attributes(
+        operation=Operation.CREATE,
+        kind=GroupVersionKind("", "v1", "ConfigMap"),
+        resource=GroupVersionResource("", "v1", "configmaps"),
+        subresource="",
+        namespace="team-a",
+        name="c",
+        user_info=UserInfo(user, groups=groups),
+        object=value,
+        namespace_object=NAMESPACE,
+    )
+    return chain.decide(attributes, attributes, ObjectLister([NAMESPACE]))[1]
+
+
+def _configured(data: str) -> str:
+    return CONFIGURATION.replace("DATA", data)
+
+
+CEL_DENIED = 'admission webhook "vpol.validate.kyverno.svc-fail" denied the request: Policy labels failed: the label `team` is missing'
+NATIVE_DENIED = "the label `team` is missing"
+ADDED = [{"op": "add", "path": "/metadata/labels/team", "value": "nobody"}]
+DECISIONS: list[tuple[str, tuple[str, ...], list[tuple[str, str]], list[tuple[str, JSON]]]] = [
+    ("a rule", (TEAM,), [("ClusterPolicy/labels/team", DENIED)], []),
+    ("all mutating rules run first", (TEAM, OWNER), [], [("ClusterPolicy/defaults/owner", ADDED)]),
+    ("a policy of CEL", (CEL,), [("ValidatingPolicy/labels", CEL_DENIED)], []),
+    ("a mutating policy of CEL", (TEAM, MUTATING_CEL), [], [("MutatingPolicy/defaults", ADDED)]),
+    ("a native policy that is generated", (NATIVE,), [("vpol-labels", NATIVE_DENIED)], []),
+    ("an exception", (TEAM, EXCEPTION), [], []),
+    ("a policy that audits", (TEAM.replace("Enforce", "Audit"),), [], []),
+    (
+        "a policy whose errors are ignored",
+        (TEAM.replace("spec:\n", "spec:\n  failurePolicy: Ignore\n", 1),),
+        [("ClusterPolicy/labels/team", DENIED.replace("svc-fail", "svc-ignore"))],
+        [],
+    ),
+    (
+        "conditions of the webhook hold",
+        (TEAM.replace("spec:\n", "spec:\n  webhookConfiguration: {matchConditions: [{name: x, expression: 'true'}]}\n", 1),),
+        [("ClusterPolicy/labels/team", DENIED.replace("svc-fail", "svc-fail-finegrained-labels"))],
+        [],
+    ),
+    (
+        "conditions of the webhook do not hold",
+        (TEAM.replace("spec:\n", "spec:\n  webhookConfiguration: {matchConditions: [{name: x, expression: 'false'}]}\n", 1),),
+        [],
+        [],
+    ),
+    ("a policy out of admission", (TEAM.replace("spec:\n", "spec:\n  admission: false\n", 1),), [], []),
+    ("a filter of objects", (TEAM, _configured("{resourceFilters: '[ConfigMap,team-*,*]'}")), [], []),
+    ("a filter of other objects", (TEAM, _configured("{resourceFilters: '[ConfigMap,prod-*,*]'}")), [("ClusterPolicy/labels/team", DENIED)], []),
+    ("a user that is left out", (TEAM, _configured("{excludeUsernames: 'ja*'}")), [], []),
+    ("a user that is taken in again", (TEAM, _configured("{excludeUsernames: 'ja*,!jane'}")), [("ClusterPolicy/labels/team", DENIED)], []),
+    ("the webhook's selector of namespaces", (TEAM, _configured("""{webhooks: '{"namespaceSelector": {"matchLabels": {"a": "b"}}}'}""")), [], []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("documents", "denials", "mutations"), [row[1:] for row in DECISIONS], ids=[row[0] for row in DECISIONS]
+)
+def test_decisions(
+    tmp_path: Path, documents: tuple[str, ...], denials: list[tuple[str, str]], mutations: list[tuple[str, JSON]]
+) -> None:
+    decision = _decide(_load(tmp_path, *documents), _config_map({"app": "a"}))
+    assert [(each.policy, each.message) for each in decision.denials] == denials
+    assert [(each.policy, list(each.patch)) for each in decision.mutated] == mutations
+    assert decision.verdict is (Verdict.DENIED if denials else Verdict.ADMITTED)
+
+
+def test_nodes_are_left_out_without_a_configuration(tmp_path: Path) -> None:
+    decision = _decide(_load(tmp_path, TEAM), _config_map({}), "system:node:a", ("system:nodes",))
+    assert decision.verdict is Verdict.ADMITTED
+
+
+def _gap(name: str) -> Missing:
+    return Missing(f"object.metadata.{name}", "the log does not hold it")
+
+
+PARTS = [
+    (
+        "a field of the server that no rule reads",
+        TEAM,
+        {"resourceVersion": _gap("resourceVersion")},
+        Verdict.DENIED,
+        [],
+    ),
+    (
+        "labels that are not known",
+        TEAM,
+        {"labels": _gap("labels")},
+        Verdict.UNDETERMINED,
+        ["ClusterPolicy/labels/team"],
+    ),
+    (
+        "a field of the server that a rule reads",
+        TEAM.replace("labels: {team: '?*'}", "uid: '?*'"),
+        {"uid": _gap("uid")},
+        Verdict.UNDETERMINED,
+        ["ClusterPolicy/labels/team"],
+    ),
+    ("another kind", TEAM.replace("[ConfigMap]", "[Secret]"), {"labels": _gap("labels")}, Verdict.ADMITTED, []),
+]
+
+
+@pytest.mark.parametrize(
+    ("document", "metadata", "verdict", "policies"), [row[1:] for row in PARTS], ids=[row[0] for row in PARTS]
+)
+def test_an_object_that_is_known_in_part(
+    tmp_path: Path, document: str, metadata: JSON, verdict: Verdict, policies: list[str]
+) -> None:
+    value = _config_map({})
+    value["metadata"] |= metadata
+    decision = _decide(_load(tmp_path, document), PartialObject(value, tuple(metadata.values())))
+    assert (decision.verdict, [each.policy for each in decision.undetermined]) == (verdict, policies)
+
+
+REGISTERED = [
+    ("ClusterPolicy", (TEAM,), [("validate.kyverno.svc-fail", ["CREATE", "UPDATE", "DELETE", "CONNECT"], ["configmaps"])]),
+    ("operations", (TEAM.replace("[ConfigMap]", "[ConfigMap], operations: [CREATE]"),), [("validate.kyverno.svc-fail", ["CREATE"], ["configmaps"])]),
+    ("pods and their controllers are of one policy", (TEAM.replace("[ConfigMap]", "[Deployment]"),), [("validate.kyverno.svc-fail", ["CREATE", "UPDATE", "DELETE", "CONNECT"], ["deployments"])]),
+    ("a mutating rule", (OWNER,), [("mutate.kyverno.svc-fail", ["CREATE", "UPDATE"], ["configmaps"])]),
+    ("policies of CEL", (CEL, MUTATING_CEL), [("vpol.validate.kyverno.svc-fail", ["CREATE", "UPDATE"], ["configmaps"]), ("mpol.validate.kyverno.svc-fail", ["CREATE", "UPDATE"], ["configmaps"])]),
+    ("nothing for a native policy", (NATIVE,), []),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("documents", "expected"), [row[1:] for row in REGISTERED], ids=[row[0] for row in REGISTERED])
+def test_what_kyverno_registers(tmp_path: Path, documents: tuple[str, ...], expected: list[Any]) -> None:
+    manifests = _load(tmp_path, *documents)
+    configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
+    assert [
+        (webhook.name, list(rule.operations), list(rule.resources))
+        for configuration in configurations
+        for webhook in configuration.webhooks
+        for rule in webhook.rules
+    ] == expected
+
+
+def test_own_webhooks_stay(tmp_path: Path) -> None:
+    own = {
+        "apiVersion": "admissionregistration.k8s.io/v1",
+        "kind": "ValidatingWebhookConfiguration",
+        "metadata": {"name": "kyverno-resource-validating-webhook-cfg"},
+        "webhooks": [
+            {
+                "name": "validate.kyverno.svc-fail",
+                "clientConfig": {"service": {"namespace": "k", "name": "s", "path": "/validate/fail"}},
+                "rules": [{"operations": ["UPDATE"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}],
+                "sideEffects": "None",
+                "admissionReviewVersions": ["v1"],
+            }
+        ],
+    }
+    (tmp_path / "api").mkdir()
+    (tmp_path / "api" / "webhooks.yaml").write_text(yaml.safe_dump(own), "utf-8")
+    manifests = _load(tmp_path, TEAM)
+    assert [each.rules[0].operations for c in manifests.validating_webhooks for each in c.webhooks] == [("UPDATE",)]
+    assert _decide(manifests, _config_map({})).verdict is Verdict.ADMITTED
+
+
+def test_webhooks_of_both_sets_are_asked_where_policies_differ(tmp_path: Path) -> None:
+    one = _load(tmp_path / "one", TEAM, OWNER)
+    same = _load(tmp_path / "same", TEAM, OWNER)
+    other = _load(tmp_path / "other", TEAM.replace("?*", "a*"), OWNER)
+    asked = [
+        [
+            webhook.name
+            for hooks in (each.mutating_webhooks, each.validating_webhooks)
+            for c in hooks
+            for webhook in c.webhooks
+        ]
+        for pair in ((one, same), (one, other))
+        for each in without_shared_webhooks(pair)
+    ]
+    assert asked == [[], [], ["validate.kyverno.svc-fail"], ["validate.kyverno.svc-fail"]]
+
+
+def test_what_is_left_of_a_set_where_a_rule_is_named(tmp_path: Path) -> None:
+    second = TEAM.replace("name: labels", "name: others")
+    manifests = _load(tmp_path, TEAM, second, OWNER)
+    found = only_named(manifests, frozenset({"ClusterPolicy/labels/team"}))
+    assert engine_policies(found.engine_objects) == ("ClusterPolicy/labels/team", "ClusterPolicy/defaults/owner")
+
+
+def test_objects_may_stand_among_other_manifests(tmp_path: Path) -> None:
+    policy = (
+        "apiVersion: admissionregistration.k8s.io/v1\nkind: ValidatingAdmissionPolicy\nmetadata: {name: p}\n"
+        "spec: {matchConstraints: {resourceRules: [{apiGroups: [''], apiVersions: [v1], operations: [CREATE], "
+        "resources: [configmaps]}]}, validations: [{expression: 'true'}]}\n"
+    )
+    (tmp_path / "mixed.yaml").write_text("---\n".join([TEAM, _configured("{}"), policy]), "utf-8")
+    manifests = load_manifest_set(tmp_path / "mixed.yaml", version=NEWEST)
+    assert [value["kind"] for value in manifests.engine_objects] == ["ClusterPolicy", "ConfigMap"]
+    assert len(manifests.validating_policies) == 1
+
+
+def test_a_set_with_what_kyverno_refuses_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ManifestError, match=r"all\.yaml:1: ClusterPolicy/labels: "):
+        check_engines(_load(tmp_path, TEAM.replace("failureAction", "failureActions")))
