@@ -30,6 +30,7 @@ from replay.gatekeeper.rego.ast import (
     Var,
 )
 from replay.gatekeeper.rego.lexer import RegoError
+from replay.gatekeeper.rego.literal_type import refused_call
 from replay.gatekeeper.rego.order import Bound, needs, ordered
 from replay.gatekeeper.rego.parser import UnsupportedRegoError
 
@@ -392,6 +393,7 @@ class FunctionWriter:
             case Infix(operator="==" | "!=" | "<" | "<=" | ">" | ">="):
                 return self._assigned(self._relation(term))
             case Infix():
+                self._check_types(term.operator, (term.left, term.right), term.line)
                 arguments = [self.value(term.left), self.value(term.right)]
                 name = self._defined(f"{self.names.builtin(_OPERATORS[term.operator])}({', '.join(arguments)})")
                 self.line(f"{self.context[-1]}.made({name})")
@@ -461,6 +463,10 @@ class FunctionWriter:
         self.block(lambda: self.body(term.body, collect))
         return self._assigned(f"{name}.value()") if term.kind == "object" else name
 
+    def _check_types(self, name: str, operands: Sequence[Term], line: int) -> None:
+        if refused := refused_call(name, operands):
+            raise RegoError(line, refused, "rego_type_error", self.file)
+
     def _call(self, term: Call) -> str:
         arity = self.names.arity(term)
         if isinstance(term.function, Var):
@@ -469,6 +475,7 @@ class FunctionWriter:
                 raise RegoError(term.line, f"undefined function {name}", "rego_type_error", self.file)
             if arity not in (len(term.arguments), -1):
                 raise RegoError(term.line, f"{name}: arity mismatch", "rego_type_error", self.file)
+            self._check_types(name, term.arguments, term.line)
             arguments = [self.value(argument) for argument in term.arguments]
             if name == "walk":
                 item = self.fresh()

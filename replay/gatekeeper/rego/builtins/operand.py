@@ -10,6 +10,8 @@ from replay.gatekeeper.rego.value import UNDEFINED, Number, Object, PartialObjec
 BuiltinFunction = Callable[..., Value]
 
 ARITIES: dict[str, int] = {}
+OPERANDS: dict[str, str] = {}
+"""A letter for the type of each operand, of the builtins that have one type for each."""
 FUNCTIONS: dict[str, BuiltinFunction] = {}
 DEPRECATED = frozenset(
     {
@@ -78,6 +80,7 @@ def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunctio
                 return UNDEFINED
 
         ARITIES[name] = len(checks)
+        OPERANDS[name] = kinds
         FUNCTIONS[name] = checked
         return function
 
