@@ -24,7 +24,7 @@ _MOST_INDEX = 10_000
 
 def apply_json6902(resource: JSON, text: str) -> JSON:
     """An object with the operations of a patch applied, JSON or YAML. Raises RuleError."""
-    operations = _operations(text)
+    operations = read_operations(text)
     for operation in operations:
         path = operation.get("path")
         try:
@@ -41,7 +41,8 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
     return resource
 
 
-def _operations(text: str) -> list[Mapping[str, Any]]:
+def read_operations(text: str) -> list[Mapping[str, Any]]:
+    """The operations of a patch, JSON or YAML. Raises RuleError."""
     try:
         if text.startswith("["):
             read_json(text.encode())

@@ -11,7 +11,7 @@ from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.rules.anchor import parse_anchor
 from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
-from replay.kyverno.rules.go_value import fixed, type_name
+from replay.kyverno.rules.go_value import fixed, sprint, type_name
 from replay.kyverno.rules.json_pointer import jmespath_of, parsed_path
 from replay.kyverno.rules.pattern import operator_of
 
@@ -187,7 +187,7 @@ def _referred(document: JSON, reference: str, place: str) -> JSON:
         return operator + value
     if isinstance(value, int | float) and not isinstance(value, bool):
         return operator + (fixed(value) if isinstance(value, float) else str(value))
-    raise RuleError(f"incorrect expression: operator {operator} does not match with value {value}")
+    raise RuleError(f"incorrect expression: operator {operator} does not match with value {sprint(value)}")
 
 
 def _leaves(element: JSON, path: str) -> Iterator[tuple[str, Any]]:

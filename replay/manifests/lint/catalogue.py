@@ -21,6 +21,7 @@ PLUGIN_TWICE = "plugin-configured-twice"
 IGNORED_DOCUMENT = "ignored-document"
 IGNORED_KIND = "ignored-kind"
 RESERVED_NAME = "reserved-name"
+KYVERNO_DEPRECATED = "kyverno-deprecated"
 
 REASONS = {
     OBJECT_NULL: "`object` is null on DELETE: reading it there fails, and failurePolicy Fail then denies every such request",
@@ -41,6 +42,7 @@ REASONS = {
     PLUGIN_TWICE: "only the first entry of a plugin counts",
     IGNORED_DOCUMENT: "only the first YAML document is read here",
     RESERVED_NAME: "a server with static manifests refuses names that end like theirs, so that an upgrade makes the object unchangeable",
+    KYVERNO_DEPRECATED: "a later release of Kyverno leaves it out",
     IGNORED_KIND: "what an item of a typed list says about its own kind is not read",
 }
 """Why each warning matters, in one sentence."""

@@ -1,0 +1,93 @@
+"""`replay check` of Kyverno's objects; `rules/policies.jsonl` has what the policy webhook says (kyverno v1.19.1)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from replay.cli.app import app
+from replay.kyverno.rules.image import ImageDefaults
+from replay.kyverno.rules.jmespath.library import kyverno_library
+from replay.kyverno.rules.policy_check import policy_refusal, policy_warnings
+from replay.kyverno.set_check import checked_alone, kyverno_documents
+
+_ROWS = [
+    json.loads(line) for line in Path(__file__).with_name("rules").joinpath("policies.jsonl").read_text().splitlines()
+]
+
+
+def _no_clock() -> Any:
+    raise AssertionError
+
+
+_LIBRARY = kyverno_library(_no_clock, ImageDefaults())
+
+
+@pytest.mark.parametrize("row", _ROWS, ids=lambda row: row["name"])
+def test_a_policy_is_refused_in_kyvernos_words(row: dict[str, Any]) -> None:
+    assert policy_refusal(row["policy"], _LIBRARY) == row["error"]
+
+
+def test_what_is_deprecated() -> None:
+    condition = {"key": "a", "operator": "In", "value": ["b"]}
+    rule = {"name": "r", "validate": {"failureAction": "audit", "deny": {"conditions": [condition]}}}
+    policy = {"kind": "Policy", "spec": {"validationFailureAction": "enforce", "rules": [rule]}}
+    old = "Validation failure actions enforce/audit are deprecated, use Enforce/Audit instead."
+    assert list(policy_warnings(policy)) == [
+        (
+            "kind",
+            "kyverno.io Policy is deprecated and will be removed in a future release; migrate to NamespacedValidatingPolicy and the other namespaced policy types (policies.kyverno.io), see https://kyverno.io/docs/guides/migration-to-cel/",
+        ),
+        (
+            "spec.rules[0].validate",
+            'Operator In has been deprecated and will be removed soon. Use these instead: ["AllIn" "AnyIn"]',
+        ),
+        ("spec.validationFailureAction", f"spec.validationFailureAction: {old}"),
+        ("spec.rules[0].validate.failureAction", f"spec.rules[0].validate.failureAction: {old}"),
+    ]
+
+
+_POLICIES = """\
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: old}
+spec:
+  rules:
+  - name: r
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate: {message: m, patern: {}}
+---
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: new}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations: [{expression: "true"}]
+"""
+
+
+def test_a_set_of_kyverno_alone(tmp_path: Path) -> None:
+    path = tmp_path / "policies.yaml"
+    path.write_text(_POLICIES)
+    documents, is_alone = kyverno_documents(tmp_path)
+    checked = checked_alone(tmp_path, documents)
+    error = 'strict decoding error: unknown field "spec.rules[0].validate.patern"'
+    assert (is_alone, checked.error) == (True, error)
+    assert [(each.object, each.position.line, each.message) for each in checked.findings] == [
+        ("ClusterPolicy/old", 8, error)
+    ]
+    path.write_text(_POLICIES.replace("patern", "pattern"))
+    result = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert result.exit_code == 0
+    assert "[kyverno-deprecated]" in result.output
+
+
+def test_other_sets_are_no_business_of_kyverno(tmp_path: Path) -> None:
+    tmp_path.joinpath("mixed.yaml").write_text(
+        _POLICIES + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+    )
+    assert kyverno_documents(tmp_path)[1] is False
