@@ -52,6 +52,19 @@ GATEKEEPER = (
     ),
 )
 """Gatekeeper's own kinds; `constraints` is the category of all kinds that templates make."""
+KYVERNO = (
+    *(
+        GroupResource("kyverno.io", resource)
+        for resource in ("clusterpolicies", "policies", "policyexceptions", "globalcontextentries")
+    ),
+    *(
+        GroupResource("policies.kyverno.io", f"{prefix}{resource}")
+        for prefix in ("", "namespaced")
+        for resource in ("validatingpolicies", "mutatingpolicies", "imagevalidatingpolicies", "generatingpolicies")
+    ),
+    GroupResource("policies.kyverno.io", "policyexceptions"),
+)
+"""Kyverno's policies, the exceptions from them, and what it keeps in memory for them."""
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Secrets are nobody's business here; events live for an hour, and are as many as all else together."""
 
@@ -95,6 +108,7 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
     yield from (
         Wanted(resource, "Gatekeeper's templates, constraints and mutators", optional=True) for resource in GATEKEEPER
     )
+    yield from (Wanted(resource, "Kyverno's policies and exceptions", optional=True) for resource in KYVERNO)
     if any(NAMESPACE in each.inputs for each in reads):
         yield Wanted(NAMESPACES, "namespaceSelector and namespaceObject")
     if any(AUTHORIZER in each.inputs for each in reads):
@@ -127,6 +141,10 @@ def _inventory(sets: Iterable[ManifestSet]) -> Iterator[Wanted]:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
             yield Wanted(
                 _resource_of(f"{group}/" if group else "", kind), "what templates read of the cluster", optional=True
+            )
+        if any("kyverno.io/" in str(value.get("apiVersion")) for value in manifests.engine_objects):
+            yield Wanted(
+                GroupResource("", "configmaps"), "Kyverno's configuration, and what contexts read", optional=True
             )
 
 

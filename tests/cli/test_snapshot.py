@@ -65,6 +65,27 @@ def test_only_what_the_set_needs_is_read(kubectl: Path, tmp_path: Path) -> None:
         "syncsets.syncset.gatekeeper.sh",
         "constrainttemplates.templates.gatekeeper.sh",
     ]
+    assert [kind for kind in kinds if kind.endswith(".kyverno.io")] == [
+        "clusterpolicies.kyverno.io",
+        "globalcontextentries.kyverno.io",
+        "policies.kyverno.io",
+        "policyexceptions.kyverno.io",
+        *(
+            f"{kind}.policies.kyverno.io"
+            for kind in (
+                "generatingpolicies",
+                "imagevalidatingpolicies",
+                "mutatingpolicies",
+                "namespacedgeneratingpolicies",
+                "namespacedimagevalidatingpolicies",
+                "namespacedmutatingpolicies",
+                "namespacedvalidatingpolicies",
+                "policyexceptions",
+                "validatingpolicies",
+            )
+        ),
+    ]
+    kinds = [kind for kind in kinds if not kind.endswith(".kyverno.io")]
     assert [kind for kind in kinds if "gatekeeper" not in kind and kind != "constraints"] == [
         "limitranges",
         "namespaces",
@@ -140,3 +161,12 @@ def test_what_templates_of_gatekeeper_read_is_taken(kubectl: Path, tmp_path: Pat
     candidate = SAMPLE.parent / "gatekeeper" / "candidate"
     assert run("--candidate", candidate, "--out", tmp_path / "cluster.jsonl").exit_code == 0
     assert "get ingresses.networking.k8s.io " in kubectl.read_text()
+
+
+def test_the_configuration_of_kyverno_is_taken(kubectl: Path, tmp_path: Path) -> None:
+    (tmp_path / "policy.yaml").write_text(
+        "apiVersion: kyverno.io/v1\nkind: ClusterPolicy\nmetadata: {name: p}\nspec: {rules: [{name: r, match: "
+        "{any: [{resources: {kinds: [Pod]}}]}, validate: {message: no, pattern: {spec: {hostPID: false}}}}]}\n"
+    )
+    run("--candidate", tmp_path / "policy.yaml", "--out", tmp_path / "cluster.jsonl")
+    assert "get configmaps " in kubectl.read_text()

@@ -42,6 +42,10 @@ _DENIAL = re.compile(
 )
 """Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
 _GATEKEEPER = "validation.gatekeeper.sh"
+_KYVERNO = re.compile(r"(?:validate|mutate)\.kyverno\.svc-")
+_KYVERNO_CEL = re.compile(r"(?P<kind>n?[vm]pol)\.validate\.kyverno\.svc-")
+_KYVERNO_RULE = re.compile(r"^(?P<indent> *)(?P<name>[^\s:][^:\n]*):", re.MULTILINE)
+_KYVERNO_POLICY = re.compile(r"(?:^|; )Policy (?P<name>[a-z0-9][-a-z0-9.]*) (?:failed|error): ")
 _CONSTRAINT = re.compile(r"(?:^|\n)\[([a-z0-9][-a-z0-9.]*)\] ")
 
 
@@ -57,15 +61,39 @@ class ObservedDenial(Struct, frozen=True):
     def by_policy(self) -> tuple[ObservedDenial, ...]:
         """One for each policy of an engine that the message names, with the webhook as `binding`; else this one alone.
 
-        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`).
+        Gatekeeper begins the line of a constraint with its name in brackets (`webhook/policy.go`). Kyverno lists the rules of policies below a
+        line of its own (`pkg/webhooks/utils/block.go`), or for policies of CEL their names (`pkg/webhooks/resource/vpol`).
         """
-        if self.policy != _GATEKEEPER or not _CONSTRAINT.match(self.message):
-            return (self,)
-        parts = _CONSTRAINT.split(self.message)[1:]
-        return tuple(
-            ObservedDenial(name, self.policy, said, webhook=True)
-            for name, said in zip(parts[::2], parts[1::2], strict=True)
-        )
+        if self.policy == _GATEKEEPER and _CONSTRAINT.match(self.message):
+            named = _pairs(_CONSTRAINT.split(self.message)[1:])
+        elif _KYVERNO.match(self.policy):
+            named = _kyverno_rules(self.message)
+        elif _KYVERNO_CEL.match(self.policy):
+            named = _pairs(_KYVERNO_POLICY.split(self.message)[1:])
+        else:
+            named = []
+        parts = [ObservedDenial(name, self.policy, said, webhook=True) for name, said in named]
+        return tuple(parts) or (self,)
+
+
+def _pairs(parts: list[str]) -> list[tuple[str, str]]:
+    return list(zip(parts[::2], parts[1::2], strict=True))
+
+
+def _kyverno_rules(message: str) -> list[tuple[str, str]]:
+    """Each `policy/rule` of the block that Kyverno writes, and what it says."""
+    block = message.partition("was blocked due to the following policies")[2]
+    found: list[tuple[str, str]] = []
+    policy = ""
+    entries = list(_KYVERNO_RULE.finditer(block))
+    for index, entry in enumerate(entries):
+        if not entry["indent"]:
+            policy = entry["name"]
+        elif len(entry["indent"]) == 2 and policy:
+            following = (each.start() for each in entries[index + 1 :] if len(each["indent"]) <= 2)
+            rule = re.sub("^autogen-(cronjob-)?", "", entry["name"])
+            found.append((f"{policy}/{rule}", block[entry.end() : next(following, len(block))].strip(" \n'")))
+    return found
 
 
 class WebhookMutation(Struct, frozen=True):
