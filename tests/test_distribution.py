@@ -33,10 +33,17 @@ def test_nobody_is_told_to_install_another_project() -> None:
         ROOT / "README.md",
         *(ROOT / "docs").rglob("*.md"),
         *(ROOT / "replay").rglob("*.py"),
-        *(ROOT / "deploy").iterdir(),
+        *(ROOT / "deploy").rglob("*"),
+        *(ROOT / ".github").rglob("*.yml"),
+        *(ROOT / ".ci").iterdir(),
+        ROOT / "action.yml",
+        ROOT / ".pre-commit-hooks.yaml",
+        ROOT / "CHANGELOG.md",
+        ROOT / "CONTRIBUTING.md",
     ]
     wrong = re.compile(
         r"(?<!kube-)\breplay\[(?:prove|listen|bucket|dask|second-opinion|gatekeeper)|install(?: --?\S+)* '?replay\b(?!\w)"
+        r"|REPLAY_PACKAGE: replay\b"
     )
     found = [
         f"{path.relative_to(ROOT)}: {match[0]}"

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
+import socket
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any, get_args
 
@@ -212,3 +216,30 @@ def test_a_trust_that_cannot_be_read_is_none(checkout: Path) -> None:
 def test_there_is_nothing_to_trust_without_a_file() -> None:
     error = run("trust").exception
     assert str(error) == ".: no replay.toml here or above: `replay init` writes one"
+
+
+@pytest.mark.slow
+def test_a_run_in_a_hostile_checkout_calls_nobody_and_writes_nothing_elsewhere(checkout: Path) -> None:
+    """The whole command, with every key that does harm, and a server that hears whatever is asked."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        url = f"http://127.0.0.1:{server.getsockname()[1]}"
+        lines = [
+            *('candidate = "next"', 'logs = ["sample"]', f'store = "{url}/store"', f'webhook = ["a={url}"]'),
+            *(f'scheduler = "{url}"', "redact = false", "[run]", 'outcomes = "../o.jsonl"', 'report = "../weekly"'),
+            *('rejects = "link/rejects"', 'out = ".git/hooks/pre-commit"', 'save-cases = "/tmp/cases"'),
+        ]
+        shutil.copytree(SAMPLE, checkout / "sample")
+        (checkout / "replay.toml").write_text("\n".join(lines))
+        before = {path for path in checkout.parent.rglob("*") if not path.is_relative_to(checkout / "sample")}
+        done = subprocess.run([sys.executable, "-m", "replay", "run"], capture_output=True, text=True, check=False)
+        with pytest.raises(TimeoutError):
+            server.accept()
+    assert done.returncode == 1, done.stderr
+    (line,) = [each for each in done.stderr.splitlines() if "not used without trust" in each]
+    keys = re.findall(r"`([\w.-]+)` \(", line)
+    assert sorted(keys) == sorted(
+        ["store", "webhook", "scheduler", "redact"]
+        + [f"run.{key}" for key in ("outcomes", "report", "rejects", "out", "save-cases")]
+    )
+    assert {path for path in checkout.parent.rglob("*") if not path.is_relative_to(checkout / "sample")} == before
