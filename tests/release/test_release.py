@@ -200,3 +200,12 @@ def test_the_wheel_in_a_bare_environment(python: str, released: Path, tmp_path: 
     kubectl.chmod(0o755)
     assert run(kubectl, "replay", "--version") == (0, f"replay {VERSION}\n")
     assert "kubectl replay" in run(kubectl, "replay", "--help")[1]
+
+
+def test_every_place_that_names_a_version_names_this_one() -> None:
+    """Images of manifests and actions of examples carry the tag that the release workflow makes."""
+    pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").glob("*.yaml")]
+    tag = re.compile(r"(?:registry\.example\.com/kube-replay(?:-fleet)?:|example/replay@|rev: )(\S+)")
+    named = {found for page in pages for found in tag.findall(page.read_text("utf-8"))}
+    assert named == {f"v{VERSION}"}
+    assert 'dynamic = ["version"]' in (ROOT / "pyproject.toml").read_text("utf-8")
