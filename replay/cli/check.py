@@ -136,14 +136,7 @@ def check(
     if output is CheckFormat.JSON:
         # `DIR` stands for the directory in texts, where a short relative path would stand for other things too.
         sets = [path.absolute() for path in sets]
-
-    def check_one(path: Path) -> CheckedSet:
-        of_kyverno = _kyverno_alone(path, silence or ())
-        if of_kyverno is not None:
-            return of_kyverno
-        return check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ())
-
-    checked = [check_one(path) for path in sets]
+    checked = [check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
     if one is None:
         checked = [_with_engine(_with_plugins(each, version), silence or ()) for each in checked]
     is_accepted = all(each.is_accepted for each in checked)
@@ -162,30 +155,10 @@ def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> 
 
     if not engine_documents(Path(checked.path)):
         return checked
-    from replay.gatekeeper.set_check import with_gatekeeper  # noqa: PLC0415 - it imports the whole engine
+    from replay.gatekeeper.set_check import with_gatekeeper  # noqa: PLC0415 - they import the whole engines
+    from replay.kyverno.set_check import with_kyverno  # noqa: PLC0415
 
-    return with_gatekeeper(checked, silenced)
-
-
-def _names_kyverno(path: Path) -> bool:
-    """Whether Kyverno occurs in a set at all, which is quicker to see than what the set holds."""
-    files = (
-        (each for each in path.rglob("*.*") if each.suffix in {".yaml", ".yml", ".json"}) if path.is_dir() else [path]
-    )
-    try:
-        return any(b"kyverno.io/" in each.read_bytes() for each in files if each.is_file())
-    except OSError:
-        return False
-
-
-def _kyverno_alone(path: Path, silenced: list[str] | tuple[str, ...]) -> CheckedSet | None:
-    """What is found in a set that holds Kyverno's objects alone, None for another set."""
-    if not _names_kyverno(path):
-        return None
-    from replay.kyverno.set_check import checked_alone, kyverno_documents  # noqa: PLC0415 - it imports the whole engine
-
-    documents, is_alone = kyverno_documents(path)
-    return checked_alone(path, documents, silenced) if is_alone else None
+    return with_kyverno(with_gatekeeper(checked, silenced), silenced)
 
 
 def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet:

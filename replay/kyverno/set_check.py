@@ -8,59 +8,23 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from replay.errors import ManifestError
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.policy_check import deprecation, policy_refusal, policy_warnings
 from replay.manifests.check import CheckedSet
-from replay.manifests.engine_object import EngineDocument
+from replay.manifests.engine_object import EngineDocument, engine_documents
 from replay.manifests.finding import SERVER, Finding, Severity
-from replay.manifests.go_type.decode import plain
 from replay.manifests.lint.catalogue import KYVERNO_DEPRECATED
-from replay.manifests.read.documents import Unreadable, read_file, split_documents
 from replay.manifests.read.node import position_of
-from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 _FIELD = re.compile(r"spec(?:\.\w+|\[\d+\])+")
-_SUFFIXES = (".yaml", ".yml", ".json")
 
 
-def kyverno_documents(path: Path) -> tuple[tuple[EngineDocument, ...], bool]:
-    """The objects of Kyverno in a file or below a directory, and whether there is nothing else. Raises ManifestError."""
-    files = sorted(each for each in path.rglob("*") if each.suffix in _SUFFIXES) if path.is_dir() else [path]
-    found: list[EngineDocument] = []
-    is_alone = True
-    for file in files:
-        try:
-            documents = list(split_documents(str(file), read_file(file)))
-        except Unreadable as error:
-            raise ManifestError(error.reason, path=error.path, line=error.line) from None
-        for document in documents:
-            if b"kyverno.io/" not in document.data:
-                is_alone = is_alone and not document.data.strip()
-                continue
-            try:
-                node = read_yaml(document.data, document.line).node
-            except YAMLSyntaxError as error:
-                place = error.position
-                raise ManifestError(str(error), path=str(file), line=place.line, column=place.column) from None
-            value = plain(node)
-            if isinstance(value, dict) and is_known_kind(value):
-                found.append(EngineDocument(value, str(file), node))
-            else:
-                is_alone = is_alone and value is None
-    return tuple(found), is_alone and bool(found)
-
-
-def checked_alone(path: Path, documents: Iterable[EngineDocument], silenced: Iterable[str] = ()) -> CheckedSet:
-    """What is found in a set of Kyverno's objects alone, which no API server reads at its start."""
-    return with_kyverno(CheckedSet(str(path), (), (), 0, None), documents, silenced)
-
-
-def with_kyverno(checked: CheckedSet, documents: Iterable[EngineDocument], silenced: Iterable[str] = ()) -> CheckedSet:
-    """What was checked of a set, with what is wrong with its objects of Kyverno."""
+def with_kyverno(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
+    """What was checked of a set, with what is wrong with its objects of Kyverno. Raises ManifestError."""
+    documents = [each for each in engine_documents(Path(checked.path)) if is_known_kind(each.value)]
     hidden = frozenset(silenced)
     found = [finding for document in documents for finding in _findings(document)]
     shown = [each for each in found if each.name not in hidden]

@@ -13,7 +13,6 @@ from replay.cli.app import app
 from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.policy_check import policy_refusal, policy_warnings
-from replay.kyverno.set_check import checked_alone, kyverno_documents
 
 _ROWS = [
     json.loads(line) for line in Path(__file__).with_name("rules").joinpath("policies.jsonl").read_text().splitlines()
@@ -51,6 +50,14 @@ def test_what_is_deprecated() -> None:
     ]
 
 
+_NATIVE = """\
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: a.static.k8s.io}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations: [{expression: "true"}]
+"""
 _POLICIES = """\
 apiVersion: kyverno.io/v1
 kind: ClusterPolicy
@@ -70,24 +77,19 @@ spec:
 """
 
 
-def test_a_set_of_kyverno_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beside", [[], ["native.yaml"]], ids=["alone", "beside native policies"])
+def test_a_set_that_holds_policies_of_kyverno(tmp_path: Path, beside: list[str]) -> None:
+    for name in beside:
+        tmp_path.joinpath(name).write_text(_NATIVE)
     path = tmp_path / "policies.yaml"
     path.write_text(_POLICIES)
-    documents, is_alone = kyverno_documents(tmp_path)
-    checked = checked_alone(tmp_path, documents)
-    error = 'strict decoding error: unknown field "spec.rules[0].validate.patern"'
-    assert (is_alone, checked.error) == (True, error)
-    assert [(each.object, each.position.line, each.message) for each in checked.findings] == [
-        ("ClusterPolicy/old", 8, error)
-    ]
+    result = CliRunner().invoke(app, ["check", str(tmp_path)])
+    assert result.exit_code == 2
+    unknown = 'error: ClusterPolicy/old: strict decoding error: unknown field "spec.rules[0].validate.patern"'
+    assert f"policies.yaml:8:28: {unknown}" in result.output
     path.write_text(_POLICIES.replace("patern", "pattern"))
     result = CliRunner().invoke(app, ["check", str(tmp_path)])
     assert result.exit_code == 0
     assert "[kyverno-deprecated]" in result.output
-
-
-def test_other_sets_are_no_business_of_kyverno(tmp_path: Path) -> None:
-    tmp_path.joinpath("mixed.yaml").write_text(
-        _POLICIES + "---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
-    )
-    assert kyverno_documents(tmp_path)[1] is False
+    result = CliRunner().invoke(app, ["check", str(tmp_path), "--silence", "kyverno-deprecated"])
+    assert "kyverno-deprecated]" not in result.output
