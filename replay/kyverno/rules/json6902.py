@@ -86,16 +86,27 @@ def _with_path(node: JSON, path: tuple[str, ...]) -> JSON:
     if len(path) < 2:
         return node
     key, following = path[0], path[1]
-    made: JSON = [] if _INDEX.fullmatch(following) else {}
     if isinstance(node, dict):
         inner = node.get(key)
-        return {**node, key: _with_path(made if inner is None else inner, path[1:])}
+        return {**node, key: _with_path(_container(following) if inner is None else inner, path[1:])}
     if isinstance(node, list) and _INDEX.fullmatch(key) and key != "-":
         index = int(key)
+        if index == -1 and not node:
+            return [_with_path(_container(following), path[1:])]
         if index > _MOST_INDEX:
             return node
         items = [*node, *[None] * (index + 1 - len(node))] if index >= len(node) else list(node)
         if -len(items) <= index < len(items):
-            items[index] = _with_path(made if items[index] is None else items[index], path[1:])
+            items[index] = _with_path(_container(following) if items[index] is None else items[index], path[1:])
         return items
     return node
+
+
+def _container(key: str) -> JSON:
+    """What a key that follows stands in: a list with nulls before the place of an index, or an object. Raises RuleError."""
+    if not _INDEX.fullmatch(key):
+        return {}
+    index = 0 if key == "-" else int(key)
+    if index < -1:
+        raise RuleError(f"Unable to ensure path for negative index other than -1: {key}: invalid index referenced")
+    return [None] * max(0, min(index, _MOST_INDEX))
