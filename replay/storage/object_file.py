@@ -74,7 +74,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 def _of_one(part: str) -> str:
     """A pattern of one name; one that begins with `*` or `?` means none that begins with a dot."""
-    text = translate(part).removeprefix("(?s:").removesuffix(r")\Z").replace(".*", "[^/]*")
+    text = translate(part).removeprefix("(?s:")[: -len(r")\Z")].replace(".*", "[^/]*")  # `)\z` since Python 3.14
     return text if part.startswith(".") else rf"(?!\.){text}"
 
 

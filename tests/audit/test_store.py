@@ -256,10 +256,10 @@ def test_a_store_on_a_read_only_file_system_answers(
 ) -> None:
     really_open = os.open
 
-    def read_only(path: str, flags: int, *mode: int) -> int:
-        if flags & os.O_RDWR and Path(path).is_relative_to(directory):
+    def read_only(path: str, flags: int, *mode: int, **place: int) -> int:
+        if flags & os.O_RDWR and not place and Path(path).is_relative_to(directory):
             raise OSError(errno.EROFS, os.strerror(errno.EROFS), path)
-        return really_open(path, flags, *mode)
+        return really_open(path, flags, *mode, **place)
 
     monkeypatch.setattr("replay.storage.directory.os.open", read_only)
     for _ in range(2):
