@@ -59,6 +59,14 @@ def diff(
         list[Path] | None,
         typer.Option(help="With --engines: AdmissionRequests, one {id, request} object per line. Repeatable."),
     ] = None,
+    log: Annotated[
+        list[str] | None,
+        typer.Option(help="An audit log: compare the policies of both sets pair by pair on its requests. Repeatable."),
+    ] = None,
+    pairs: Annotated[
+        Path | None,
+        typer.Option(help="With --log: a list of `{old: NAME, new: NAME}`. All other policies are paired by name."),
+    ] = None,
     cluster: ClusterSnapshot = None,
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
@@ -73,11 +81,18 @@ def diff(
 
     With --engines, Rego and CEL of each ConstraintTemplate that has both decide the requests of a log and of --cases. The answer lists the
     requests that the two sources decide differently.
+
+    With --log, each policy of the baseline is compared with the one that takes its place, on the requests of a log. Each pair that differs
+    comes with a request.
     """
     if engines:
         _compare_engines(current, candidate, cases or [], cluster, kubernetes_version, output)
     if candidate is None:
         raise ReplayError("no candidate: give the planned manifests after the baseline, or --engines for one template")
+    if log:
+        _compare_pairs((current, candidate), log, pairs, cluster, kubernetes_version, output)
+    if pairs is not None:
+        raise ReplayError("--pairs compares policies on real requests: give them with --log")
     from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.diff import diff_authorization  # noqa: PLC0415
     from replay.authorization.manifest import load_authorization  # noqa: PLC0415
@@ -136,6 +151,39 @@ def _compare_engines(
         lines = sources_markdown if output is DiffFormat.MARKDOWN else sources_text
         sys.stdout.writelines(f"{line}\n" for line in lines(result))
     raise typer.Exit(DIFFERENT if result.differing else 0)
+
+
+def _compare_pairs(
+    sides: tuple[Path, Path],
+    log: list[str],
+    pairs: Path | None,
+    cluster: Path | None,
+    kubernetes_version: str | None,
+    output: DiffFormat,
+) -> NoReturn:
+    """What each policy and the one in its place decide otherwise."""
+    from msgspec.structs import replace  # noqa: PLC0415
+    from rich.console import Console  # noqa: PLC0415
+
+    from replay.cli.options import scenario_of  # noqa: PLC0415
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.policy_pairs import compare_pairs  # noqa: PLC0415
+    from replay.report.policy_pairs import pairs_json, pairs_text  # noqa: PLC0415
+
+    current, candidate = sides
+    scenario = replace(
+        scenario_of(log, cluster=cluster, kubernetes_version=kubernetes_version), current=current, candidate=candidate
+    )
+    version = version_of(kubernetes_version, sides)
+    with progress_on(Console(stderr=True)) as progress:
+        compared = compare_pairs(scenario, pairs, Options(), progress, version)
+    if output is DiffFormat.JSON:
+        sys.stdout.write(json.dumps(pairs_json(compared), indent=1, ensure_ascii=False) + "\n")
+    else:
+        code = "`" if output is DiffFormat.MARKDOWN else ""
+        sys.stdout.writelines(f"{line}\n" for line in pairs_text(compared, code=code))
+    raise typer.Exit(DIFFERENT if any(each.differs for each in compared) else 0)
 
 
 def _print_proofs(
