@@ -11,7 +11,7 @@ from replay.admission.inputs import Inputs
 from replay.admission.request import admission_request
 from replay.admission.validating.policy_decision import NO_DECISION, Action
 from replay.admission.validating.validator import Validator
-from replay.cellib.version import NEWEST
+from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.admission_request import attributes_of
 from replay.kube.admissionregistration import MatchCondition, ValidatingAdmissionPolicy, Validation, Variable
@@ -22,6 +22,8 @@ from replay.kyverno.rules.loader import Cluster
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, rule_error
 
+_VERSION = KubernetesVersion(1, 36)
+"""The server whose libraries Kyverno is built with; `orValue` of what is no optional is that value, as Kyverno has it."""
 _HOLDS = "conditions hold"
 _AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
 
@@ -102,7 +104,7 @@ def _conditions(conditions: tuple[tuple[str, str], ...]) -> Validator:
     policy = ValidatingAdmissionPolicy(
         "", static=False, match_conditions=matched, validations=(Validation("false", _HOLDS),)
     )
-    return Validator(policy, NEWEST)
+    return Validator(policy, _VERSION)
 
 
 @lru_cache(maxsize=256)
@@ -125,4 +127,4 @@ def _validators(text: str) -> tuple[Validator | None, Validator]:
             for each in cel.get("expressions") or ()
         ),
     )
-    return (_conditions(named) if named else None), Validator(policy, NEWEST)
+    return (_conditions(named) if named else None), Validator(policy, _VERSION)
