@@ -166,6 +166,8 @@ class _ObjectWalk:
         )
         self._unnamed = walker.around.unnamed.get((record.api_group, record.resource, record.namespace), ())
         """The creations, one of which may have created the object."""
+        self._is_origin_seen = steps[0].olds.trusted or not self._existence.now
+        """Whether the log shows how the log's object came to be, if it is there."""
         self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
@@ -211,13 +213,16 @@ class _ObjectWalk:
             if lookups.states and (lookups.redefines(record, step.log_lister) or self._walker.judge.consults(record)):
                 step.lookups = lookups
             for branch in previous:
-                here = [_as_far_as_shown(step, branch, answer) for answer in self._answers(step, branch)]
+                here = [self._as_far_as_shown(step, branch, answer) for answer in self._answers(step, branch)]
                 answers += [(answer, _branch(branch, answer, step)) for answer in here]
         assert step is not None
         result = merged_end([answer.result for answer, _ in answers])
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
         self._settle(step)
+        if not step.olds.trusted:
+            is_created = step.is_creation and step.exchange.succeeded
+            self._is_origin_seen = is_created or (self._is_origin_seen and step.existed)
         self._consider(step, result, [answer for answer, _ in answers])
         self._branches = merged_branches([branch for _, branch in answers])
         self._existence.follow()
@@ -226,6 +231,24 @@ class _ObjectWalk:
         if self._pods is not None and not self._branches == SAME == previous:
             self._pods.follow(step, self._branches, is_alone=not self._existence.now)
             self._outcome.refused = self._pods.refused
+
+    def _as_far_as_shown(self, step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
+        """An answer as far as a log with gaps can show it.
+
+        A line that is missing may have made two objects the same again, or have created an object that the candidate would refuse. Whether
+        the log's own is there is told by nothing but the answer to the request itself.
+        """
+        cause, logged = answer.result.cause, step.logged.cause
+        if step.olds.trusted or (cause == Cause.DENIED and step.is_newly_denied):
+            return answer
+        if cause == logged:
+            is_there = branch.state is None and not step.is_creation and step.existed
+            return answer._replace(result=UNKNOWN) if is_there and not self._is_origin_seen else answer
+        if branch.state is not None or cause in (Cause.EXISTS, Cause.ABSENT):
+            return answer._replace(result=UNKNOWN)
+        if cause == Cause.SUCCEEDS and step.record.verb in ("update", "patch") and creates(step.exchange):
+            return answer._replace(result=answer.result._replace(code=0))  # of an update or of a creation
+        return answer
 
     def _is_unsent(self, record: RequestRecord) -> bool:
         """Whether a controller, which sees that the object is absent, has nothing to do to it, whatever the log's object was."""
@@ -447,22 +470,6 @@ def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) ->
     if answer.state is None:
         return SAME[0]
     return Branch(answer.state, branch.blame or answer.blame or to.namespace.blame or to.blame or to.own)
-
-
-def _as_far_as_shown(step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
-    """An answer that is not the log's, as far as the log can show it.
-
-    Where lines are missing, one of them may have made both objects the same again, and whether the log's own is there is told by nothing
-    but the answer to the request itself.
-    """
-    cause, logged = answer.result.cause, step.logged.cause
-    if step.olds.trusted or cause == logged or (cause == Cause.DENIED and step.is_newly_denied):
-        return answer
-    if branch.state is not None or cause in (Cause.EXISTS, Cause.ABSENT):
-        return answer._replace(result=UNKNOWN)
-    if cause == Cause.SUCCEEDS and step.record.verb in ("update", "patch") and creates(step.exchange):
-        return answer._replace(result=answer.result._replace(code=0))  # of an update or of a creation
-    return answer
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:

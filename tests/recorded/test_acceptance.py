@@ -43,6 +43,7 @@ ROWS: dict[str, Ends] = {
         3830: ("forbidden", 403),
     },
     "live-10-unknown-externalips-patch": {134: ("denied", 403)},
+    "live-11-dryrun-delete-with-body-breaks-trust": {4921: ("succeeds", 200), 5790: ("succeeds", 200)},
     "live-13-unknown-image-patch-content-type": {1731: ("succeeds", 200)},
     "live-13b-unknown-resize-under-limitrange": {324: ("invalid", 422)},
     "live-13c-unknown-ephemeralcontainers": {511: ("succeeds", 200)},
@@ -129,3 +130,16 @@ def test_statements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     output = result.stdout + result.stderr
     assert (result.exit_code, [text for text in statement.says if text not in output]) == (statement.code, [])
     assert [text for text in statement.silent if text in output] == []
+
+
+def test_a_final_deletion_gives_back_what_the_stored_pod_used(tmp_path: Path) -> None:
+    """The pod between two creations never had a node, and is gone at once."""
+    case, out = CASES / "quota-final-deletion", tmp_path / "out.jsonl"
+    if not case.is_dir():
+        pytest.skip("the acceptance cases are not beside the checkout")
+    cluster = SHARED / "recordings" / "shop" / "cluster.jsonl.zst"
+    words = ["plugin", "ResourceQuota", case / "audit.jsonl", "--config", case / "config-counts-on-delete.yaml"]
+    result = CliRunner().invoke(app, [str(word) for word in (*words, "--cluster", cluster, "--out", out)])
+    assert result.exit_code == 0, result.output
+    lines = [json.loads(line) for line in out.read_text("utf-8").splitlines()]
+    assert [line["validate"]["effects"][0]["object"]["used"]["pods"] for line in lines] == ["1", "0"]

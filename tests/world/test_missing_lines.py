@@ -35,6 +35,16 @@ ROWS = [
         [SUCCEEDS, SUCCEEDS, ("succeeds", "root"), UNKNOWN],
         reverse=True,
     ),
+    Row(
+        "the line is missing that created an object, which the candidate may have refused",
+        [*GAP, PATCH, Request("update", labels=BAD)],
+        [SUCCEEDS, SUCCEEDS, ("unknown", None), DENIES],
+    ),
+    Row(
+        "an object whose creation the log shows",
+        [*GAP, Request("create", code=201), PATCH, Request("update", labels=BAD)],
+        [SUCCEEDS, SUCCEEDS, SUCCEEDS, SUCCEEDS, DENIES],
+    ),
     Row("a patch without a field manager is no apply", [BAD_CREATE, BARE_PATCH], [DENIES, ("absent", 0)]),
     Row("a patch without a body that may be an apply", [BAD_CREATE, BARE_APPLY], [DENIES, ("unknown", 0)]),
     Row(

@@ -139,16 +139,19 @@ def _one(
     return effects.decision()
 
 
-def ledger_of(
+def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     chain: Chain,
     sets: Sequence[ManifestSet],
     cluster: Cluster,
     begin: int = 0,
     refused: frozenset[int] = frozenset(),
+    *,
+    is_whole: bool = True,
 ) -> Ledger | None:
     """Return the ledger for the sets of a chain, None where no plugin that remembers is asked.
 
     The log begins at `begin`, in microseconds. The requests of `refused` do not come to admission under the candidate.
+    `is_whole` tells whether the log has all of its lines.
     """
     books: list[tuple[Books | None, ...]] = []
     quotas: QuotaLedger | None = None
@@ -168,7 +171,7 @@ def ledger_of(
             for book in own:
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
-            quotas = QuotaLedger(chain, own, cluster, refused)
+            quotas = QuotaLedger(chain, own, cluster, refused, is_whole)
             predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
             continue
         books.append(tuple(None if each is None else Books(each, copy.deepcopy(each)) for each in plugins))

@@ -88,7 +88,9 @@ def with_ledger(store: Store, job: Job) -> Job:
     """Return the job with what plugins that remember say of requests; the gate of the job must be known."""
     if not keeps_books(job.distinct_sets) or not isinstance(job.chain, Chain):
         return job
-    ledger = ledger_of(job.chain, job.distinct_sets, job.cluster, job.began, job.gate.refused)
+    ledger = ledger_of(
+        job.chain, job.distinct_sets, job.cluster, job.began, job.gate.refused, is_whole=job.trust.is_whole
+    )
     if ledger is None:
         return job
     return replace(job, entries=entries_of(store, ledger, job.reconstructor, job.cluster))

@@ -56,6 +56,8 @@ class QuotaLedger(Struct):
     cluster: Cluster
     refused: frozenset[int] = frozenset()
     """The numbers of requests that the authorizers of all sets but the first one refuse."""
+    is_whole: bool = True
+    """Whether no line of the log is missing: else no object is certain to be there still."""
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
     """By namespace and name of a quota that the log shows: what was used of it beside the objects that are followed."""
 
@@ -210,7 +212,7 @@ class _Step(Struct):
         low = self._asked(review, 0, least)
         if low is None:
             return least.decision()
-        if low.refusal is not None and is_certain:
+        if low.refusal is not None and is_certain and self.ledger.is_whole:
             note(least, self.book.plugin.name, low)
             return least.decision()
         high = self._asked(review, 1, most)
