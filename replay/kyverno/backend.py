@@ -85,7 +85,8 @@ class Kyverno:
                 self.refused.append(Refusal(str(each.get("kind")), str(each["metadata"].get("name")), refusal))
         of_rules = [each for each in taken if str(each.get("apiVersion")).partition("/")[0] != GROUP]
         self.policies = [each for each in of_rules if each.get("kind") in ("ClusterPolicy", "Policy")]
-        self.exceptions = PolicyExceptions([each for each in of_rules if each.get("kind") == "PolicyException"])
+        self._exceptions = [each for each in of_rules if each.get("kind") == "PolicyException"]
+        self.exceptions = PolicyExceptions(self._exceptions)
         self.entries = [each for each in taken if each.get("kind") == "GlobalContextEntry"]
         self.cel = CELPolicies(taken)
         self.library = kyverno_library(_clock, self.configuration.images)
@@ -96,6 +97,7 @@ class Kyverno:
         self.reads_roles = "oles" in texts or self.configuration.reads_roles
         self._reads_config_maps = "configMap" in texts
         self._made: IdentityMap[Discovery, RuleWebhook] = IdentityMap()
+        self._texts: dict[tuple[int, ...], RuleText] = {}
         self._behind: dict[tuple[int, str], list[RulePolicy]] = {}
 
     def answers_for(self, webhook: str) -> bool:
@@ -132,6 +134,13 @@ class Kyverno:
                 and (not name or name == f"{each.namespace}/{each.name}".lstrip("/"))
             ]
         return self._behind[id(whole), path]
+
+    def text(self, policies: Sequence[RulePolicy]) -> RuleText:
+        """What some policies and the exceptions say."""
+        key = tuple(map(id, policies))
+        if key not in self._texts:
+            self._texts[key] = RuleText((each.policy for each in policies), self._exceptions)
+        return self._texts[key]
 
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
         """Who answers about a request that meets these objects, in a cluster that serves these kinds."""
@@ -194,7 +203,7 @@ class KyvernoBackend:
         deciding = [(policy, names) for policy in asked if (names := _rule_names(policy, phase))]
         if not deciding or (phase == "mutating" and request["operation"] not in ("CREATE", "UPDATE")):
             return WebhookAnswer(allowed=True)
-        text = RuleText(policy.policy for policy, _ in deciding)
+        text = self._kyverno.text([policy for policy, _ in deciding])
         parts = {name: text.known(request[name]) for name in ("object", "oldObject", "options")}
         if isinstance(parts["options"], Missing) and not text.reads("options"):
             parts["options"] = None

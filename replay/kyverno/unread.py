@@ -24,49 +24,60 @@ _SERVER_WRITTEN: Final = frozenset(
     }
 )
 """The fields of `metadata` that a rule has to name to read, unless it reads all of `metadata`."""
-_WHOLE: Final = re.compile(r"\b(?:request|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])")
-"""How a rule reads a request, an object or its metadata as a whole."""
+_WHOLE: Final = re.compile(r"\b(?:request|element|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
+"""How a rule reads a request, an object, its metadata or what it stands at as a whole."""
+_ADDED: Final = frozenset({"template", "jobTemplate"})
+"""What stands in the paths of rules that are generated for controllers of pods, and not in the rule that is written."""
 
 
 class RuleText:
-    """What the rules of some policies say, but for their messages, and the keys of their patterns."""
+    """What the rules of some policies and the exceptions from them say, but for their messages, and the keys of their patterns."""
 
-    def __init__(self, policies: Iterable[Mapping[str, Any]]) -> None:
-        """`policies` are whole objects."""
+    def __init__(self, policies: Iterable[Mapping[str, Any]], exceptions: Iterable[Mapping[str, Any]] = ()) -> None:
+        """All are whole objects."""
         rules = [rule for policy in policies for rule in as_map(policy.get("spec")).get("rules") or ()]
+        rules += [as_map(each.get("spec")) for each in exceptions]
         self._text = json.dumps([_without_messages(rule) for rule in rules])
         self._reads_whole = _WHOLE.search(self._text) is not None
-        self._keys = {key for rule in rules for key in _keys(rule) if "*" in key or "?" in key}
+        keys = {key for rule in rules for key in _keys(rule)}
+        self._patterns = {key for key in keys if "*" in key or "?" in key}
+        self._reads_specs = bool(keys & {"podSecurity", "cel"})
 
-    def reads(self, field: str) -> bool:
-        """Whether a rule may read a field of `metadata`, or of the request."""
-        return self._reads_whole or field in self._text or any(matches_wildcard(key, field) for key in self._keys)
+    def reads(self, *path: str) -> bool:
+        """Whether a rule may read what stands at a path of an object: it names all of it, or takes a part that holds it as a whole."""
+        if self._reads_whole or any(matches_wildcard(key, name) for key in self._patterns for name in path):
+            return True
+        named = [name for name in path if name not in _ADDED]
+        return all(name in self._text for name in named) or any(map(self._takes_whole, named[:-1]))
+
+    def _takes_whole(self, name: str) -> bool:
+        """Whether an expression ends with a field, or goes on with other than its parts."""
+        return re.search(rf"\b{re.escape(name)}(?:\[[^\[\]]*\])*(?!\w|[.?\[]|\)?\":)", self._text) is not None
 
     def known(self, value: JSON | PartialObject | Missing | None) -> JSON | Missing | None:
         """An object without the fields that are not known and not read, or what else is not known of it."""
-        if not isinstance(value, PartialObject):
+        return self._known(value.value, ()) if isinstance(value, PartialObject) else value
+
+    def _known(self, value: JSON, path: tuple[str, ...]) -> JSON | Missing:
+        if isinstance(value, list):
+            items = [self._known(each, path) for each in value]
+            return next((each for each in items if isinstance(each, Missing)), items)
+        if not isinstance(value, dict):
             return value
-        obj = dict(value.value)
-        metadata = obj.get("metadata")
-        if isinstance(metadata, dict):
-            unread = {
-                name
-                for name, part in metadata.items()
-                if isinstance(part, Missing) and name in _SERVER_WRITTEN and not self.reads(name)
-            }
-            obj["metadata"] = {name: part for name, part in metadata.items() if name not in unread}
-        return next(iter(_missing(obj)), obj)
+        made = {}
+        for name, part in value.items():
+            found = self._known(part, (*path, name))
+            if not isinstance(found, Missing):
+                made[name] = found
+            elif found is not part or self._may_read(path, name):
+                return found
+        return made
 
-
-def _missing(value: JSON) -> Iterable[Missing]:
-    if isinstance(value, Missing):
-        yield value
-    elif isinstance(value, dict):
-        for each in value.values():
-            yield from _missing(each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _missing(each)
+    def _may_read(self, path: tuple[str, ...], name: str) -> bool:
+        """Whether a rule, or what it matches, may read a field."""
+        if path == ("metadata",):
+            return name not in _SERVER_WRITTEN or self.reads(name)
+        return len(path) < 2 or self._reads_specs or "metadata" in path or self.reads(*path, name)
 
 
 def _without_messages(value: JSON) -> JSON:

@@ -21,6 +21,7 @@ from replay.kube.engine_policy import engine_policies
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import ObjectLister
 from replay.kube.schema import Schemas
+from replay.kyverno.unread import RuleText
 from replay.manifests.set_loader import load_manifest_set
 from replay.pipeline.replay.distinct_set import only_named, without_shared_webhooks
 
@@ -301,3 +302,26 @@ def test_objects_may_stand_among_other_manifests(tmp_path: Path) -> None:
 def test_a_set_with_what_kyverno_refuses_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ManifestError, match=r"all\.yaml:1: ClusterPolicy/labels: "):
         check_engines(_load(tmp_path, TEAM.replace("failureAction", "failureActions")))
+
+
+_MOUNT = Missing("object.spec.containers[0].volumeMounts[0].name", "it is random")
+_POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "a", "volumeMounts": [{"name": _MOUNT}]}]}}
+READ = [
+    ("other fields", {"pattern": {"spec": {"containers": [{"image": "a"}]}}}, False),
+    ("the field", {"pattern": {"spec": {"containers": [{"volumeMounts": [{"name": "a"}]}]}}}, True),
+    ("any key", {"pattern": {"spec": {"containers": [{"volume*": [{"name": "a"}]}]}}}, True),
+    ("an expression of other fields", {"deny": "{{ request.object.spec.containers[].image }}"}, False),
+    ("a list as a whole", {"deny": "{{ request.object.spec.containers[] | to_string(@) }}"}, True),
+    ("all elements", {"foreach": [{"list": "request.object.spec.containers", "pattern": {"image": "a"}}]}, True),
+    ("the request as a whole", {"deny": "{{ to_string(request) }}"}, True),
+    ("CEL", {"cel": {"expressions": []}}, True),
+    ("a message", {"message": "{{ request.object }}", "pattern": {"spec": {"hostPID": False}}}, False),
+]
+
+
+@pytest.mark.parametrize(("validation", "is_read"), [row[1:] for row in READ], ids=[row[0] for row in READ])
+def test_fields_that_no_rule_reads(validation: JSON, is_read: bool) -> None:
+    text = RuleText([{"spec": {"rules": [{"name": "r", "validate": validation}]}}])
+    found = text.known(PartialObject(_POD, (_MOUNT,)))
+    without = {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "a", "volumeMounts": [{}]}]}}
+    assert found == (_MOUNT if is_read else without)
