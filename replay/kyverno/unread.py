@@ -77,7 +77,7 @@ class RuleText:
         """Whether a rule, or what it matches, may read a field."""
         if path == ("metadata",):
             return name not in _SERVER_WRITTEN or self.reads(name)
-        return len(path) < 2 or self._reads_specs or "metadata" in path or self.reads(*path, name)
+        return not path or self._reads_specs or "metadata" in path or self.reads(*path, name)
 
 
 def _without_messages(value: JSON) -> JSON:
