@@ -1,0 +1,125 @@
+"""The same requests sent to two real servers that differ in plugins, quotas, RBAC and policies, from whole and from thinned logs.
+
+A log that lacks lines, bodies or the writes of quotas leaves more unknown, and is hardly ever wrong.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pytest
+
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+
+SHARED = Path(__file__).parents[2].parent / "shared"
+RECORDING = SHARED / "recordings" / "live-plugins"
+TOOL = SHARED / "tools" / "score_live_plugins.py"
+WRONG = ("wrong", "other policy", "other code")
+
+pytestmark = [pytest.mark.shared, pytest.mark.slow]
+Lines = list[bytes]
+
+
+def whole(log: Lines) -> Lines:
+    return log
+
+
+def without_a_tenth(seed: int) -> Callable[[Lines], Lines]:
+    def thin(log: Lines) -> Lines:
+        choice = random.Random(seed)
+        return [line for line in log if choice.random() >= 0.1]
+
+    return thin
+
+
+def metadata_alone(log: Lines) -> Lines:
+    def bare(line: bytes) -> bytes:
+        event = orjson.loads(line)
+        kept = {key: value for key, value in event.items() if key not in ("requestObject", "responseObject")}
+        return orjson.dumps(kept | {"level": "Metadata"})
+
+    return [bare(line) for line in log]
+
+
+def without_writes_of_quotas(log: Lines) -> Lines:
+    def is_of_quota(line: bytes) -> bool:
+        reference = orjson.loads(line).get("objectRef") or {}
+        return reference.get("resource") == "resourcequotas" and reference.get("subresource") == "status"
+
+    return [line for line in log if not is_of_quota(line)]
+
+
+class Row(NamedTuple):
+    """A way to thin a log, and how much of the predictions may be wrong, and unknown, at most."""
+
+    thin: Callable[[Lines], Lines]
+    wrong: float
+    unknown: float
+
+
+ROWS = {
+    "whole": Row(whole, 0.007, 0.023),
+    "without the writes of quotas": Row(without_writes_of_quotas, 0.007, 0.023),
+    "metadata alone": Row(metadata_alone, 0.01, 0.9),
+    **{f"without a tenth, seed {seed}": Row(without_a_tenth(seed), 0.012, 0.3) for seed in (1, 2, 3)},
+}
+
+
+@pytest.fixture(scope="module")
+def tool() -> ModuleType:
+    """How predictions are compared with what a server answered."""
+    if not TOOL.is_file():
+        pytest.skip("the recording is not beside the checkout")
+    spec = importlib.util.spec_from_file_location("score_live_plugins", TOOL)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def read(path: Path) -> Lines:
+    with pa.CompressedInputStream(pa.OSFile(str(path)), "zstd") as stream:
+        lines: Lines = stream.read().splitlines()
+    return lines
+
+
+def responses(of: Path) -> dict[str, Any]:
+    return {each["id"]: each for each in map(orjson.loads, read(of / "responses.jsonl.zst"))}
+
+
+@pytest.mark.parametrize("direction", ["C0 to C1", "C1 to C0"])
+@pytest.mark.parametrize("name", ROWS)
+def test_requests_end_as_on_the_other_server(name: str, direction: str, tool: ModuleType, tmp_path: Path) -> None:
+    row = ROWS[name]
+    own, other = (RECORDING / side for side in direction.split(" to "))
+    log, outcomes = row.thin(read(own / "audit.jsonl.zst")), tmp_path / "out.jsonl"
+    (tmp_path / "audit.jsonl").write_bytes(b"\n".join(log))
+    scenario = Scenario(
+        (str(tmp_path / "audit.jsonl"),),
+        current=own / "set",
+        candidate=other / "set",
+        cluster=own / "cluster.jsonl.zst",
+    )
+    run(scenario, Options(outcomes=outcomes, workers=2), lambda *_: None)
+    found: dict[str, list[Any]] = defaultdict(list)
+    for line in map(orjson.loads, outcomes.read_bytes().splitlines()):
+        found[line["auditID"]].append(line)
+    first, second = responses(own), responses(other)
+    shown = {orjson.loads(line)["auditID"] for line in log} & first.keys()
+    grades = Counter(
+        tool.kind(found.get(each, []), tool.answer(first[each]), tool.answer(second[each]), second[each]["code"])
+        for each in shown
+    )
+    assert sum(grades[each] for each in WRONG) <= row.wrong * grades.total(), grades
+    assert grades["unknown"] <= row.unknown * grades.total(), grades
