@@ -114,7 +114,7 @@ STATEMENTS: dict[str, Statement] = {
     ),
     "a reserved name that 1.37 refuses": Statement(
         ("check", "seed-feature-gate/api-suffix", "--kubernetes-version", "1.37"),
-        1,
+        2,
         ("error", "are reserved for static"),
     ),
 }
