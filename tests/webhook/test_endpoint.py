@@ -81,7 +81,7 @@ def decide(
 
 
 def denial(message: str, reason: str = "InternalError", code: int = 500) -> tuple[Denial, ...]:
-    return (Denial("config", NAME, None, message, reason, code),)
+    return (Denial("config", NAME, None, message, reason, code, of_webhook=True),)
 
 
 def failed(text: str) -> tuple[Denial, ...]:

@@ -66,7 +66,7 @@ def test_recorded_patch_and_consent() -> None:
 def test_recorded_refusal() -> None:
     message = 'admission webhook "v" denied the request: no'
     decision = decide(record(403, message, mutation_annotations(mutated=True, patch=[ADD])))
-    assert decision.denials == (Denial("config", "v", None, message, "Forbidden", 403),)
+    assert decision.denials == (Denial("config", "v", None, message, "Forbidden", 403, of_webhook=True),)
 
 
 UNKNOWN: list[tuple[str, RequestRecord, JSON, str]] = [
