@@ -88,3 +88,20 @@ VERDICTS = [
 def test_verdict(result: RunResult, verdict: str, tone: Tone) -> None:
     document = run_summary(result)
     assert (document.verdict, document.tone) == (verdict, tone)
+
+
+def test_an_engines_policy_takes_one_line() -> None:
+    """Names of engines' policies are long, and their messages begin with words that every webhook's denial has."""
+    name = "ValidatingPolicy/disallow-privileged-containers"
+    message = f'admission webhook "vpol.validate.kyverno.svc-fail" denied the request: {"privileged containers " * 4}'
+    summary = Summary()
+    key = CellKey(OutcomeKind.NEWLY_DENIED, (name,), "ann", "a", "pods", "Pod", "Pod/x", follows=False)
+    summary.add_finding(OutcomeFinding(key, Example(0, 0, "id-0", 0, "CREATE", "n", (message,))))
+    summary.outcomes[OutcomeKind.NEWLY_DENIED] += 1
+    lines = screen(RunResult(LogFacts(("log",)), SetFacts("now"), SetFacts("next"), summary, Fidelity()))
+    first = lines.index("Policies that deny requests")
+    assert lines[first : first + 3] == [
+        "Policies that deny requests",
+        "  policy                              direct  sole  consequences  most frequent message",
+        "  ValidatingPolicy/disallow-privile…       1     1             0  privileged containers privileged…",
+    ]

@@ -84,13 +84,13 @@ def _limited(section: Section, most: Mapping[str, int]) -> Section:
     kept = [i for i, column in enumerate(table.columns) if not column.optional]
     columns = [table.columns[i] for i in kept]
     cells = [[row[i] for i in kept] for row in table.rows[: most[table.id]]]
-    rows = _fitted(columns, cells)
+    rows = fitted(columns, cells)
     title = f"{table.caption or section.title}{part_of(len(rows), count)}"
     narrow = tuple(replace(each, align=Align.SHORT if each.align in _FLEXIBLE else each.align) for each in columns)
     return replace(section, title=title, blocks=(Table(table.id, "", narrow, rows),))
 
 
-def _fitted(columns: Sequence[Column], cells: list[list[str]]) -> tuple[tuple[str, ...], ...]:
+def fitted(columns: Sequence[Column], cells: list[list[str]]) -> tuple[tuple[str, ...], ...]:
     """Return the rows with the longest cells cut, so that a row takes one line."""
     widths = [max(cell_len(text) for text in (column.title, *each)) for column, each in _by_column(columns, cells)]
     if total(widths) > WIDTH - _INDENT:

@@ -28,7 +28,7 @@ from replay.report.render.document import (
     share,
     span,
 )
-from replay.report.render.screen import cut, next_steps, part_of
+from replay.report.render.screen import cut, fitted, next_steps, part_of
 from replay.report.run.accepted import accepted_facts
 from replay.report.run.trust import fidelity_fact, mismatch
 from replay.report.run.views import (
@@ -55,6 +55,7 @@ _USUAL_FACTS = 5
 _MESSAGE = 36
 """Characters of a message in a table of the first screen: a row takes one line of 100 columns."""
 _POLICY = 36
+_OF_WEBHOOK = " denied the request: "
 _WORKLOAD = 44
 _LISTED = {
     OutcomeKind.NEWLY_MUTATED: "would newly be mutated",
@@ -181,16 +182,23 @@ def _policies(result: RunResult, denied: CellItems) -> Section | None:
         Column("consequences", Align.NUMBER),
         Column("most frequent message", Align.SHORT),
     )
-    rows = tuple(
-        (
+    cells = [
+        [
             cut(group.label, _POLICY),
             *map(number, (group.requests, group.sole, group.consequences)),
-            cut(common_message(result, group.label), _MESSAGE),
-        )
+            cut(_reason(common_message(result, group.label)), _MESSAGE),
+        ]
         for group in groups[:MOST_POLICIES]
-    )
+    ]
+    rows = fitted(columns, cells)
     title = f"Policies that deny requests{part_of(len(rows), len(groups))}"
     return Section("first-policies", title, "", (Table("first-policies-table", "", columns, rows),), Tone.BAD)
+
+
+def _reason(message: str) -> str:
+    """Return what a webhook says, without the words of the API server before it."""
+    _, separator, reason = message.partition(_OF_WEBHOOK)
+    return reason.strip() if separator and message.startswith("admission webhook ") else message
 
 
 def _workloads(denied: CellItems, most: int) -> Section | None:
