@@ -13,6 +13,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
 from replay.manifests.api_object import LoadedApi
+from replay.manifests.engine_object import holds_engine_objects_alone
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
@@ -65,7 +66,7 @@ def check_set(
     configuration = api = None
     hints: tuple[str, ...] = ()
     server = NO_SERVER
-    if path.is_file() and not is_server_file(path) and not is_policy_file(path):
+    if not (path.is_dir() or is_server_file(path) or holds_engine_objects_alone(path) or is_policy_file(path)):
         configuration = load_configuration(path, version)
         directories, errors = configuration.directories, configuration.findings
         error = configuration.error

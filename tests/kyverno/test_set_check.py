@@ -77,19 +77,23 @@ spec:
 """
 
 
-@pytest.mark.parametrize("beside", [[], ["native.yaml"]], ids=["alone", "beside native policies"])
-def test_a_set_that_holds_policies_of_kyverno(tmp_path: Path, beside: list[str]) -> None:
+@pytest.mark.parametrize(
+    ("beside", "given"),
+    [([], "."), (["native.yaml"], "."), ([], "policies.yaml")],
+    ids=["alone", "beside native policies", "as a file"],
+)
+def test_a_set_that_holds_policies_of_kyverno(tmp_path: Path, beside: list[str], given: str) -> None:
     for name in beside:
         tmp_path.joinpath(name).write_text(_NATIVE)
-    path = tmp_path / "policies.yaml"
+    path, set_ = tmp_path / "policies.yaml", str(tmp_path / given)
     path.write_text(_POLICIES)
-    result = CliRunner().invoke(app, ["check", str(tmp_path)])
+    result = CliRunner().invoke(app, ["check", set_])
     assert result.exit_code == 2
     unknown = 'error: ClusterPolicy/old: strict decoding error: unknown field "spec.rules[0].validate.patern"'
     assert f"policies.yaml:8:28: {unknown}" in result.output
     path.write_text(_POLICIES.replace("patern", "pattern"))
-    result = CliRunner().invoke(app, ["check", str(tmp_path)])
+    result = CliRunner().invoke(app, ["check", set_])
     assert result.exit_code == 0
     assert "[kyverno-deprecated]" in result.output
-    result = CliRunner().invoke(app, ["check", str(tmp_path), "--silence", "kyverno-deprecated"])
+    result = CliRunner().invoke(app, ["check", set_, "--silence", "kyverno-deprecated"])
     assert "kyverno-deprecated]" not in result.output
