@@ -165,6 +165,6 @@ def test_a_weekly_report_tells_of_the_objects_at_rest_beside_the_log(snapshot: P
     result = CliRunner().invoke(app, [*words, "--json"])
     told = json.loads(result.output)["atRest"]
     assert told == {name: found[name] for name in ("snapshot", "objects", "denied", "undetermined", "owners")}
-    text = CliRunner(env={"COLUMNS": "200"}).invoke(app, words).output
-    assert f"{found['denied']:,}  of {found['objects']:,} objects of the snapshot would be denied" in text
-    assert "At rest\nWhat the candidate says of the" in text
+    text = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*words, "--full"]).output
+    assert f"{found['denied']:,}  of {found['objects']:,} in the snapshot would be denied at their next update" in text
+    assert f"Existing objects\n{found['denied']:,} of {found['objects']:,} objects in" in text
