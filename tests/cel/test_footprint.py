@@ -34,6 +34,7 @@ READ = [
     ("a fold in a fold", "a.l.exists(x, x.m.exists(y, y.n == x.n))", {"a.l[].m[].n", "a.l[].n"}),
     ("a mapped list is read where its elements are", "a.l.map(x, x.n)", {"a.l[].n"}),
     ("a filtered list keeps its elements", "a.l.filter(x, x.n > 0).all(y, y.m)", {"a.l[].n", "a.l[].m", "a.l[]?"}),
+    ("deeply nested folds", f"{'a.l.map(x, ' * 30}x{')' * 30}", {"a.l[]"}),
     ("a loop variable hides a variable", "a.l.all(b, b.n)", {"a.l[].n"}),
     ("entries of a list literal", "[a.b, b][0]", {"a.b", "b"}),
     ("keys and values of a map literal", "{a.k: a.v}", {"a.k", "a.v"}),

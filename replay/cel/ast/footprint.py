@@ -26,6 +26,8 @@ Paths = frozenset[str]
 _NO_PATHS: Paths = frozenset()
 _PASSING = frozenset({"or", "orValue", "value", "optional.of", "dyn", operator.ADD, operator.OR_VALUE_EAGERLY})
 """Functions whose result is one of their arguments, or a list of what stands in them."""
+_GROWING = frozenset({operator.ADD, operator.LOGICAL_AND, operator.LOGICAL_OR, "cel.@mapInsert"})
+"""Functions with which macros add to their accumulator, which is the first argument."""
 _MOST_PARTS = 256
 """How many parts of lists and maps that an expression builds are kept apart; of larger ones all is read."""
 
@@ -251,11 +253,11 @@ class _Reader:
         elements = ranges.any_part
         earlier = set(self.reads)
         accumulator = self.trace(node.accu_init, scope)
-        accumulator = self._step(node, scope, elements, accumulator)
-        if not node.accu_var.startswith(
-            "@"
-        ):  # an author can name it: what it holds after one step, a second one may read
-            accumulator = self._step(node, scope, elements, accumulator)
+        grown = self._step(node, scope, elements, accumulator)
+        if grown != accumulator and _reads(_of_author(node.loop_step, node.accu_var), node.accu_var):
+            # What the accumulator holds after one step, a second one may read. Without this check, nested folds take exponential time.
+            grown = self._step(node, scope, elements, grown)
+        accumulator = grown
         places = self.trace(node.result, {**scope, node.accu_var: accumulator})
         paths_of_loop = self.reads - earlier
         # How many elements there are, or which keys, is read in any case.
@@ -271,6 +273,33 @@ class _Reader:
             names[node.iter_var2] = elements
         self.consume(self.trace(node.loop_condition, names))
         return _union(accumulator, self.trace(node.loop_step, names))
+
+
+def _of_author(step: Expr, accumulator: str) -> list[Expr]:
+    """The parts of the step of a fold that are not the macro's own: `p` and `[x]` of `p ? accumulator + [x] : accumulator`."""
+    if isinstance(step, Ident) and step.name == accumulator:
+        return []
+    if isinstance(step, Call) and step.target is None:
+        first, *others = step.args
+        if step.function == operator.CONDITIONAL:
+            return [first, *(part for each in others for part in _of_author(each, accumulator))]
+        if step.function in _GROWING and isinstance(first, Ident) and first.name == accumulator:
+            return others
+    return [step]
+
+
+def _reads(nodes: Iterable[Expr], name: str) -> bool:
+    """Whether an expression reads a variable; a fold that binds the name again hides it."""
+    rest = list(nodes)
+    while rest:
+        node = rest.pop()
+        if isinstance(node, Ident) and node.name == name:
+            return True
+        if isinstance(node, Comprehension) and node.accu_var == name:
+            rest.extend((node.iter_range, node.accu_init))
+        else:
+            rest.extend(children(node))
+    return False
 
 
 def _constant_text(node: Expr) -> str | None:
