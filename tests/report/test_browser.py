@@ -320,7 +320,7 @@ def test_the_weekly_report_is_sorted_and_filtered(browser: WebDriver, tmp_path: 
     browser.get(page.as_uri())
     promotions = browser.find_element(By.ID, "promotions")
     before = shown(promotions)
-    head(promotions, "asked").click()
+    head(promotions, "evaluated").click()
     asked = [int(text.replace(",", "")) for text in shown(promotions, 9)]
     assert asked == sorted(asked, reverse=True)
     assert shown(promotions) != before
