@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from replay.admission.inputs import Inputs, evaluations
 from replay.cel.value.values import Value
 from replay.cellib.composition import Evaluated
+from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression
 from replay.json import JSON
 from replay.kube.attributes import Missing
@@ -17,7 +18,7 @@ from replay.kyverno.cel.library.data import data_bindings
 from replay.kyverno.cel.library.moment import NOW
 from replay.kyverno.cel.library.native import exception
 from replay.kyverno.cel.request import CELRequest
-from replay.kyverno.cel.spec import PolicyException
+from replay.kyverno.cel.spec import AuditAnnotation, PolicyException
 from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.response import PASS, SKIP, RuleResponse
 
@@ -34,6 +35,27 @@ class CompiledException(NamedTuple):
 
     exception: PolicyException
     conditions: tuple[CompiledExpression, ...]
+
+
+def compiled_exceptions(
+    compiler: PolicyCompiler, exceptions: Iterable[PolicyException]
+) -> tuple[CompiledException, ...]:
+    """Exceptions with their match conditions, compiled as those of their policy. Raises PolicyError."""
+    return tuple(
+        CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
+        for each in exceptions
+    )
+
+
+def compiled_annotations(
+    compiler: PolicyCompiler, annotations: Iterable[AuditAnnotation]
+) -> tuple[tuple[str, CompiledExpression], ...]:
+    """Audit annotations by their keys. Raises PolicyError for the first that is wrong."""
+    kind, path = ExpressionKind.AUDIT_ANNOTATION, "spec.auditAnnotations"
+    return tuple(
+        (each.key, compiler.checked(f"{path}[{index}].valueExpression", kind, each.value_expression))
+        for index, each in enumerate(annotations)
+    )
 
 
 class Exempted(NamedTuple):

@@ -14,7 +14,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
 from replay.kyverno.cel.environment import Purpose
-from replay.kyverno.cel.evaluation import CompiledException, EvaluationError, PolicyInputs
+from replay.kyverno.cel.evaluation import EvaluationError, PolicyInputs, compiled_exceptions
 from replay.kyverno.cel.library.context import Reader
 from replay.kyverno.cel.library.generator import generator_binding
 from replay.kyverno.cel.match import Constraints, MatchingError
@@ -62,10 +62,7 @@ class GeneratingPolicy:
             if each.expression
         )
         self._has_template = any(each.template is not None for each in spec.generate)
-        self._exceptions = tuple(
-            CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
-            for each in exceptions
-        )
+        self._exceptions = compiled_exceptions(compiler, exceptions)
 
     def generate(self, request: CELRequest, reader: Reader) -> Generation | None:
         """What a request makes the policy do, None where it does not trigger it."""

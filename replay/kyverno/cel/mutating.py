@@ -37,9 +37,10 @@ from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
 from replay.kyverno.cel.environment import VERSION, Purpose
 from replay.kyverno.cel.evaluation import (
-    CompiledException,
     EvaluationError,
     PolicyInputs,
+    compiled_annotations,
+    compiled_exceptions,
     exempted_rule,
     undetermined,
 )
@@ -98,21 +99,8 @@ class MutatingPolicy:
         self._conditions = compiler.conditions("spec.matchConditions", spec.conditions)
         if spec.generates_policy:
             self._refuse_variables()
-        self._exceptions = tuple(
-            CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
-            for each in exceptions
-        )
-        self._annotations = tuple(
-            (
-                each.key,
-                compiler.checked(
-                    f"spec.auditAnnotations[{index}].valueExpression",
-                    ExpressionKind.AUDIT_ANNOTATION,
-                    each.value_expression,
-                ),
-            )
-            for index, each in enumerate(spec.audit_annotations or ())
-        )
+        self._exceptions = compiled_exceptions(compiler, exceptions)
+        self._annotations = compiled_annotations(compiler, spec.audit_annotations or ())
         self._mutations = tuple(self._compiled_mutations())
         programs = [each.program for each in self._compiler.variables.values()]
         programs += [each.expression.program for each in self._mutations]

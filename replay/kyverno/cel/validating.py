@@ -14,9 +14,10 @@ from replay.kyverno.cel.autogen import generated_specs
 from replay.kyverno.cel.compiler import PolicyCompiler, PolicyError
 from replay.kyverno.cel.environment import Purpose
 from replay.kyverno.cel.evaluation import (
-    CompiledException,
     EvaluationError,
     PolicyInputs,
+    compiled_annotations,
+    compiled_exceptions,
     exempted_rule,
     undetermined,
 )
@@ -93,21 +94,8 @@ class ValidatingPolicy:
         self._validations = tuple(
             self._validation(f"spec.validations[{index}]", each) for index, each in enumerate(spec.validations or ())
         )
-        self._annotations = tuple(
-            (
-                each.key,
-                compiler.checked(
-                    f"spec.auditAnnotations[{index}].valueExpression",
-                    ExpressionKind.AUDIT_ANNOTATION,
-                    each.value_expression,
-                ),
-            )
-            for index, each in enumerate(spec.audit_annotations or ())
-        )
-        self._exceptions = tuple(
-            CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
-            for each in exceptions
-        )
+        self._annotations = compiled_annotations(compiler, spec.audit_annotations or ())
+        self._exceptions = compiled_exceptions(compiler, exceptions)
 
     def _validation(self, path: str, validation: Any) -> _Validation:
         expression = self._compiler.checked(f"{path}.expression", ExpressionKind.VALIDATION, validation.expression)
