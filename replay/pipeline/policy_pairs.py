@@ -57,7 +57,9 @@ def _read(path: Path, old: Sequence[str], new: Sequence[str]) -> list[PolicyPair
     """The pairs of a file: a list of `{old, new}`, each a name or a list of names."""
     try:
         entries = yaml.safe_load(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except OSError as error:
+        raise ReplayError(f"the pairs cannot be read: {error.strerror}", path=str(path)) from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ReplayError(f"cannot be read: {' '.join(str(error).split())}", path=str(path)) from None
     if not isinstance(entries, list):
         raise ReplayError("is no list of pairs: write `- {old: NAME, new: NAME}`", path=str(path))
