@@ -151,9 +151,7 @@ def check(
 
 def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> CheckedSet:
     """The set with what is wrong with its objects of a policy engine."""
-    from replay.manifests.engine_object import engine_documents  # noqa: PLC0415
-
-    if not engine_documents(Path(checked.path)):
+    if not checked.engine:
         return checked
     from replay.gatekeeper.set_check import with_gatekeeper  # noqa: PLC0415 - they import the whole engines
     from replay.kyverno.set_check import with_kyverno  # noqa: PLC0415

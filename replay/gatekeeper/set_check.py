@@ -6,12 +6,10 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from msgspec.structs import replace
-
 from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.template import ConstraintTemplate
 from replay.manifests.check import CheckedSet
-from replay.manifests.engine_object import EngineDocument, engine_documents
+from replay.manifests.engine_object import EngineDocument
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.read.node import Node, Position, position_of
 
@@ -22,20 +20,8 @@ _SOURCES = ("spec.targets[0].rego", *(f"spec.targets[0].code[{number}].source.re
 
 
 def with_gatekeeper(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
-    """What was checked of a set, with what is wrong with its objects of Gatekeeper. Raises ManifestError."""
-    documents = engine_documents(Path(checked.path))
-    if not documents:
-        return checked
-    hidden = frozenset(silenced)
-    found = list(_findings(documents))
-    shown = [each for each in found if each.name not in hidden]
-    errors = [each.message for each in shown if each.severity is Severity.ERROR]
-    return replace(
-        checked,
-        findings=(*checked.findings, *shown),
-        error=checked.error if checked.error is not None or not errors else errors[0],
-        silenced=checked.silenced + len(found) - len(shown),
-    )
+    """What was checked of a set, with what is wrong with its objects of Gatekeeper."""
+    return checked.with_findings(_findings(checked.engine), silenced) if checked.engine else checked
 
 
 def _findings(documents: Iterable[EngineDocument]) -> Iterator[Finding]:

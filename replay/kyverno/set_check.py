@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from pathlib import Path
-
-from msgspec.structs import replace
 
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
@@ -14,7 +11,7 @@ from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.policy_check import deprecation, policy_refusal, policy_warnings
 from replay.manifests.check import CheckedSet
-from replay.manifests.engine_object import EngineDocument, engine_documents
+from replay.manifests.engine_object import EngineDocument
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.catalogue import KYVERNO_DEPRECATED
 from replay.manifests.read.node import position_of
@@ -23,18 +20,9 @@ _FIELD = re.compile(r"spec(?:\.\w+|\[\d+\])+")
 
 
 def with_kyverno(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
-    """What was checked of a set, with what is wrong with its objects of Kyverno. Raises ManifestError."""
-    documents = [each for each in engine_documents(Path(checked.path)) if is_known_kind(each.value)]
-    hidden = frozenset(silenced)
-    found = [finding for document in documents for finding in _findings(document)]
-    shown = [each for each in found if each.name not in hidden]
-    errors = [each.message for each in shown if each.severity is Severity.ERROR]
-    return replace(
-        checked,
-        findings=(*checked.findings, *shown),
-        error=checked.error if checked.error is not None or not errors else errors[0],
-        silenced=checked.silenced + len(found) - len(shown),
-    )
+    """What was checked of a set, with what is wrong with its objects of Kyverno."""
+    documents = [each for each in checked.engine if is_known_kind(each.value)]
+    return checked.with_findings((finding for document in documents for finding in _findings(document)), silenced)
 
 
 def _findings(document: EngineDocument) -> Iterator[Finding]:

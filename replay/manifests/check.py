@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
@@ -13,7 +14,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
 from replay.manifests.api_object import LoadedApi
-from replay.manifests.engine_object import holds_engine_objects_alone
+from replay.manifests.engine_object import EngineDocument, holds_engine_objects_alone
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
@@ -42,11 +43,26 @@ class CheckedSet(Struct, frozen=True):
     """What was taken for granted of the set."""
     server: ServerSettings = NO_SERVER
     """What the set says of its server."""
+    engine: tuple[EngineDocument, ...] = ()
+    """Objects of policy engines."""
 
     @property
     def is_accepted(self) -> bool:
         """Whether a server would start with it, and its API take the rest."""
         return self.error is None
+
+    def with_findings(self, found: Iterable[Finding], silenced: Iterable[str]) -> CheckedSet:
+        """Return the set with more findings; the first error refuses it. `silenced` are names of warnings to hide."""
+        hidden = frozenset(silenced)
+        findings = tuple(found)
+        shown = tuple(each for each in findings if each.name not in hidden)
+        first = next((each.message for each in shown if each.severity is Severity.ERROR), None)
+        return replace(
+            self,
+            findings=(*self.findings, *shown),
+            error=first if self.error is None else self.error,
+            silenced=self.silenced + len(findings) - len(shown),
+        )
 
 
 def check_set(
@@ -65,14 +81,14 @@ def check_set(
         raise ManifestError("no such file or directory", path=str(path))
     configuration = api = None
     hints: tuple[str, ...] = ()
-    server = NO_SERVER
+    server, engine = NO_SERVER, tuple[EngineDocument, ...]()
     if not (path.is_dir() or is_server_file(path) or holds_engine_objects_alone(path) or is_policy_file(path)):
         configuration = load_configuration(path, version)
         directories, errors = configuration.directories, configuration.findings
         error = configuration.error
         server = ServerSettings(configuration=path)
     else:
-        directories, api, hints, server = _parts(path, version, plugin)
+        directories, api, hints, server, engine = _parts(path, version, plugin)
         parts: tuple[LoadedDirectory | LoadedApi, ...] = directories if api is None else (*directories, api)
         errors = tuple(dict.fromkeys(finding for part in parts for finding in part.findings))
         error = next((part.error for part in parts if part.error is not None), None)
@@ -89,18 +105,19 @@ def check_set(
         api=api,
         hints=hints,
         server=server,
+        engine=engine,
     )
 
 
 def _parts(
     path: Path, version: KubernetesVersion, plugin: PluginName | None
-) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None, tuple[str, ...], ServerSettings]:
+) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None, tuple[str, ...], ServerSettings, tuple[EngineDocument, ...]]:
     if plugin is not None and path.is_dir():
         require_static(path, version)
-        return (load_directory(path, plugin, version),), None, (), NO_SERVER
+        return (load_directory(path, plugin, version),), None, (), NO_SERVER, ()
     loaded = load_set(path, version)
     loaded.server.completed(ManifestSet(), version)
-    return tuple(loaded.directories.values()), loaded.api, loaded.hints, loaded.server
+    return tuple(loaded.directories.values()), loaded.api, loaded.hints, loaded.server, loaded.engine or ()
 
 
 def counts(findings: Iterable[Finding]) -> tuple[int, int]:

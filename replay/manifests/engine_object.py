@@ -56,6 +56,7 @@ _API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
 )
 _CONFIG_MAP = re.compile(rb"""^["']?kind["']?\s*:\s*["']?ConfigMap\b""", re.MULTILINE)
+_LIST = re.compile(rb"""^["']?kind["']?\s*:\s*["']?List\b""", re.MULTILINE)
 _CONFIGURATION = re.compile(
     rb"""^\s+["']?name["']?\s*:\s*["']?kyverno["']?\s*(?:#.*)?$|\{name: kyverno\b""", re.MULTILINE
 )
@@ -67,7 +68,8 @@ def is_engine_object(value: JSON) -> bool:
         return False
     version = str(value.get("apiVersion"))
     if version == "v1":
-        return value.get("kind") == "ConfigMap" and (value.get("metadata") or {}).get("name") == CONFIGURATION
+        metadata = value.get("metadata")
+        return value.get("kind") == "ConfigMap" and isinstance(metadata, dict) and metadata.get("name") == CONFIGURATION
     return _is_of_engine(version)
 
 
@@ -81,9 +83,21 @@ def is_engine_document(document: ManifestDocument) -> bool:
     if found is None:
         return False
     version = found[1].decode("utf-8", "replace")
+    if version == "v1" and _LIST.search(document.data):
+        return _is_list_of_engine(document)
     if version == "v1":
         return bool(_CONFIG_MAP.search(document.data) and _CONFIGURATION.search(document.data))
     return _is_of_engine(version)
+
+
+def _is_list_of_engine(document: ManifestDocument) -> bool:
+    """Whether a `List`, as `kubectl get -o yaml` prints it, holds objects of a policy engine alone."""
+    try:
+        value = plain(read_yaml(document.data, document.line).node)
+    except YAMLSyntaxError:
+        return False
+    items = value.get("items") if isinstance(value, dict) else None
+    return isinstance(items, list) and bool(items) and all(map(is_engine_object, items))
 
 
 def without_engine_objects(directory: DirectoryDocuments) -> DirectoryDocuments:
@@ -110,30 +124,49 @@ class EngineDocument(NamedTuple):
         return Origin(self.path, self.node.position.line, self.document)
 
 
-def engine_documents(path: Path) -> tuple[EngineDocument, ...]:
-    """The objects of policy engines in a file, or anywhere below a directory; raises ManifestError."""
+def engine_documents(path: Path, *, is_own: bool = False) -> tuple[EngineDocument, ...]:
+    """Return the objects of policy engines in a file, or anywhere below a directory.
+
+    `is_own` is for the directory of an engine: every document in it must be an object of Kubernetes. Raises ManifestError.
+    """
     if path.is_dir():
         files = [
             file for file in sorted(path.rglob("*")) if file.suffix in (".yaml", ".yml", ".json") and file.is_file()
         ]
-        return tuple(value for file in files for value in engine_documents(file))
+        return tuple(value for file in files for value in engine_documents(file, is_own=is_own))
     try:
         documents = list(split_documents(str(path), read_file(path)))
     except Unreadable as error:
         raise ManifestError(error.reason, path=error.path, line=error.line) from None
     found: list[EngineDocument] = []
     for document in documents:
-        if not is_engine_document(document):
+        if not is_own and not is_engine_document(document):
             continue
         try:
             node = read_yaml(document.data, document.line).node
         except YAMLSyntaxError as error:
             place = error.position
             raise ManifestError(str(error), path=str(path), line=place.line, column=place.column) from None
-        value = plain(node)
-        values = value.get("items") or [] if value.get("kind") == "List" else [value]
-        found += [EngineDocument(each, str(path), node, document.number) for each in values]
+        values = _objects(plain(node))
+        if not all(map(_is_object, values)):
+            text = "an object of Kubernetes needs apiVersion and kind, and its metadata is a mapping"
+            raise ManifestError(text, path=str(path), line=node.position.line)
+        found += [EngineDocument(each, str(path), node, document.number) for each in values if is_engine_object(each)]
     return tuple(found)
+
+
+def _objects(value: JSON) -> list[JSON]:
+    """Return the objects of a document: the items of a `List`, else the one that it is; none of an empty document."""
+    if isinstance(value, dict) and value.get("kind") == "List":
+        items = value.get("items") or []
+        return items if isinstance(items, list) else [items]
+    return [] if value is None else [value]
+
+
+def _is_object(value: JSON) -> bool:
+    if not isinstance(value, dict) or not isinstance(value.get("metadata") or {}, dict):
+        return False
+    return all(isinstance(value.get(name), str) for name in ("apiVersion", "kind"))
 
 
 def holds_engine_objects_alone(path: Path) -> bool:

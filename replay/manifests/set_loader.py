@@ -160,7 +160,7 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
         each
         for name in (*ENGINE_DIRECTORIES, API_DIRECTORY)
         if (path / name).is_dir()
-        for each in engine_documents(path / name)
+        for each in engine_documents(path / name, is_own=name in ENGINE_DIRECTORIES)
     ]
     if own or api is not None or engine:
         directories = {p: load_directory(at, p, version) for p, at in own.items()}
