@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
+from replay.go.time_layout import GoTime
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.image import ImageDefaults
@@ -32,7 +33,7 @@ def _findings(document: EngineDocument) -> Iterator[Finding]:
         yield _finding(document, Severity.ERROR, SERVER, refusal)
         return
     if value.get("kind") in ("ClusterPolicy", "Policy") and str(value["apiVersion"]).startswith("kyverno.io/"):
-        refusal = policy_refusal(value, kyverno_library(lambda: None, ImageDefaults()))  # type: ignore[arg-type, return-value]
+        refusal = policy_refusal(value, kyverno_library(lambda: GoTime(0), ImageDefaults()))
         if refusal is not None:
             yield _finding(document, Severity.ERROR, SERVER, refusal)
         for field, warning in policy_warnings(value):

@@ -70,9 +70,9 @@ def _facts(result: CoverageResult) -> tuple[Fact, ...]:
     return (
         Fact("Log", plural(log.events, "event"), f"{moment(log.first)}, {span(log.last - log.first)}"),
         Fact(
-            "Admission",
+            "Reached admission",
             plural(log.admission, "request"),
-            f"{number(result.coverage.not_reached)} failed before it",
+            f"{number(result.coverage.not_reached)} failed before validation",
         ),
         Fact("Determined", share(decided, total), f"{number(decided)} of {number(total)}"),
         Fact(

@@ -51,7 +51,7 @@ def planned_policies(manifests: Manifests) -> Iterator[PlannedPolicy]:
             elif manifests.current is None or not _is_enforced(manifests.current, was):
                 yield PlannedPolicy(policy, EffectSide.CANDIDATE, "not there", frozenset({EffectAction.DENY}))
             elif was in changed or any(b in changed for b in _bindings(manifests.current, was)):
-                yield PlannedPolicy(policy, EffectSide.CANDIDATE, "denies otherwise", frozenset({EffectAction.DENY}))
+                yield PlannedPolicy(policy, EffectSide.CANDIDATE, "denies differently", frozenset({EffectAction.DENY}))
     for name, (policy, today) in trial.items():
         if name not in planned:
             yield PlannedPolicy(policy, EffectSide.CURRENT, today, frozenset({EffectAction.WARN, EffectAction.AUDIT}))

@@ -59,8 +59,7 @@ _READINESS = {
     PolicyReadiness.NOT_ASKED: "never evaluated",
     PolicyReadiness.DENIES: "would deny",
 }
-
-
+_INDIRECT = "no direct denial"
 _TONES = {
     PolicyReadiness.READY: Tone.GOOD,
     PolicyReadiness.UNDECIDED: Tone.WARN,
@@ -208,7 +207,7 @@ def _promotions(result: WeeklyResult, rows: int, zone: tzinfo) -> Section | None
     )
     if any(each.follow for each in promotions):
         lead += " Consequences: requests that would fail because an earlier request is denied."
-    tones = tuple(_TONES[each.readiness] for each in promotions[:rows])
+    tones = tuple(Tone.WARN if _readiness(each) == _INDIRECT else _TONES[each.readiness] for each in promotions[:rows])
     anchors = policy_anchors([inert(each.policy) for each in promotions[:rows]])
     table = without_empty(Table("promotions", "", columns, shown, len(promotions), tones, anchors=anchors))
     return Section("promotions", "Can it be enforced?", lead, (table,))
@@ -241,6 +240,12 @@ def _consumers(result: WeeklyResult, rows: int) -> Section | None:
     return Section("consumers", "By consumer", lead, (table,))
 
 
+def _readiness(each: Promotion) -> str:
+    """Return the verdict about a policy in words; one that denies as a consequence alone denies nothing directly."""
+    denies = each.readiness is PolicyReadiness.DENIES
+    return _INDIRECT if denies and not each.roots else _READINESS[each.readiness]
+
+
 def _begins_in_time(figures: Figures) -> bool:
     """Whether the log holds the period from near its beginning: only then can its halves be compared."""
     first = min((start for start, count in figures.steps.items() if count), default=figures.period.end)
@@ -250,7 +255,7 @@ def _begins_in_time(figures: Figures) -> bool:
 def _promotion_row(each: Promotion, previous: Promotion | None, zone: tzinfo, *, is_whole: bool) -> tuple[str, ...]:
     return (
         inert(each.policy),
-        _READINESS[each.readiness],
+        _readiness(each),
         number(each.roots),
         number(each.follow),
         _promotion_trend(each, previous) if is_whole or previous is not None else "",
