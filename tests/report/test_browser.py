@@ -321,7 +321,7 @@ def test_the_weekly_report_is_sorted_and_filtered(browser: WebDriver, tmp_path: 
     promotions = browser.find_element(By.ID, "promotions")
     before = shown(promotions)
     head(promotions, "evaluated").click()
-    asked = [int(text.replace(",", "")) for text in shown(promotions, 9)]
+    asked = [int(text.replace(",", "")) for text in shown(promotions, 8)]
     assert asked == sorted(asked, reverse=True)
     assert shown(promotions) != before
     owners = browser.find_element(By.ID, "owners")

@@ -44,6 +44,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("check", ["check", CANDIDATE]),
     ("diff", ["diff", CURRENT, CANDIDATE]),
     ("diff with proofs", ["diff", str(SAMPLE / "current" / "vap"), str(SAMPLE / "current" / "vap"), "--prove"]),
+    ("trust", ["trust", "."]),
     ("scan", ["scan", SNAPSHOT, "--candidate", CANDIDATE]),
     ("export", ["export", AUDIT_ID, LOG]),
     ("test", ["test", "tested.yaml"]),
@@ -79,7 +80,7 @@ def directory(short_sample: Path, tmp_path_factory: pytest.TempPathFactory) -> P
 
 def run(directory: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     path = os.pathsep.join((str(directory), os.environ["PATH"]))
-    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT)}
+    environment = {**os.environ, "PATH": path, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(directory)}
     return subprocess.run(
         [*REFUSED, *arguments], cwd=directory, env=environment, capture_output=True, text=True, check=False
     )
