@@ -202,6 +202,37 @@ def test_the_wheel_in_a_bare_environment(python: str, released: Path, tmp_path: 
     assert "kubectl replay" in run(kubectl, "replay", "--help")[1]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("python", interpreters()[2:3])
+def test_the_archive_that_krew_installs(python: str, released: Path, tmp_path: Path) -> None:
+    """The step packs an archive whose plugin runs offline, without what else is installed."""
+    steps = RELEASE["jobs"]["plugin"]["steps"]
+    (packing,) = [each["run"] for each in steps if each.get("name") == "Pack the kubectl plugin"]
+    bin_ = tmp_path / "bin"
+    bin_.mkdir()
+    bin_.joinpath("python").symlink_to(python)
+    environment = {**os.environ, "PATH": f"{bin_}{os.pathsep}{os.environ['PATH']}", "PLATFORM": "linux-amd64"}
+    done = command("bash", "-euo", "pipefail", "-c", packing, cwd=released, env=environment)
+    assert done.returncode == 0, done.stderr
+    store = tmp_path / "store"  # where krew unpacks; it links the plugin into a directory of the path
+    shutil.unpack_archive(released / "archives" / "kubectl-replay-linux-amd64.tar.gz", store)
+    bin_.joinpath("kubectl-replay").symlink_to(store / "kubectl-replay")
+    shutil.copytree(SAMPLE, tmp_path / "sample")
+    for name in ("replay.py", "polars.py"):  # a checkout may hold files of these names
+        tmp_path.joinpath(name).write_text("raise SystemExit('imported from the working directory')\n")
+    offline = {"PATH": f"{bin_}:/usr/bin:/bin", "HOME": str(tmp_path), "KUBECTL_REPLAY_PYTHON": python, **OFFLINE}
+
+    def run(*words: str, **changed: str) -> tuple[int, str]:
+        done = command("kubectl-replay", *words, cwd=tmp_path, env={**offline, **changed})
+        return done.returncode, done.stdout + done.stderr
+
+    assert run("--version") == (0, f"replay {VERSION}\n")
+    assert "kubectl replay" in run("--help")[1]
+    assert run("run", "sample", "--brief")[0] == 1
+    missing = "kubectl-replay: needs Python 3.13: install it, or name it in KUBECTL_REPLAY_PYTHON\n"
+    assert run("--version", KUBECTL_REPLAY_PYTHON="python-that-is-not-here") == (127, missing)
+
+
 def test_every_place_that_names_a_version_names_this_one() -> None:
     """Images of manifests and actions of examples carry the tag that the release workflow makes."""
     pages = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "deploy").glob("*.yaml")]
