@@ -37,7 +37,7 @@ _LISTINGS = 5
 """How often arguments are looked up at most, until two listings name the same files: a rotation may come in between."""
 
 
-class Stamp(NamedTuple):
+class FileFingerprint(NamedTuple):
     """What changes when the content of a file does; times in nanoseconds."""
 
     device: int
@@ -56,7 +56,7 @@ class LogFile(Struct, frozen=True):
     name: str
     path: str
     compression: str
-    stamp: Stamp
+    stamp: FileFingerprint
     lines_before: int = 0
 
     @property
@@ -242,9 +242,9 @@ def plain_file(name: str, path: Path, lines_before: int = 0) -> LogFile:
     return LogFile(name, str(path), "none", stamp_of(path.stat()), lines_before)
 
 
-def stamp_of(status: os.stat_result) -> Stamp:
+def stamp_of(status: os.stat_result) -> FileFingerprint:
     """What tells whether a file is still what it was."""
-    return Stamp(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
+    return FileFingerprint(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 
 def open_log(file: LogFile) -> BinaryIO:

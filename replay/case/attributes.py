@@ -44,7 +44,7 @@ class CaseAttributes(Struct, frozen=True):
     namespace: JSON
 
 
-class Teller:
+class AttributesMaker:
     """Makes attributes out of the cases that share custom resource definitions."""
 
     def __init__(self, discovery: Discovery, schemas: Schemas) -> None:

@@ -33,7 +33,7 @@ class _Unstated(Enum):
     UNSTATED = "unstated"
 
 
-NOBODY: Final = UserInfo()
+NO_USER: Final = UserInfo()
 UNSTATED: Final = _Unstated.UNSTATED
 """What a case says nothing about, where null would say something."""
 
@@ -103,7 +103,7 @@ class CaseRequest(Struct, frozen=True, kw_only=True):
     subresource: str = ""
     namespace: str = ""
     name: str = ""
-    user_info: UserInfo = NOBODY
+    user_info: UserInfo = NO_USER
     dry_run: bool = False
     options: JSON | _Unstated = UNSTATED
     object: JSON = None

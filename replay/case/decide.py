@@ -9,7 +9,7 @@ from replay.admission.chain import Chain
 from replay.admission.decision import Decision
 from replay.admission.explain.explanation import PolicyExplanation
 from replay.admission.explain.request import explained_request
-from replay.case.attributes import CaseAttributes, Teller
+from replay.case.attributes import AttributesMaker, CaseAttributes
 from replay.case.case import Case
 from replay.case.world import CaseLister, authorizer_of
 from replay.cellib.version import NEWEST, KubernetesVersion
@@ -29,7 +29,7 @@ class DecidedCase(Struct, frozen=True):
     case: Case
     attributes: CaseAttributes
     decision: Decision
-    teller: Teller
+    teller: AttributesMaker
     _chain: Chain
     _lister: CaseLister
 
@@ -45,7 +45,7 @@ class CaseDecider(Struct):
     """Decides cases; sets of policies are compiled once, however many cases they decide."""
 
     version: KubernetesVersion = NEWEST
-    _tellers: dict[bytes, Teller] = field(default_factory=dict)
+    _tellers: dict[bytes, AttributesMaker] = field(default_factory=dict)
     _chains: IdentityMemo[Chain] = field(default_factory=IdentityMemo)
 
     def decided(self, case: Case) -> DecidedCase:
@@ -61,14 +61,14 @@ class CaseDecider(Struct):
         decision = chain.decide(attributes.original, attributes.validated, lister)[0 if attributes.is_stated else 1]
         return DecidedCase(case, attributes, decision, teller, chain, lister)
 
-    def _teller(self, key: bytes, crds: list[JSON]) -> Teller:
+    def _teller(self, key: bytes, crds: list[JSON]) -> AttributesMaker:
         teller = self._tellers.get(key)
         if teller is None:
-            teller = self._tellers[key] = Teller(builtin_discovery().with_crds(crds), Schemas(crds))
+            teller = self._tellers[key] = AttributesMaker(builtin_discovery().with_crds(crds), Schemas(crds))
         return teller
 
     def _chain(
-        self, manifests: ManifestSet, attributes: CaseAttributes, teller: Teller, key: bytes, crds: list[JSON]
+        self, manifests: ManifestSet, attributes: CaseAttributes, teller: AttributesMaker, key: bytes, crds: list[JSON]
     ) -> Chain:
         rest = attributes.is_stated, key
         known_chain = self._chains.get((manifests,), rest)

@@ -16,7 +16,7 @@ from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject, UserInfo
 
 
-class UnholdableError(CaseError):
+class UnrepresentableError(CaseError):
     """A form has no place for a request, or for what is decided about it; the text says which."""
 
 

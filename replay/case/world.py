@@ -37,7 +37,7 @@ class Answers(Struct, frozen=True):
         return AuthorizationDecision(allowed=False)
 
 
-class Nobody:
+class UnknownAuthorizer:
     """The authorizer of a case that says nothing of it: no answer is known, and an expression that needs none does without."""
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:  # noqa: ARG002
@@ -69,7 +69,7 @@ class CaseLister:
         object_list = list(objects)
         self._objects = ObjectLister(object_list)
         has_rbac = any(str(obj.get("apiVersion", "")).startswith(f"{RBAC_GROUP}/") for obj in object_list)
-        self.authorizer: Authorizer = Nobody()
+        self.authorizer: Authorizer = UnknownAuthorizer()
         if answers is not None:
             self.authorizer = Answers(answers)
         elif has_rbac:

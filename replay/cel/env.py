@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
@@ -71,7 +71,7 @@ class Env:
 
     def program(self, ast: Ast) -> Program:
         """Plan a tree; raises `PlanError` where a constant part of it fails."""
-        step = with_room(lambda: Planner(ast, self.dispatcher, self).plan(ast.expr))
+        step = with_deep_stack(lambda: Planner(ast, self.dispatcher, self).plan(ast.expr))
         return Program(ast, step, self.dispatcher, self, self._limit)
 
     @property

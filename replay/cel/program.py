@@ -7,7 +7,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.tree import Ast
 from replay.cel.check.estimate import estimate
@@ -107,7 +107,7 @@ class Program:
 
     def _counted(self, bindings: Mapping[str, Value]) -> EvalResult:
         try:
-            return with_room(lambda: self._eval(bindings, self._tracker()))
+            return with_deep_stack(lambda: self._eval(bindings, self._tracker()))
         except RecursionError:
             return EvalResult(Unknown((UndeterminedValue("a value in it is nested too deeply"),)), 0)
 
@@ -118,8 +118,8 @@ class Program:
             tracker = TracingTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)
             return self._eval(bindings, tracker), Trace(tuple(tracker.steps))
 
-        # A tracker begins anew with each attempt: `with_room` may need two.
-        return with_room(traced)
+        # A tracker begins anew with each attempt: `with_deep_stack` may need two.
+        return with_deep_stack(traced)
 
     def _eval(self, bindings: Mapping[str, Value], tracker: CostTracker) -> EvalResult:
         try:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import SCALARS, LeaveError
 from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
@@ -193,7 +193,7 @@ class Evaluation:
         if type(value) in SCALARS:
             return Evaluated(value, cost=cost)
         try:
-            return Evaluated(with_room(lambda: _handed_on(compiled.kind, value)), cost=cost)
+            return Evaluated(with_deep_stack(lambda: _handed_on(compiled.kind, value)), cost=cost)
         except UndeterminedError as error:
             return Evaluated(unknown=(_given_up(str(error)),), cost=cost)
 

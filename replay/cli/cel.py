@@ -110,7 +110,7 @@ def _document(path: Path) -> Any:
 
 def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
     """Stream results, so that a long file needs no memory."""
-    from replay.cel.ast.depth import with_room  # noqa: PLC0415
+    from replay.cel.ast.depth import with_deep_stack  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.cel.cases import results  # noqa: PLC0415
 
@@ -119,6 +119,6 @@ def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
             lines = files.enter_context(cases.open(encoding="utf-8"))
             target = files.enter_context(out.open("w", encoding="utf-8")) if out is not None else sys.stdout
             for result in results(lines, version):
-                target.write(with_room(partial(json.dumps, result, ensure_ascii=False)) + "\n")
+                target.write(with_deep_stack(partial(json.dumps, result, ensure_ascii=False)) + "\n")
     except (OSError, UnicodeDecodeError) as error:
         raise ReplayError(str(error), path=str(cases)) from error

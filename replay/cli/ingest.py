@@ -16,7 +16,7 @@ from replay.cli.options import JsonOutput, LogFormat, RetentionLength, Retention
 if TYPE_CHECKING:
     from replay.audit.ingest_report import IngestReport
     from replay.audit.live.tls import ServerTls
-    from replay.pipeline.live.filling import Pace
+    from replay.pipeline.live.filling import SegmentLimits
     from replay.pipeline.replay.workers import Fleet
     from replay.pipeline.scenario import Scenario
     from replay.pipeline.store import Retention
@@ -87,7 +87,7 @@ def ingest(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.audit.live.tls import ServerTls  # noqa: PLC0415
-    from replay.pipeline.live.filling import Pace  # noqa: PLC0415
+    from replay.pipeline.live.filling import SegmentLimits  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.pipeline.store import Retention, partition  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
@@ -99,7 +99,7 @@ def ingest(
     place = partition(store, cluster_name)
     scenario = replace(request, store=place)
     if follow or listen:
-        pace, retention = Pace.parse(flush_size, flush_age), Retention(keep=keep, size=keep_size)
+        pace, retention = SegmentLimits.parse(flush_size, flush_age), Retention(keep=keep, size=keep_size)
         report, requests = _live(scenario, listen, ServerTls(*certificates), pace, retention, rejects)
     else:
         with fleet_of(engine, scheduler) as fleet:
@@ -142,7 +142,7 @@ def _once(scenario: Scenario, rejects: Path | None, fleet: Fleet | None) -> tupl
 
 
 def _live(
-    scenario: Scenario, listen: str, tls: ServerTls, pace: Pace, retention: Retention, rejects: Path | None
+    scenario: Scenario, listen: str, tls: ServerTls, pace: SegmentLimits, retention: Retention, rejects: Path | None
 ) -> tuple[IngestReport, int]:
     from replay.pipeline.live.ending import ended_by_signals  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.live.filling import Filling  # noqa: PLC0415

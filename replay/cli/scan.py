@@ -25,7 +25,7 @@ from replay.cli.options import (
     scenario_of,
 )
 from replay.pipeline.project.format import DocumentFormat
-from replay.pipeline.testing.form import As
+from replay.pipeline.testing.form import CaseOperation
 
 EPILOG = (
     "Example: replay scan cluster.jsonl audit.jsonl.zst --candidate manifests/next\n\n"
@@ -47,8 +47,9 @@ def scan(
     add: AddedPolicies = None,
     namespace: Namespaces = None,
     operation: Annotated[
-        As, typer.Option("--as", help="Check the next update without changes, or a new creation of the object.")
-    ] = As.UPDATE,
+        CaseOperation,
+        typer.Option("--as", help="Check the next update without changes, or a new creation of the object."),
+    ] = CaseOperation.UPDATE,
     user: Annotated[str | None, typer.Option(help="User for objects whose writer is not in the log.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Group of that user. Repeatable.")] = None,
     full: FullReport = False,

@@ -132,7 +132,7 @@ class SizeRow(NamedTuple):
     response_octets: int
 
 
-class Growth(Struct, frozen=True):
+class LogGrowth(Struct, frozen=True):
     """Bytes of the log as it is and as a policy would make it; `guessed` of them are bodies that this log does not hold."""
 
     now: int
@@ -140,14 +140,14 @@ class Growth(Struct, frozen=True):
     guessed: int
 
 
-def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResource, int]) -> Growth:
+def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResource, int]) -> LogGrowth:
     """The size of the log under a policy, from the bodies that it holds.
 
     Where a body is not recorded, its size is the mean of its like: of the resource and verb, else of the resource, else of
     its objects in the snapshot (`sizes`, in bytes), else of all bodies of the log.
     """
     rows = list(rows)
-    means = _Means(rows, sizes)
+    means = _MeanSizes(rows, sizes)
     now = proposed = guessed = 0
     for row in rows:
         now += row.plain + row.request_octets + row.response_octets
@@ -164,10 +164,10 @@ def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResour
             estimate = round(means.of(row, side) * row.events) if absent else 0
             guessed += estimate
             proposed += octets + estimate
-    return Growth(now, proposed, guessed)
+    return LogGrowth(now, proposed, guessed)
 
 
-class _Means:
+class _MeanSizes:
     """Mean sizes of bodies, from the most to the least alike."""
 
     def __init__(self, rows: Iterable[SizeRow], sizes: dict[GroupResource, int]) -> None:

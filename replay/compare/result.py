@@ -17,10 +17,10 @@ from replay.kube.admissionregistration import Origin
 
 if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
     from replay.compare.audit_policy import AuditPolicy
-    from replay.compare.coverage import Coverage, Growth
+    from replay.compare.coverage import Coverage, LogGrowth
     from replay.compare.in_force.finding import Findings
-    from replay.compare.in_force.opinion import Opinions
-    from replay.compare.in_force.stranger import Stranger
+    from replay.compare.in_force.opinion import EngineAgreement
+    from replay.compare.in_force.unknown_policy import UnknownPolicy
     from replay.prove.sets import PolicyProof
 
 
@@ -90,7 +90,7 @@ class CoverageResult(Struct, frozen=True):
     sets: tuple[SetFacts, ...]
     coverage: Coverage
     policy: AuditPolicy
-    growth: Growth
+    growth: LogGrowth
     focus: str = ""
     """What was asked for, where that is not everything."""
 
@@ -98,7 +98,7 @@ class CoverageResult(Struct, frozen=True):
 class VerifyResult(Struct):
     """One run of `replay verify`.
 
-    `strangers` are policies that the log shows and the set lacks: how often, and between which instants. `opinions` are
+    `unknown_policies` are policies that the log shows and the set lacks: how often, and between which instants. `opinions` are
     those of the second engine, None where it was not asked.
     """
 
@@ -108,7 +108,7 @@ class VerifyResult(Struct):
     decided: int
     total: int
     findings: Findings
-    strangers: dict[str, Stranger]
+    unknown_policies: dict[str, UnknownPolicy]
     notes: tuple[str, ...] = ()
-    opinions: Opinions | None = None
+    opinions: EngineAgreement | None = None
     authorization: AuthorizationSummary | None = None

@@ -14,7 +14,7 @@ LAST: Final = 0x10FFFF
 NEWLINE: Final = ((10, 10),)
 
 
-class UnsaidError(ValueError):
+class UnlistedCharactersError(ValueError):
     """A pattern has a part whose characters are not listed here."""
 
 
@@ -95,7 +95,7 @@ def folded(ranges: Iterable[tuple[int, int]]) -> Ranges:
     for low, high in ranges:
         cased_ranges.append((low, high))
         if high > 0x7F:
-            raise UnsaidError("letters are folded beyond ASCII")
+            raise UnlistedCharactersError("letters are folded beyond ASCII")
         for code in range(low, high + 1):
             letter = chr(code)
             if letter.isalpha():
@@ -135,14 +135,14 @@ class Parts:
         """One character out of some, as they are written."""
         try:
             self._add(Characters(folded(ranges) if flags.folded else tuple(sorted(ranges))))
-        except UnsaidError as error:
+        except UnlistedCharactersError as error:
             self.leave_unsaid(str(error))
 
     def excluded(self, ranges: Ranges, flags: Flags) -> None:
         """One character out of all others: letters are folded before."""
         try:
             self._add(Characters(complement(folded(ranges) if flags.folded else ranges)))
-        except UnsaidError as error:
+        except UnlistedCharactersError as error:
             self.leave_unsaid(str(error))
 
     def assertion(self, kind: str) -> None:
@@ -178,7 +178,7 @@ class Parts:
     def whole(self) -> RegexpPart:
         """All of it; raises `UnsaidError`."""
         if self._unsaid:
-            raise UnsaidError(self._unsaid)
+            raise UnlistedCharactersError(self._unsaid)
         return self._groups[-1].part()
 
     def _add(self, part: RegexpPart) -> None:

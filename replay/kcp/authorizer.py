@@ -12,7 +12,7 @@ from replay.kube.lister import Lister
 MASTERS = "system:masters"
 
 
-class BlindAuthorizer:
+class UnknownRolesAuthorizer:
     """It knows no workspace, and so no role of anybody: it has no opinion but on the group system:masters."""
 
     def __init__(self, lister: Lister) -> None:

@@ -87,10 +87,10 @@ def _snapshot(store: Store, job: Job) -> Iterator[str]:
         if response_kind == kind:
             logged[group, kind, "" if resource == "namespaces" else namespace, name].add(uid)
     compared = [key for key in logged if shown.get(key)]
-    strangers = sum(shown[key] not in logged[key] for key in compared)
-    if strangers > len(compared) // 2:
+    other_objects = sum(shown[key] not in logged[key] for key in compared)
+    if other_objects > len(compared) // 2:
         yield (
-            f"{strangers} of {len(compared)} objects that both have are others in the snapshot than in the log: "
+            f"{other_objects} of {len(compared)} objects that both have are others in the snapshot than in the log: "
             "it is of another cluster, or of another time"
         )
 

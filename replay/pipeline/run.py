@@ -45,19 +45,19 @@ from replay.pipeline.options import Options
 from replay.pipeline.process.reading import Reading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
-from replay.pipeline.replay.beginning import Beginning
 from replay.pipeline.replay.distinct_set import shared_webhooks
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job, PartResult
 from replay.pipeline.replay.kept_result import KeptResults, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
-from replay.pipeline.replay.merge import Sieve, class_results, merge, write_lines
+from replay.pipeline.replay.merge import FindingFilter, class_results, merge, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
 from replay.pipeline.replay.provider import with_provider_answers
 from replay.pipeline.replay.reach import LogAnswers, unlike
 from replay.pipeline.replay.totals import NOTHING, ClassResult
-from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers, webhook_answers
-from replay.pipeline.replay.workers import Crew, Whole, are_forked, enlisted, prepare_workers
+from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, webhook_answers
+from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.whole_file import whole_file
@@ -99,7 +99,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     files = set_files(scenario)
     if files is not None and reading is not None and are_forked(options):  # a store that is kept may hold all results
         files.compile(scenario.version)
-    with enlisted(options):  # an engine reads the snapshot
+    with forked_workers(options):  # an engine reads the snapshot
         return _answer(_question(scenario, options, files), scenario, options, progress, reading)
 
 
@@ -108,7 +108,7 @@ def _answer(
 ) -> RunResult:
     """What a run finds."""
     manifests = question.manifests
-    webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NOBODY
+    webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NO_WEBHOOK_ANSWERS
     with filled(scenario, progress, options.fleet, reading) as (store, ingest), scratch() as spool:
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
@@ -118,8 +118,8 @@ def _answer(
         facts = log_facts(scenario, store, ingest)
         health = cache(partial(health_notes, store, job))
         store_results = _kept(scenario, store, job, options) if authorized is None else None
-        sieve = Sieve(partial(concerns, question.named), question.accepted.accepts)
-        aside = _Aside(store_results, authorized, sieve, health)
+        finding_filter = FindingFilter(partial(concerns, question.named), question.accepted.accepts)
+        aside = _RunExtras(store_results, authorized, finding_filter, health)
         summary, fidelity, world = _replay(store, job, options, progress, aside)
         facts.admission = summary.requests
         notes = (
@@ -204,7 +204,7 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
     return save_cases(store, ready, summary, scenario.candidate_paths, options)
 
 
-class _Aside(NamedTuple):
+class _RunExtras(NamedTuple):
     """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count.
 
     `health` is asked for where it costs nothing, while others replay.
@@ -212,56 +212,63 @@ class _Aside(NamedTuple):
 
     results: KeptResults | None
     authorized: Authorized | None
-    sieve: Sieve
+    finding_filter: FindingFilter
     health: Callable[[], object]
 
 
 def _replay(
-    store: Store, job: Job, options: Options, progress: Progress, aside: _Aside
+    store: Store, job: Job, options: Options, progress: Progress, aside: _RunExtras
 ) -> tuple[Summary, Fidelity, WorldFacts]:
     """All requests of a store that are asked about, but for those whose results it keeps."""
-    store_results, authorized, sieve, health = aside
+    store_results, authorized, finding_filter, health = aside
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
     results: list[PartResult] = []
     new: dict[CoarseClass, ClassResult] = {}
     has_history, answers = authorized is not None, LogAnswers(store)
-    with Crew(store, (lambda: job) if has_history else partial(with_history, store, job), options) as crew:
+    with WorkerPool(store, (lambda: job) if has_history else partial(with_history, store, job), options) as worker_pool:
         if store_results is None:
-            results, new = _replay_parts(answers, crew, progress, health)
+            results, new = _replay_parts(answers, worker_pool, progress, health)
         elif changed:
             is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
-            results, by_class = _replay_parts(answers, crew, progress, health, is_few=is_few)
+            results, by_class = _replay_parts(answers, worker_pool, progress, health, is_few=is_few)
             new = {requests: by_class.get(requests, NOTHING) for requests in changed}
             store_results.write(new)
         classes = {**old, **new}
         world = store_results.read_world() if store_results is not None else None
         if world is None:
-            archive = KeptWalks(store_results.read_walks(), lambda: crew.job) if store_results is not None else None
-            world = world_of(answers, crew, _beginning(job, classes), progress, archive)
+            archive = (
+                KeptWalks(store_results.read_walks(), lambda: worker_pool.job) if store_results is not None else None
+            )
+            world = world_of(answers, worker_pool, _beginning(job, classes), progress, archive)
             if store_results is not None and archive is not None:
                 store_results.write_world(world, archive.content)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
-        summary, fidelity = merge(classes, world, sieve)
+        summary, fidelity = merge(classes, world, finding_filter)
         if file is not None:
             write_lines(results, world, file, authorized.lines if authorized is not None else None)
     return summary, fidelity, world.facts
 
 
-def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Beginning:
+def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:
     """Where the candidate's world begins to differ; as large as the log, and nobody's once it is walked."""
     differs = unlike(job)
-    return Beginning.of(result.begins() for requests, result in classes.items() if differs(requests))
+    return Divergence.of(result.begins() for requests, result in classes.items() if differs(requests))
 
 
 def _replay_parts(
-    answers: LogAnswers, crew: Crew[Job], progress: Progress, health: Callable[[], object], *, is_few: bool = False
+    answers: LogAnswers,
+    worker_pool: WorkerPool[Job],
+    progress: Progress,
+    health: Callable[[], object],
+    *,
+    is_few: bool = False,
 ) -> tuple[list[PartResult], dict[CoarseClass, ClassResult]]:
     """All parts by workers, and what they come to by class; few requests here and now, and all at once."""
-    job, store = crew.job, answers.store  # all questions about decisions are asked before the store rests
+    job, store = worker_pool.job, answers.store  # all questions about decisions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
     unread = cache(lambda: unread_counts(store, job.predicate, job.within))
@@ -273,7 +280,7 @@ def _replay_parts(
         answers.ask(job)
         store.rest()
 
-    results = crew.run(Whole(), crew.shared(parts), progress, ask)
+    results = worker_pool.run(RunPart(), worker_pool.shared(parts), progress, ask)
     return results, class_results(results, unread())
 
 

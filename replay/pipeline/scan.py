@@ -15,7 +15,7 @@ from replay.admission.chain import Chain
 from replay.audit.ingest import Progress
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
-from replay.case.attributes import CaseAttributes, Teller
+from replay.case.attributes import AttributesMaker, CaseAttributes
 from replay.case.case import UNSTATED, Case, CaseError, CaseRequest, Expectation
 from replay.compare.scan import Scan, ScannedObject
 from replay.compare.subject.workload import Owners, controller, workload
@@ -33,7 +33,7 @@ from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.redaction import redacted_decision
 from replay.pipeline.scenario import Scenario, name_of
-from replay.pipeline.testing.form import As
+from replay.pipeline.testing.form import CaseOperation
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 
 ALWAYS = 2**62
@@ -50,7 +50,7 @@ Writers = Mapping[tuple[str, str, str, str], UserInfo]
 class ScanOptions(Struct, frozen=True, kw_only=True):
     """What is asked, and as whom where the log does not show who writes an object."""
 
-    operation: As = As.UPDATE
+    operation: CaseOperation = CaseOperation.UPDATE
     user: UserInfo | None = None
     redact: bool = True
     namespaces: tuple[str, ...] = ()
@@ -148,8 +148,8 @@ class _Scanner(Struct, frozen=True, dict=True):
         return Schemas(self._cluster.crds)
 
     @cached_property
-    def _teller(self) -> Teller:
-        return Teller(self._cluster.discovery, self._schemas)
+    def _teller(self) -> AttributesMaker:
+        return AttributesMaker(self._cluster.discovery, self._schemas)
 
     @cached_property
     def _chain(self) -> Chain:
@@ -211,7 +211,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
         namespace = name if kind == NAMESPACE else namespace
         namespace_object = self._namespace(namespace) if served.namespaced and namespace else None
-        if self.options.operation is As.CREATE:
+        if self.options.operation is CaseOperation.CREATE:
             return self._created(obj, user, namespace_object)
         update = Attributes(
             Operation.UPDATE,

@@ -72,7 +72,7 @@ Run = Callable[[Sequence[str]], bytes]
 """Runs a command and gives what it prints; raises SnapshotError."""
 
 
-class Wanted(Struct, frozen=True):
+class WantedResource(Struct, frozen=True):
     """The objects of one resource, and why; `optional` ones may be unknown to the server."""
 
     resource: GroupResource
@@ -80,14 +80,14 @@ class Wanted(Struct, frozen=True):
     optional: bool = False
 
 
-def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = False) -> list[Wanted]:
+def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = False) -> list[WantedResource]:
     """The resources that the decisions of some sets look up, each once, in order.
 
     With `objects` also those of which policies read the old object: their state before the log begins.
     """
     loaded = [load_manifest_set(path, version=version) for path in sets]
     reads = [each for manifests in loaded for each in reads_of(manifests, version)]
-    resources: dict[GroupResource, Wanted] = {}
+    resources: dict[GroupResource, WantedResource] = {}
     for each in (*_lookups(reads), *_inventory(loaded), *(_old_objects(reads) if objects else ())):
         if each.resource not in NEVER:
             resources.setdefault(each.resource, each)
@@ -100,21 +100,22 @@ def secret_params(sets: Iterable[Path], version: KubernetesVersion) -> list[str]
     return sorted({each.policy for each in reads if each.param_kind and each.param_kind.kind == "Secret"})
 
 
-def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
+def _lookups(reads: Sequence[PolicyReads]) -> Iterator[WantedResource]:
     mapper = EquivalentResourceMapper(builtin_discovery())
     yield from (
-        Wanted(resource, "admission policies made through the API", optional=True) for resource in REGISTRATIONS
+        WantedResource(resource, "admission policies made through the API", optional=True) for resource in REGISTRATIONS
     )
     yield from (
-        Wanted(resource, "Gatekeeper's templates, constraints and mutators", optional=True) for resource in GATEKEEPER
+        WantedResource(resource, "Gatekeeper's templates, constraints and mutators", optional=True)
+        for resource in GATEKEEPER
     )
-    yield from (Wanted(resource, "Kyverno's policies and exceptions", optional=True) for resource in KYVERNO)
+    yield from (WantedResource(resource, "Kyverno's policies and exceptions", optional=True) for resource in KYVERNO)
     if any(NAMESPACE in each.inputs for each in reads):
-        yield Wanted(NAMESPACES, "namespaceSelector and namespaceObject")
+        yield WantedResource(NAMESPACES, "namespaceSelector and namespaceObject")
     if any(AUTHORIZER in each.inputs for each in reads):
-        yield from (Wanted(resource, "authorizer") for resource in RBAC_RESOURCES)
+        yield from (WantedResource(resource, "authorizer") for resource in RBAC_RESOURCES)
     if any(each.operations("", "pods", "", mapper) for each in reads):
-        yield from (Wanted(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
+        yield from (WantedResource(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
     unknown = "\0", "\0", ""
     built_in = {served.resource.group for served in builtin_discovery()}
     named = {
@@ -130,20 +131,20 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
         if each.param_kind is not None and PARAMS in each.inputs:
             resource = _resource_of(each.param_kind.api_version, each.param_kind.kind)
             custom_params = custom_params or split_api_version(each.param_kind.api_version)[0] not in built_in
-            yield Wanted(resource, f"parameters of {each.policy}")
+            yield WantedResource(resource, f"parameters of {each.policy}")
     if custom_params or named - built_in - {"*"} or any(each.operations(*unknown, mapper) for each in reads):
-        yield Wanted(CRDS, "the kinds of custom resources")
+        yield WantedResource(CRDS, "the kinds of custom resources")
 
 
-def _inventory(sets: Iterable[ManifestSet]) -> Iterator[Wanted]:
+def _inventory(sets: Iterable[ManifestSet]) -> Iterator[WantedResource]:
     """The kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
     for manifests in sets:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
-            yield Wanted(
+            yield WantedResource(
                 _resource_of(f"{group}/" if group else "", kind), "what templates read of the cluster", optional=True
             )
         if any("kyverno.io/" in str(value.get("apiVersion")) for value in manifests.engine_objects):
-            yield Wanted(
+            yield WantedResource(
                 GroupResource("", "configmaps"), "Kyverno's configuration, and what contexts read", optional=True
             )
 
@@ -157,18 +158,18 @@ def _resource_of(api_version: str, kind: str) -> GroupResource:
     return GroupResource(group, kind.lower())
 
 
-def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[Wanted]:
+def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[WantedResource]:
     mapper = EquivalentResourceMapper(builtin_discovery())
     changing = {"UPDATE", "DELETE"} & set(OPERATIONS)
     for served in builtin_discovery():
         resource = served.resource.group_resource
         for each in reads:
             if OLD_OBJECT in each.inputs and each.operations(*resource, "", mapper) & changing:
-                yield Wanted(resource, f"old objects, which {each.policy} reads", optional=True)
+                yield WantedResource(resource, f"old objects, which {each.policy} reads", optional=True)
                 break
 
 
-def command(each: Wanted, kubectl: Sequence[str]) -> list[str]:
+def command(each: WantedResource, kubectl: Sequence[str]) -> list[str]:
     """The kubectl command that prints the objects of one resource: a plain read."""
     return [*kubectl, "get", str(each.resource), "--all-namespaces", "--output=json"]
 
@@ -198,7 +199,7 @@ def run_kubectl(arguments: Sequence[str]) -> bytes:
     return process.stdout
 
 
-def take(resources: Sequence[Wanted], kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> int:
+def take(resources: Sequence[WantedResource], kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> int:
     """Write the objects of some resources to a file, one a line, and say how many; the file is in place only when whole.
 
     Raises SnapshotError where a resource that is needed cannot be read.
@@ -212,7 +213,7 @@ def take(resources: Sequence[Wanted], kubectl: Sequence[str], out: Path, run: Ru
     return count
 
 
-def objects_of(each: Wanted, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
+def objects_of(each: WantedResource, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
     """The objects of one resource; a Secret is not written whatever kubectl was asked for. Raises SnapshotError."""
     try:
         text = run(command(each, kubectl))

@@ -21,8 +21,8 @@ from replay.audit.part import StorePart
 from replay.compare.fidelity import Fidelity, merged
 from replay.compare.in_force.evidence import Evidence, evidence_of, mutation_evidence
 from replay.compare.in_force.finding import findings_of
-from replay.compare.in_force.opinion import Opinions
-from replay.compare.in_force.stranger import Stranger, note_strangers
+from replay.compare.in_force.opinion import EngineAgreement
+from replay.compare.in_force.unknown_policy import UnknownPolicy, note_unknown_policies
 from replay.compare.result import VerifyResult
 from replay.distribution import install_command
 from replay.errors import ReplayError
@@ -61,8 +61,8 @@ class VerifyPart(Struct):
     decided: int = 0
     total: int = 0
     evidence: list[Evidence] = field(default_factory=list)
-    strangers: dict[str, Stranger] = field(default_factory=dict)
-    opinions: Opinions = field(default_factory=Opinions)
+    unknown_policies: dict[str, UnknownPolicy] = field(default_factory=dict)
+    opinions: EngineAgreement = field(default_factory=EngineAgreement)
 
 
 class VerifyJob(Struct, frozen=True, dict=True):
@@ -126,7 +126,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
             each._replace(observed=redactor.text(each.observed), replayed=redactor.text(each.replayed))
             for each in evidence
         )
-        note_strangers(part.strangers, record, observed, self._policies)
+        note_unknown_policies(part.unknown_policies, record, observed, self._policies)
         if self._other_engine is not None and zlib.crc32(record.audit_id.encode()) % SAMPLE == 0:
             part.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))
 
@@ -163,11 +163,11 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))
         notes = (*options.focus.notes, *health_notes(store, job))
     fidelity = merged(part.fidelity for part in parts)
-    strangers: dict[str, Stranger] = {}
-    opinions = Opinions()
+    unknown_policies: dict[str, UnknownPolicy] = {}
+    opinions = EngineAgreement()
     for part in parts:
-        for policy, stranger in part.strangers.items():
-            strangers.setdefault(policy, Stranger()).add(stranger)
+        for policy, unknown_policy in part.unknown_policies.items():
+            unknown_policies.setdefault(policy, UnknownPolicy()).add(unknown_policy)
         opinions.add(part.opinions)
     return VerifyResult(
         log=facts,
@@ -176,7 +176,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         decided=sum(part.decided for part in parts),
         total=sum(part.total for part in parts),
         findings=findings_of((each for part in parts for each in part.evidence), fidelity.most_failures),
-        strangers=strangers,
+        unknown_policies=unknown_policies,
         notes=notes,
         opinions=opinions if second_opinion else None,
         authorization=authorized,

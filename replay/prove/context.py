@@ -15,7 +15,7 @@ from replay.prove.judge import WitnessJudge
 from replay.prove.normal.match import match_alike
 from replay.prove.request import Target
 from replay.prove.search.generator import Generator
-from replay.prove.search.interest import Interest, interest_of
+from replay.prove.search.interest import InterestingValues, interest_of
 from replay.prove.search.params import NAMESPACE, ParamSlot, slot_of
 from replay.prove.search.target import CustomResources, matched_targets, with_custom_kinds
 from replay.prove.shape.skeleton import ValidSkeletons
@@ -29,7 +29,7 @@ class ProofContext(Struct):
     compiled: Sequence[CompiledUnit]
     discovery: Discovery
     targets: Sequence[Target]
-    interest: Interest
+    interest: InterestingValues
     params: tuple[ParamSlot, ...]
     skeletons: ValidSkeletons
     version: KubernetesVersion
@@ -118,7 +118,7 @@ def _with_param_kinds(discovery: Discovery, units: Sequence[BoundPolicy]) -> Dis
     return Discovery([*discovery, *param_resources]) if param_resources else discovery
 
 
-def _add_match(interest: Interest, section: MatchResources) -> None:
+def _add_match(interest: InterestingValues, section: MatchResources) -> None:
     """What selectors and names of a match section look at."""
     for selector, root in ((section.namespace_selector, "namespaceObject"), (section.object_selector, "object")):
         for key, values in _requirements(selector):

@@ -27,7 +27,7 @@ _GONE = orjson.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
 
 @dataclass(frozen=True)
-class WithUnseen(Mapping[ObjectRef, list[RequestRecord]]):
+class WithUnseenDeletions(Mapping[ObjectRef, list[RequestRecord]]):
     """The writes to each object, and the deletions of objects that may have been there."""
 
     writes: Mapping[ObjectRef, list[RequestRecord]]

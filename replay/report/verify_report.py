@@ -7,8 +7,8 @@ from collections.abc import Iterator, Sequence
 
 from replay.compare.fidelity import Agreement, Fidelity
 from replay.compare.in_force.evidence import Sign
-from replay.compare.in_force.finding import PolicyHistory, Story
-from replay.compare.in_force.opinion import Opinions
+from replay.compare.in_force.finding import PolicyHistory, PolicyState
+from replay.compare.in_force.opinion import EngineAgreement
 from replay.compare.result import VerifyResult
 from replay.json import JSON
 from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
@@ -32,7 +32,7 @@ from replay.report.render.document import (
 from replay.report.render.screen import first_screen
 
 ROWS = 15
-_QUIET = (Story.IN_FORCE,)
+_QUIET = (PolicyState.IN_FORCE,)
 _ASPECTS = (("denials", "denials"), ("failures", "audited failures"), ("annotations", "policy annotations"))
 
 
@@ -78,7 +78,9 @@ def counts(fidelity: Fidelity) -> tuple[int, int]:
 def agrees(result: VerifyResult) -> bool:
     """Whether nothing in the log contradicts the set."""
     differs = result.authorization.differs if result.authorization is not None else 0
-    return not (differs or result.fidelity.disagreement_count or result.findings.contradictions or result.strangers)
+    return not (
+        differs or result.fidelity.disagreement_count or result.findings.contradictions or result.unknown_policies
+    )
 
 
 def _verdict(result: VerifyResult) -> tuple[str, Tone]:
@@ -95,7 +97,7 @@ def _verdict(result: VerifyResult) -> tuple[str, Tone]:
     return f"The set reproduces {share(reproduced, compared)} of {plural(compared, 'decision')}{about}.", Tone.WARN
 
 
-def _short(story: Story, histories: Sequence[PolicyHistory]) -> str:
+def _short(story: PolicyState, histories: Sequence[PolicyHistory]) -> str:
     count = sum(each.story is story for each in histories)
     return f"{plural(count, 'policy', 'policies')} {story.value}"
 
@@ -178,7 +180,7 @@ def story_text(history: PolicyHistory) -> str:
     text = history.story.value
     if history.files:
         return f"{text}: those of {few(history.files)}"
-    if history.start and history.end and history.story is Story.SERVERS:
+    if history.start and history.end and history.story is PolicyState.SERVERS:
         return f"{text}, silent now and then from {moment(history.start)} to {moment(history.end)}"
     if history.start and history.end:
         after, until = moment(history.start), moment(history.end)
@@ -233,7 +235,7 @@ def _contradictions(result: VerifyResult, rows: int) -> Section | None:
 
 
 def _strangers(result: VerifyResult, rows: int) -> Section | None:
-    if not result.strangers:
+    if not result.unknown_policies:
         return None
     columns = (
         Column("policy", Align.CODE),
@@ -242,15 +244,15 @@ def _strangers(result: VerifyResult, rows: int) -> Section | None:
         Column("last seen"),
     )
     shown = tuple(
-        (inert(policy), number(stranger.requests), moment(stranger.first), moment(stranger.last))
-        for policy, stranger in sorted(result.strangers.items())[:rows]
+        (inert(policy), number(unknown_policy.requests), moment(unknown_policy.first), moment(unknown_policy.last))
+        for policy, unknown_policy in sorted(result.unknown_policies.items())[:rows]
     )
     lead = "The log records their decisions, but the set does not have them."
-    table = Table("strangers", "", columns, shown, len(result.strangers))
+    table = Table("strangers", "", columns, shown, len(result.unknown_policies))
     return Section("strangers", "Policies of another set", lead, (table,), Tone.WARN)
 
 
-def _opinions(opinions: Opinions, rows: int) -> Section:
+def _opinions(opinions: EngineAgreement, rows: int) -> Section:
     lines: list[tuple[str, ...]] = [("the same", number(opinions.agreed))]
     lines += [(f"cel-python lacks: {name}", number(count)) for name, count in sorted(opinions.unsupported.items())]
     lines += [(f"cel-python {name}", number(count)) for name, count in sorted(opinions.habits.items())]
@@ -290,8 +292,8 @@ def verify_json(result: VerifyResult) -> dict[str, JSON]:
             for each in result.findings.contradictions
         ],
         "strangers": {
-            policy: {"requests": stranger.requests, "first": stranger.first, "last": stranger.last}
-            for policy, stranger in sorted(result.strangers.items())
+            policy: {"requests": unknown_policy.requests, "first": unknown_policy.first, "last": unknown_policy.last}
+            for policy, unknown_policy in sorted(result.unknown_policies.items())
         },
         "notes": list(result.notes),
     }

@@ -14,7 +14,7 @@ from replay.authorization.trace import AuthorizerDecision
 from replay.authorization.webhook import GROUP, AuthorizerAnswer, answer_from_response, spec_key
 from replay.json import JSON
 from replay.webhook.client import CallError, Client, ClientTls
-from replay.webhook.patience import Patience
+from replay.webhook.timeout_counter import TimeoutCounter
 
 
 class AuthorizerEndpoint:
@@ -25,7 +25,7 @@ class AuthorizerEndpoint:
         self._client = Client.of(url, "https")
         self._timeout = timeout
         self._answers: dict[bytes, AuthorizerAnswer] = {}
-        self._patience = Patience()
+        self._patience = TimeoutCounter()
 
     def is_known(self, webhook: str) -> bool:
         """Always: it is asked."""

@@ -17,7 +17,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.webhook.client import CallError, Client, ClientTls, Response
 from replay.webhook.image_review import NoWebhook, spec_key
-from replay.webhook.patience import Patience
+from replay.webhook.timeout_counter import TimeoutCounter
 
 TIMEOUT: Final = 30
 """Seconds for an answer (`defaultRequestTimeout`)."""
@@ -37,7 +37,7 @@ class ImageEndpoint(NoWebhook):
         self._client = Client.of(url, "https", "http")
         self._timeout = timeout
         self._answers: dict[bytes, ImageReviewStatus | Failed] = {}
-        self._patience = Patience()
+        self._patience = TimeoutCounter()
 
     def __reduce__(self) -> tuple[type[ImageEndpoint], tuple[str, int]]:
         """Another process asks for itself."""

@@ -22,7 +22,7 @@ from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
-from replay.world.result import DELETED, NOT_SENT, UNKNOWN, Blame, RequestEnd, answered, label
+from replay.world.result import DELETED, NOT_SENT, UNKNOWN, CausingRequest, RequestEnd, answered, label
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
 from replay.world.state import LABELS, Branch, Later, State, content
@@ -50,14 +50,14 @@ class Collecting(NamedTuple):
         return answered(self.collection.record)
 
     @property
-    def blame(self) -> Blame | None:
+    def causing_request(self) -> CausingRequest | None:
         """What changed what it looks up: nobody asks."""
         return None
 
     @property
-    def own(self) -> Blame:
-        """The request, as who is to blame."""
-        return Blame(self.collection.record.audit_id, label(self.collection.record))
+    def own(self) -> CausingRequest:
+        """This request, as the one that causes what follows."""
+        return CausingRequest(self.collection.record.audit_id, label(self.collection.record))
 
     @property
     def by_controller(self) -> bool:
@@ -106,7 +106,8 @@ class Collector(Struct, frozen=True):
         if all(branch.state is None or branch.is_absent for branch in branches):
             return False
         is_unselected = all(
-            isinstance(state, Later) and blame is not None and not state.differs_at(LABELS) for state, blame in branches
+            isinstance(state, Later) and causing_request is not None and not state.differs_at(LABELS)
+            for state, causing_request in branches
         )
         return not (is_unselected and self.existence.now)
 

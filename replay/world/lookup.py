@@ -21,7 +21,7 @@ from replay.kube.rbac.authorizer import RBACAuthorizers
 from replay.kube.rbac.kind import RBAC_GROUP, ROLE
 from replay.kube.schema import CRD, known_spec
 from replay.reconstruct.record.known import Known, attribute, get
-from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, Blame, RequestEnd
+from replay.world.result import ABSENT, FORBIDDEN, UNKNOWN, CausingRequest, RequestEnd
 from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
@@ -38,10 +38,10 @@ _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 
 
 class Lookups(Struct, frozen=True, dict=True):
-    """The objects that are others at one time, null where they are absent, and who is to blame."""
+    """Objects that differ at one time (null where they are absent), and the requests that caused it."""
 
     states: Mapping[ObjectKey, Known | Missing]
-    blame: Blame | None = None
+    causing_request: CausingRequest | None = None
 
     def ends(self, record: RequestRecord) -> bool:
         """Whether a request may end before admission otherwise than in the log."""
@@ -129,14 +129,16 @@ class LookupsInTime:
 
     def _put_together(self, place: LogPosition) -> Lookups:
         states: dict[ObjectKey, Known | Missing] = {}
-        blame: Blame | None = None
+        causing_request: CausingRequest | None = None
         for key, object_changes in self._changes.items():
             branches = branches_at(object_changes, place)
             if branches != SAME:
                 state = branches[0].state
                 states[key] = _OPEN if len(branches) > 1 or state is None else content(state)
-                blame = blame or next((branch.blame for branch in branches if branch.blame), None)
-        return Lookups(states, blame) if states else SAME_LOOKUPS
+                causing_request = causing_request or next(
+                    (branch.causing_request for branch in branches if branch.causing_request), None
+                )
+        return Lookups(states, causing_request) if states else SAME_LOOKUPS
 
 
 class WorldLister:

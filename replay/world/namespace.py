@@ -9,7 +9,7 @@ from replay.audit.place import BETWEEN, LogPosition
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.reconstruct.record.known import Known, attribute, get
-from replay.world.result import Blame
+from replay.world.result import CausingRequest
 from replay.world.state import State, content
 from replay.world.timeline import WorldChange, branches_at, found_later
 
@@ -26,7 +26,7 @@ class NamespaceAt(NamedTuple):
     """The namespace of a request; `state` is None where it is that of the log, or where there is none."""
 
     state: State = None
-    blame: Blame | None = None
+    causing_request: CausingRequest | None = None
     is_open: bool = False
     """Whether it may be in several states."""
 
@@ -64,4 +64,4 @@ def namespaces_at(
     branches = branches_at(changes, place)
     if len(branches) > 1:
         branches = found_later(branches, place.microseconds)
-    return [NamespaceAt(branch.state, branch.blame, len(branches) > 1) for branch in branches]
+    return [NamespaceAt(branch.state, branch.causing_request, len(branches) > 1) for branch in branches]

@@ -109,7 +109,7 @@ def refusers(record: RequestRecord) -> frozenset[str]:
     return frozenset(name for name in match.groups() if name) if match is not None else frozenset()
 
 
-class Alone(NamedTuple):
+class IsolatedEnd(NamedTuple):
     """How a finding ends taken alone, where no object is needed to tell; `paths` are what the candidate's mutations touch, as JSON pointers.
 
     It is unknown where nothing is open but the candidate's verdict about a request that the log let through.
@@ -119,7 +119,7 @@ class Alone(NamedTuple):
     paths: tuple[str, ...] = ()
 
 
-class Blame(NamedTuple):
+class CausingRequest(NamedTuple):
     """The request with which two worlds began to differ, and what it was about."""
 
     audit_id: str
@@ -129,19 +129,19 @@ class Blame(NamedTuple):
 class Consequence(NamedTuple):
     """How a request ends in the candidate's world; equal ones of many requests are one object.
 
-    `follows` is the request that is to blame, None for a root: a difference that needs no other to happen. `differs` tells
+    `follows` is the request that caused it, None for a direct finding, which needs no other request to happen. `differs` tells
     whether the log's answer was another one, `denials` are those of another object than the log's. `item` is the name of the object of a collection. `retry` says that a controller tries
     again, `own` which request that is, and `repetitions` how often in all, as far as its pauses tell.
     """
 
     result: RequestEnd
-    follows: Blame | None = None
+    follows: CausingRequest | None = None
     root: bool = False
     differs: bool = True
     denials: tuple[Denial, ...] | None = None
     item: str = ""
     retry: Retry | None = None
-    own: Blame | None = None
+    own: CausingRequest | None = None
     repetitions: int = 0
 
 

@@ -11,7 +11,7 @@ from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.reconstruct.patch.apply import MANAGED, are_managers_known
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Hole, Known, get, removed, replaced
-from replay.world.result import Blame
+from replay.world.result import CausingRequest
 
 
 class Later:
@@ -75,10 +75,10 @@ NOISE: tuple[FieldPath, ...] = (
 
 
 class Branch(NamedTuple):
-    """One of the states that an object may be in, and who is to blame where it is not that of the log."""
+    """One possible state of an object, and the request that caused it where it is not the state of the log."""
 
     state: State = None
-    blame: Blame | None = None
+    causing_request: CausingRequest | None = None
 
     @property
     def is_absent(self) -> bool:
@@ -91,7 +91,7 @@ SAME = (Branch(),)
 
 def settled(branch: Branch) -> Branch:
     """A branch whose content is worked out."""
-    return branch if branch.state is None else Branch(content(branch.state), branch.blame)
+    return branch if branch.state is None else Branch(content(branch.state), branch.causing_request)
 
 
 def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
@@ -105,7 +105,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
     if len(distinct) <= MOST_BRANCHES:
         return tuple(distinct)
     absent = next((branch for branch in distinct if branch.is_absent), None)
-    unknown = Branch(Missing("", "it may have been changed in too many ways"), distinct[0].blame)
+    unknown = Branch(Missing("", "it may have been changed in too many ways"), distinct[0].causing_request)
     return (unknown,) if absent is None else (absent, unknown)
 
 

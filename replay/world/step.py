@@ -29,7 +29,7 @@ from replay.world.judge import ADMITTED, Judge, Judged
 from replay.world.lookup import SAME_LOOKUPS, Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
 from replay.world.patching import is_strategic_patch
-from replay.world.result import INVALID, Alone, Blame, Cause, answered, label
+from replay.world.result import INVALID, Cause, CausingRequest, IsolatedEnd, answered, label
 from replay.world.state import Later, State, content, differ_in_managers, known_of, same_object
 from replay.world.timeline import OwnerChange
 from replay.world.version import WorldVersion
@@ -63,7 +63,7 @@ class WorldStep:
         """Whether somebody applies the object after it: then it matters who owns its fields."""
         self.is_finding = False
         """Whether the sets decide it otherwise, taken alone."""
-        self.alone: Alone | None = None
+        self.alone: IsolatedEnd | None = None
         """How a finding ends taken alone, None where that is to be worked out."""
         self.is_undetermined = False
         """Whether nothing is open about a finding taken alone but what the candidate decides about it."""
@@ -83,7 +83,7 @@ class WorldStep:
         self._rebuilder = rebuilder
         self._judge = judge
 
-    def find(self, alone: Alone | None) -> None:
+    def find(self, alone: IsolatedEnd | None) -> None:
         """Take over what the sets decide otherwise, and how that ends taken alone, as far as it is known."""
         self.is_finding = True
         self.is_undetermined = alone is not None and alone.result.cause == Cause.UNKNOWN
@@ -95,9 +95,9 @@ class WorldStep:
         return self._rebuild_step.olds
 
     @cached_property
-    def own(self) -> Blame:
-        """The request, as who is to blame."""
-        return Blame(self.record.audit_id, label(self.record))
+    def own(self) -> CausingRequest:
+        """This request, as the one that causes what follows."""
+        return CausingRequest(self.record.audit_id, label(self.record))
 
     @cached_property
     def existed(self) -> bool:
@@ -303,9 +303,13 @@ class WorldStep:
         return bool(candidate.denials) and not current.denials
 
     @property
-    def blame(self) -> Blame | None:
-        """What changed what it looks up; who refuses its own request is to blame for that, whatever else differs."""
-        return self.lookups.blame if self.lookups.blame is not None and not self.is_newly_denied else None
+    def causing_request(self) -> CausingRequest | None:
+        """What changed what it looks up; a request that is refused itself is the cause, whatever else differs."""
+        return (
+            self.lookups.causing_request
+            if self.lookups.causing_request is not None and not self.is_newly_denied
+            else None
+        )
 
     @cached_property
     def is_stored(self) -> bool:

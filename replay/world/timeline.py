@@ -13,7 +13,7 @@ from replay.reconstruct.history.derived import FINALIZERS, instant
 from replay.reconstruct.history.history import COLLECTORS
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.deletion import is_being_deleted
-from replay.world.result import Blame
+from replay.world.result import CausingRequest
 from replay.world.state import SAME, Branch, State
 
 _COLLECTOR = (0, 2_000_000)
@@ -54,7 +54,7 @@ class OwnerChange(NamedTuple):
 
     place: LogPosition
     presence: Presence
-    blame: Blame | None
+    causing_request: CausingRequest | None
     template: JSON = None
 
 

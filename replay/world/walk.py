@@ -52,10 +52,10 @@ from replay.world.result import (
     FORBIDDEN,
     NOT_SENT,
     UNKNOWN,
-    Alone,
-    Blame,
     Cause,
+    CausingRequest,
     Consequence,
+    IsolatedEnd,
     RequestEnd,
     label,
     merged_end,
@@ -76,7 +76,7 @@ class WalkContext(Struct, frozen=True):
     """
 
     collections: Collections
-    findings: Mapping[int, Alone | None] = field(default_factory=dict)
+    findings: Mapping[int, IsolatedEnd | None] = field(default_factory=dict)
     namespaces: NamespaceChanges = field(default_factory=dict)
     owners: OwnerChanges = field(default_factory=dict)
     owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
@@ -259,9 +259,9 @@ class _ObjectWalk:
 
     def _leave(self, exchange: Exchange) -> None:
         """A request that is not sent, because the object is absent."""
-        record, blame = exchange.record, self._branches[0].blame
+        record, causing_request = exchange.record, self._branches[0].causing_request
         place = LogPosition(record.seq, 0)
-        self._outcome.consequences.append((place, Consequence(NOT_SENT, blame)))
+        self._outcome.consequences.append((place, Consequence(NOT_SENT, causing_request)))
         self._existence.follow()
         self._identify(exchange, self._branches)
         self._note(place, self._branches)
@@ -293,9 +293,9 @@ class _ObjectWalk:
             yield ServerAnswer(UNKNOWN, branch.state)
         elif step.ending is not None and (unlike := self._unlike(step, step.ending)) is not None:
             prior = step.unless_written if branch.state is None else branch.state
-            yield ServerAnswer(unlike, prior, blame=step.ending.blame)
+            yield ServerAnswer(unlike, prior, causing_request=step.ending.causing_request)
         elif (owner := step.owner) is not None:
-            yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), blame=owner.blame)
+            yield ServerAnswer(NOT_SENT, left_by(owner.presence, step), causing_request=owner.causing_request)
         elif step.namespace.is_absent:
             yield self._without_namespace(step, controls=controls)
         elif step.namespace.is_terminating and is_creation:
@@ -369,13 +369,13 @@ class _ObjectWalk:
         if was_same and result == step.logged and all(answer.state is None for answer in answers):
             return
         differs = result.cause != step.logged.cause
-        blame = self._blame(step, answers)
-        is_root = (was_same and blame is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
+        causing_request = self._causing_request(step, answers)
+        is_root = (was_same and causing_request is None) or (result.cause == Cause.DENIED and step.is_newly_denied)
         denials = _denials(answers)
         again = retry(step, result)
         consequence = Consequence(
             result,
-            None if is_root or not differs else blame,
+            None if is_root or not differs else causing_request,
             is_root and differs,
             differs,
             denials if result.cause == Cause.DENIED else None,
@@ -384,13 +384,13 @@ class _ObjectWalk:
         )
         self._outcome.consequences.append((step.place, consequence))
 
-    def _blame(self, step: WorldStep, answers: Iterable[ServerAnswer]) -> Blame | None:
-        """Who is to blame for a difference, None if nobody is before the request itself."""
+    def _causing_request(self, step: WorldStep, answers: Iterable[ServerAnswer]) -> CausingRequest | None:
+        """Return the earlier request that caused a difference, None if the request itself is the first."""
         if step.owner is not None:
-            return step.owner.blame
-        blames = [branch.blame for branch in self._branches if branch.blame is not None]
-        blames += [answer.blame for answer in answers if answer.blame is not None]
-        return blames[0] if blames else step.namespace.blame or step.lookups.blame
+            return step.owner.causing_request
+        blames = [branch.causing_request for branch in self._branches if branch.causing_request is not None]
+        blames += [answer.causing_request for answer in answers if answer.causing_request is not None]
+        return blames[0] if blames else step.namespace.causing_request or step.lookups.causing_request
 
     def _collect(self, collection: Collection) -> None:
         """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
@@ -408,11 +408,11 @@ class _ObjectWalk:
         result = merged_end([answer.result for answer, _ in answers])
         self._branches = merged_branches([_branch(branch, answer, meeting) for answer, branch in answers])
         differs = result.cause != meeting.logged.cause
-        blame = (previous[0].blame or at.blame) if differs else None
+        causing_request = (previous[0].causing_request or at.causing_request) if differs else None
         if differs or meeting.number is not None or collection.is_refused:
             denials = _denials(answer for answer, _ in answers) if result.cause == Cause.DENIED else None
-            is_root = differs and blame is None
-            consequence = Consequence(result, blame, is_root, differs, denials, item=meeting.name)
+            is_root = differs and causing_request is None
+            consequence = Consequence(result, causing_request, is_root, differs, denials, item=meeting.name)
             self._outcome.consequences.append((place, consequence))
         if meeting.number is not None and not (meeting.is_held or meeting.exchange.dry_run):
             self._existence.end()
@@ -423,9 +423,12 @@ class _ObjectWalk:
         previous, number = self._branches, collection.items.get(self._uid)
         if number is None:
             return
-        blame = Blame(collection.record.audit_id, label(collection.record))
+        causing_request = CausingRequest(collection.record.audit_id, label(collection.record))
         self._branches = tuple(
-            Branch(branch.state if branch.state is not None else self._collector.left(), branch.blame or blame)
+            Branch(
+                branch.state if branch.state is not None else self._collector.left(),
+                branch.causing_request or causing_request,
+            )
             for branch in previous
         )
         if self._uid not in collection.held:
@@ -449,8 +452,10 @@ class _ObjectWalk:
         template = template_of(self._branches) if has_template else None
         last = (changes[-1].presence, changes[-1].template) if changes else (Presence.SAME, None)
         if (presence, template) != last:
-            blame = next((branch.blame for branch in self._branches if branch.blame), None)
-            changes.append(OwnerChange(place, presence, blame, template))
+            causing_request = next(
+                (branch.causing_request for branch in self._branches if branch.causing_request), None
+            )
+            changes.append(OwnerChange(place, presence, causing_request, template))
 
     def _presence(self) -> Presence:
         is_gone = all(branch.is_absent for branch in self._branches)
@@ -469,7 +474,14 @@ def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) ->
     """What an answer to a request makes of a branch."""
     if answer.state is None:
         return SAME[0]
-    return Branch(answer.state, branch.blame or answer.blame or to.namespace.blame or to.blame or to.own)
+    return Branch(
+        answer.state,
+        branch.causing_request
+        or answer.causing_request
+        or to.namespace.causing_request
+        or to.causing_request
+        or to.own,
+    )
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.errors import ReplayError
 from replay.json import decode_json
 from replay.pipeline.cel.cases import results
@@ -22,7 +22,7 @@ def differences(lines: Iterable[str]) -> list[str]:
     found = []
     for line, result in zip(lines, results(lines), strict=True):
         case = decoded(line)
-        if not with_room(lambda: is_answered(case, result)):  # noqa: B023 - called at once
+        if not with_deep_stack(lambda: is_answered(case, result)):  # noqa: B023 - called at once
             wanted = {key: case[key] for key in COMPARED if key in case}
             found.append(f"{case['id']} {case['expr'][:200]}\n  wanted {wanted}\n  got {result}"[:2000])
     return found

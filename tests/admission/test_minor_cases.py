@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cellib.version import KubernetesVersion
 from replay.pipeline.cel.cases import results
 from tests.support.cel_cases import CORPUS, SHARED, decoded, is_answered, is_long, unpacked
@@ -54,7 +54,7 @@ def wrong(minor: int, rows: Iterable[tuple[str, Mapping[str, Any]]]) -> list[str
     for (_, expected), result in zip(
         rows, results((line for line, _ in rows), KubernetesVersion(1, minor)), strict=True
     ):
-        if not with_room(lambda: is_answered(compared(expected), compared(result))):  # noqa: B023 - called at once
+        if not with_deep_stack(lambda: is_answered(compared(expected), compared(result))):  # noqa: B023 - called at once
             found.append(expected["id"])
     return found
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from replay.case.exported import UnholdableError
+from replay.case.exported import UnrepresentableError
 from replay.case.result import Status
 from replay.cli.app import app
 from replay.compare.outcome import OutcomeKind, outcome_kind
@@ -57,14 +57,14 @@ def test_what_is_written_is_decided_as_it_was(findings: tuple[Exporter, list[Rep
     for number, request in enumerate(requests):
         try:
             exported, case = exporter.exported(request, title(request))
-        except UnholdableError:  # what is hidden of a Secret matters
+        except UnrepresentableError:  # what is hidden of a Secret matters
             assert request.attributes.resource.resource == "secrets"
             continue
         cases += 1
         for form in (CaseForm.CASE, CaseForm.REVIEW, CaseForm.KAT, CaseForm.KYVERNO):
             try:
                 files = written(exported, case, form, tmp_path / form.value)
-            except UnholdableError:
+            except UnrepresentableError:
                 continue
             held[form] += 1
             for name, text in files.items():

@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.case.write.gator import gator_files
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
@@ -107,5 +107,5 @@ UNHOLDABLE = [
     ("policies", "own", "message"), [row[1:] for row in UNHOLDABLE], ids=[row[0] for row in UNHOLDABLE]
 )
 def test_what_a_suite_cannot_say(policies: tuple[str, ...], own: JSON, message: str) -> None:
-    with pytest.raises(UnholdableError, match=message):
+    with pytest.raises(UnrepresentableError, match=message):
         gator_files(exported(policies, own))

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.case.write.kat import kat_files
 from replay.case.write.kubectl import kubectl_command
 from replay.case.write.own import yaml_text
@@ -97,7 +97,7 @@ def test_kat_has_no_failure_policy(is_error: bool, reason: str) -> None:
     )
     try:
         text = kat_files(denied)["tests/p.x.deny.message.txt"]
-    except UnholdableError as error:
+    except UnrepresentableError as error:
         text = str(error)
     assert text == (reason or f"{FAILS}\n")
 
@@ -119,7 +119,7 @@ NOT_REPEATED: list[tuple[str, Exported, str]] = [
     ("request_", "reason"), [row[1:] for row in NOT_REPEATED], ids=[row[0] for row in NOT_REPEATED]
 )
 def test_what_cannot_be_repeated(request_: Exported, reason: str) -> None:
-    with pytest.raises(UnholdableError, match=reason):
+    with pytest.raises(UnrepresentableError, match=reason):
         kubectl_command(request_)
 
 

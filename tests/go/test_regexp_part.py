@@ -12,7 +12,7 @@ from replay.go.regexp_part import (
     Concatenation,
     RegexpPart,
     Repeated,
-    UnsaidError,
+    UnlistedCharactersError,
     complement,
 )
 
@@ -58,5 +58,5 @@ def test_parts(pattern: str, part: RegexpPart) -> None:
 
 @pytest.mark.parametrize("pattern", [r"\pL", r"[\pL]", "(?i)é", "(?i)[^é]"])
 def test_what_is_not_listed_is_said(pattern: str) -> None:
-    with pytest.raises(UnsaidError):
+    with pytest.raises(UnlistedCharactersError):
         parts_of_pattern(pattern)

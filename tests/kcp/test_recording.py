@@ -57,7 +57,7 @@ def lines_of(path: Path) -> list[dict[str, Any]]:
 def test_all_that_the_log_shows_is_reproduced_and_nothing_more() -> None:
     result = verify(SCENARIO, Options(workers=1), silent)
     assert result.fidelity.disagreement_count == 0
-    assert not result.strangers
+    assert not result.unknown_policies
     parts = (result.fidelity.denials, result.fidelity.failures, result.fidelity.annotations)
     assert all(part.differs == part.extra == 0 for part in parts)
     assert sum(part.reproduced for part in parts) >= 520

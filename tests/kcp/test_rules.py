@@ -11,7 +11,7 @@ import pytest
 from replay.admission.ordered.registry import SHARD_ORDERED_PLUGINS
 from replay.audit.store import Store
 from replay.kcp.annotation import annotated, shown_to_webhook, workspace_of
-from replay.kcp.authorizer import BlindAuthorizer
+from replay.kcp.authorizer import UnknownRolesAuthorizer
 from replay.kcp.binding import bound_from, crd_of_schema, is_local, is_system
 from replay.kcp.user import SCOPES, scoped_user
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
@@ -218,7 +218,7 @@ def test_a_user_confined_to_a_workspace() -> None:
 
 
 def test_the_blind_authorizer() -> None:
-    authorizer = BlindAuthorizer(ObjectTracker())
+    authorizer = UnknownRolesAuthorizer(ObjectTracker())
     asked = AuthorizationAttributes(UserInfo("bob", groups=("dev",)), "delete", resource="widgets")
     assert authorizer.authorize(asked) == AuthorizationDecision(allowed=False, reason="access denied")
     master = AuthorizationAttributes(UserInfo("x", groups=("system:masters",)), "delete", resource="widgets")

@@ -11,7 +11,7 @@ from replay.audit.part import StorePart, Tables
 from replay.audit.place import object_place, stored_key
 from replay.audit.store import FEWEST_KEPT_PARTS, Store
 from replay.kube.object_ref import ObjectRef
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.world import Portion, Wave
 from replay.world.collection import Collections
@@ -39,7 +39,7 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
         store.ingest([tmp_path / "log"])
         read = records(store)
         wanted = [each for each in read if int(each.audit_id.removeprefix("id-")) % 3]
-        begins = Beginning()
+        begins = Divergence()
         for each in wanted:
             begins.find(each.seq, ObjectRef("", "pods", "n", each.name), each.audit_id)
         begins.find(0, ObjectRef("", "pods", "n", "not walked"), "")
@@ -59,7 +59,7 @@ def test_a_part_is_asked_for_what_is_its_own(parts: int, tmp_path: Path) -> None
 
 
 def test_a_part_of_which_nothing_is_walked_is_not_asked() -> None:
-    wave = Wave(frozenset({_key("p1")}), WalkContext(Collections({})), Beginning())
+    wave = Wave(frozenset({_key("p1")}), WalkContext(Collections({})), Divergence())
     parts = [StorePart(number, Tables((), (), (), ()), "") for number in range(FEWEST_KEPT_PARTS)]
     place = object_place(("", "pods", "n", "p1"), FEWEST_KEPT_PARTS)
     assert wave.portions(parts) == [Portion(parts[place.part], [place.identity], {}, {})]

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from replay.audit.part import StorePart
 from replay.audit.store import Store
 from replay.pipeline.options import Options
-from replay.pipeline.replay.workers import Crew, Whole, replay_parts
+from replay.pipeline.replay.workers import RunPart, WorkerPool, replay_parts
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import fill
@@ -117,8 +117,12 @@ class Idle(Lent):
 
 def test_what_is_done_meanwhile_is_done_once_others_have_begun() -> None:
     fleet = Idle()
-    with Crew(STORE, Double, Options(fleet=fleet)) as crew:
-        assert crew.run(Whole(), [STORE.part(each) for each in range(3)], lambda *_: None, fleet.end) == [0, 1, 2]
+    with WorkerPool(STORE, Double, Options(fleet=fleet)) as worker_pool:
+        assert worker_pool.run(RunPart(), [STORE.part(each) for each in range(3)], lambda *_: None, fleet.end) == [
+            0,
+            1,
+            2,
+        ]
 
 
 def test_what_fails_meanwhile_ends_the_others() -> None:
@@ -127,8 +131,11 @@ def test_what_fails_meanwhile_ends_the_others() -> None:
     def fail() -> None:
         raise ValueError("the question cannot be answered")
 
-    with Crew(STORE, Double, Options(fleet=fleet)) as crew, pytest.raises(ValueError, match=r"^the question cannot"):
-        crew.run(Whole(), [STORE.part(each) for each in range(3)], lambda *_: None, fail)
+    with (
+        WorkerPool(STORE, Double, Options(fleet=fleet)) as worker_pool,
+        pytest.raises(ValueError, match=r"^the question cannot"),
+    ):
+        worker_pool.run(RunPart(), [STORE.part(each) for each in range(3)], lambda *_: None, fail)
     assert [future.cancelled() for future in fleet.futures] == [True, True, True]
 
 
@@ -165,13 +172,13 @@ class Piece(NamedTuple):
     ],
 )
 def test_the_parts_of_a_last_round_are_shared(names: str, workers: int, shown: str) -> None:
-    with Crew(STORE, Double, Options(workers=workers)) as crew:
-        assert " ".join(each.name for each in crew.shared(list(map(Piece, names.split())))) == shown
+    with WorkerPool(STORE, Double, Options(workers=workers)) as worker_pool:
+        assert " ".join(each.name for each in worker_pool.shared(list(map(Piece, names.split())))) == shown
 
 
 def test_a_fleet_is_given_whole_parts() -> None:
-    with Crew(STORE, Double, Options(workers=2, fleet=Idle())) as crew:
-        assert crew.shared([Piece("a"), Piece("b"), Piece("c")]) == [Piece("a"), Piece("b"), Piece("c")]
+    with WorkerPool(STORE, Double, Options(workers=2, fleet=Idle())) as worker_pool:
+        assert worker_pool.shared([Piece("a"), Piece("b"), Piece("c")]) == [Piece("a"), Piece("b"), Piece("c")]
 
 
 @pytest.mark.parametrize(("candidate", "times"), [("current", 0), ("candidate", 1)])

@@ -10,7 +10,7 @@ from replay.json import JSON
 from replay.kube.attributes import UserInfo
 from replay.kube.discovery import builtin_discovery
 from replay.kube.object_ref import ObjectRef
-from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
+from replay.reconstruct.removed_collection import WithUnseenDeletions, seen_objects, unseen_deletions
 
 GROUP = "rbac.authorization.k8s.io"
 SECOND = 1_000_000
@@ -87,6 +87,6 @@ def test_what_only_a_deleted_collection_shows(record: RequestRecord, seen: list[
 
 def test_deletions_stand_beside_the_writes() -> None:
     first, second = (collection([], seq=seq) for seq in (1, 2))
-    both = WithUnseen({key("x"): [first]}, {UNSEEN: [second]})
+    both = WithUnseenDeletions({key("x"): [first]}, {UNSEEN: [second]})
     assert dict(both) == {key("x"): [first], UNSEEN: [second]}
     assert len(both) == 2

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from replay.audit.answer.observed import VALIDATION_FAILURE
-from replay.compare.in_force.finding import Story
+from replay.compare.in_force.finding import PolicyState
 from replay.compare.result import VerifyResult
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
@@ -105,23 +105,23 @@ def changed(log: list[Event]) -> Files:
     return {"audit": [reworded(e) if e["requestReceivedTimestamp"] < at else e for e in log]}
 
 
-CASES: list[tuple[str, Callable[[list[Event]], Files], Story, set[str]]] = [
-    ("it came into force", came, Story.CAME, {"the policy was not in force yet"}),
-    ("it went out of force", went, Story.WENT, {"the policy was no longer in force"}),
+CASES: list[tuple[str, Callable[[list[Event]], Files], PolicyState, set[str]]] = [
+    ("it came into force", came, PolicyState.CAME, {"the policy was not in force yet"}),
+    ("it went out of force", went, PolicyState.WENT, {"the policy was no longer in force"}),
     (
         "one of two servers had it",
         two_servers,
-        Story.SERVERS,
+        PolicyState.SERVERS,
         {"the API server that answered had other manifests than the others"},
     ),
     (
         "one of two servers had it, in one file",
         two_servers_in_one_file,
-        Story.SERVERS,
+        PolicyState.SERVERS,
         {"the API server that answered had other manifests than the others"},
     ),
-    ("nobody had it", never, Story.NEVER, {"the policy was not in force"}),
-    ("its message was changed", changed, Story.CHANGED, {"the policy had another text at the time"}),
+    ("nobody had it", never, PolicyState.NEVER, {"the policy was not in force"}),
+    ("its message was changed", changed, PolicyState.CHANGED, {"the policy had another text at the time"}),
 ]
 RELOADED = "the manifests were reloaded at that time"
 
@@ -129,7 +129,7 @@ RELOADED = "the manifests were reloaded at that time"
 @pytest.mark.slow
 @pytest.mark.parametrize(("change", "story", "expected"), [row[1:] for row in CASES], ids=[row[0] for row in CASES])
 def test_other_manifests_are_found_out(
-    change: Callable[[list[Event]], Files], story: Story, expected: set[str], tmp_path: Path
+    change: Callable[[list[Event]], Files], story: PolicyState, expected: set[str], tmp_path: Path
 ) -> None:
     """The story of the one policy is told, and every contradiction is about it and has a cause."""
     paths = []
@@ -137,7 +137,7 @@ def test_other_manifests_are_found_out(
         paths.append(tmp_path / f"{name}.jsonl")
         paths[-1].write_bytes(b"".join(orjson.dumps(event) + b"\n" for event in log))
     result = verified(paths)
-    told = {each.policy: each.story for each in result.findings.histories if each.story is not Story.IN_FORCE}
+    told = {each.policy: each.story for each in result.findings.histories if each.story is not PolicyState.IN_FORCE}
     assert told == {POLICY: story}
     assert {policy for policy, _ in causes(result)} == {POLICY}
     assert {cause for _, cause in causes(result)} - {RELOADED} == expected
@@ -175,7 +175,7 @@ def test_what_was_not_in_force_is_found_out() -> None:
     if not SHARED.is_dir():
         pytest.skip("the recordings are not beside the checkout")
     result = verified([SHARED / "bench" / "audit.jsonl.zst"], SHARED / "shop")
-    told = {each.policy: each.story for each in result.findings.histories if each.story is not Story.IN_FORCE}
+    told = {each.policy: each.story for each in result.findings.histories if each.story is not PolicyState.IN_FORCE}
     missing = ("external-ips", "no-cluster-admin", "replica-cap")
-    assert told == {f"{name}.static.k8s.io": Story.NEVER for name in missing}
+    assert told == {f"{name}.static.k8s.io": PolicyState.NEVER for name in missing}
     assert {cause for _, cause in causes(result)} == {"the policy was not in force"}

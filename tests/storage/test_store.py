@@ -12,7 +12,7 @@ from replay.audit.directory.compaction import TOGETHER, compact_store
 from replay.audit.store import Store
 from replay.cli.app import app
 from replay.errors import StoreError
-from replay.pipeline.live.filling import Filling, Pace
+from replay.pipeline.live.filling import Filling, SegmentLimits
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention
 from replay.storage.bucket import BucketStorage
@@ -83,7 +83,7 @@ def test_a_log_that_grows_is_followed_into_a_bucket(bucket: str, tmp_path: Path)
         with path.open("ab") as file:
             file.write(log_lines.event(20 + number) + b"\n")
         scenario = Scenario((str(path),), store=bucket)
-        report, requests = Filling(scenario, Pace(1, 0), Retention(), None, told.append, lambda: True).follow()
+        report, requests = Filling(scenario, SegmentLimits(1, 0), Retention(), None, told.append, lambda: True).follow()
         assert (report.events, requests) == (1, TOGETHER + 1 + number), told
     with ExitStack() as stack:
         assert compact_store(opened(bucket, stack)) == TOGETHER + 1

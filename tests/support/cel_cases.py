@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cel" / "kubernetes" / "cases.jsonl.zst"
@@ -44,7 +44,7 @@ def unpacked(path: Path) -> list[str]:
 
 def decoded(line: str) -> dict[str, Any]:
     """A case, however deeply nested."""
-    case: dict[str, Any] = with_room(lambda: json.loads(line))
+    case: dict[str, Any] = with_deep_stack(lambda: json.loads(line))
     return case
 
 

@@ -15,7 +15,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.webhook.client import CallError, Client
 from replay.webhook.image_endpoint import ImageEndpoint
-from replay.webhook.patience import PATIENCE
+from replay.webhook.timeout_counter import PATIENCE
 from tests.webhook.server import DATA, serving
 
 SPEC = {

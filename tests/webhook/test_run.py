@@ -21,11 +21,11 @@ from replay.errors import ReplayError
 from replay.kube.attributes import Missing
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.options import Options
-from replay.pipeline.replay.webhook import PatientBackend
+from replay.pipeline.replay.webhook import TimeLimitedBackend
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.webhook.endpoint import EndpointBackend
-from replay.webhook.patience import PATIENCE
+from replay.webhook.timeout_counter import PATIENCE
 
 DATA = Path(__file__).with_name("data")
 BUNDLE = base64.b64encode((DATA / "server.crt").read_bytes()).decode()
@@ -334,7 +334,7 @@ class Silent(EndpointBackend):
 
 
 def test_silence_is_not_waited_for_for_ever() -> None:
-    backend = PatientBackend(Silent("https://localhost"))
+    backend = TimeLimitedBackend(Silent("https://localhost"))
     asked: list[Any] = [None]
     for _ in range(PATIENCE):
         assert all(isinstance(answer, WebhookAnswer) for answer in backend.review(asked))

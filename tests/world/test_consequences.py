@@ -17,7 +17,7 @@ from replay.pipeline.replay.replayer import Replayer
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import ReplayRequest
-from replay.world.result import Alone
+from replay.world.result import IsolatedEnd
 
 API = "admissionregistration.k8s.io/v1"
 POLICY = "rules.static.k8s.io"
@@ -581,7 +581,7 @@ def test_what_is_undetermined_taken_alone_ends_as_if_decided_again(
     taken_over = replayed(row, tmp_path / "taken over")
     ends = Replayer.ends
 
-    def without(replayer: Replayer, request: ReplayRequest, kind: OutcomeKind, decisions: Any) -> Alone | None:
+    def without(replayer: Replayer, request: ReplayRequest, kind: OutcomeKind, decisions: Any) -> IsolatedEnd | None:
         return None if kind is OutcomeKind.UNDETERMINED else ends(replayer, request, kind, decisions)
 
     monkeypatch.setattr(Replayer, "ends", without)

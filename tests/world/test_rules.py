@@ -23,7 +23,7 @@ from replay.world.collection import Collection, Collections, Meetings
 from replay.world.controller import attempts, is_controller, retry_of
 from replay.world.lookup import Lookups, LookupsInTime, WorldLister
 from replay.world.patching import after_patch_of
-from replay.world.result import ABSENT, Blame, RequestEnd, answered
+from replay.world.result import ABSENT, CausingRequest, RequestEnd, answered
 from replay.world.state import (
     LABELS,
     MOST_BRANCHES,
@@ -256,7 +256,7 @@ def test_branches_are_few() -> None:
 
 
 def test_what_a_request_finds_is_what_was_before_it() -> None:
-    absent, blame = (Branch(GONE),), Blame("id", "x")
+    absent, causing_request = (Branch(GONE),), CausingRequest("id", "x")
     changes = [WorldChange(LogPosition(5, 0), absent), WorldChange(LogPosition(9, 0), (Branch(),))]
     assert [branches_at(changes, LogPosition(at, 0)) == absent for at in (4, 5, 6, 9, 10)] == [
         False,
@@ -266,7 +266,7 @@ def test_what_a_request_finds_is_what_was_before_it() -> None:
         False,
     ]
     gone, back = (
-        OwnerChange(LogPosition(5, 0), Presence.ABSENT, blame),
+        OwnerChange(LogPosition(5, 0), Presence.ABSENT, causing_request),
         OwnerChange(LogPosition(9, 0), Presence.SAME, None),
     )
     found = [presence_at({"u": [gone, back]}, "u", LogPosition(at, 0)) for at in (5, 6, 10)]
@@ -461,9 +461,9 @@ def test_a_resource_is_served_while_its_definition_is_there() -> None:
 
 
 def test_what_is_looked_up_at_a_time() -> None:
-    changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, Blame("id", "x")),))]}
+    changes = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE, CausingRequest("id", "x")),))]}
     assert LookupsInTime(changes).at(5) == Lookups({})
-    assert LookupsInTime(changes).at(6) == Lookups({NAMED: GONE}, Blame("id", "x"))
+    assert LookupsInTime(changes).at(6) == Lookups({NAMED: GONE}, CausingRequest("id", "x"))
     open_ones = {NAMED: [WorldChange(LogPosition(5, 0), (Branch(GONE), Branch()))]}
     assert isinstance(LookupsInTime(open_ones).at(6).states[NAMED], Missing)
 

@@ -87,7 +87,7 @@ class _Use(Struct):
     hits: int = 0
 
     @property
-    def is_worth_it(self) -> bool:
+    def finds_enough(self) -> bool:
         """Whether enough were found."""
         return self.tries < _TRIES or self.hits * _WORTH >= self.tries
 
@@ -115,7 +115,7 @@ class AlikeDecisions:
         """The decisions about a request that `is_creation`, of policies that read what is said: those about one that is alike, if there is any."""
         use = self._uses.setdefault(attributes.kind, _Use())
         plan = self._plan(reads)
-        key = plan.key(original, attributes) if use.is_worth_it else None
+        key = plan.key(original, attributes) if use.finds_enough else None
         if key is None:
             return decide().decisions
         content, projected, own = key

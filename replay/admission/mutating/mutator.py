@@ -23,7 +23,7 @@ from replay.admission.observer import MutationObserver
 from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.place import shown_roots
 from replay.admission.validating.evaluations import RUNTIME_BUDGET
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.value.values import Unknown
 from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind
@@ -248,9 +248,9 @@ class Mutator:
             self._version,
         )
         if mutation.patch_type == "ApplyConfiguration":
-            configuration = with_room(lambda: apply_configuration_from(evaluated.value, values))
+            configuration = with_deep_stack(lambda: apply_configuration_from(evaluated.value, values))
             return Change(partial(patcher.apply_configuration, configuration=configuration), sets_own(configuration))
-        operations = with_room(lambda: json_patch_from(evaluated.value, values))
+        operations = with_deep_stack(lambda: json_patch_from(evaluated.value, values))
         return Change(partial(patcher.json_patch, operations=operations), patches_own(operations))
 
 

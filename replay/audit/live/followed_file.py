@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from replay.audit.catalog import Position
 from replay.audit.file.altered import AlteredError
-from replay.audit.source import LogFile, Stamp, open_log, opened_file, place_of, plain_file, shown, stamp_of
+from replay.audit.source import FileFingerprint, LogFile, open_log, opened_file, place_of, plain_file, shown, stamp_of
 
 _KNOWN_BY = 4096
 """How many bytes of the first line, and of the end of what is read, a file is known by; an auditID stands well within."""
@@ -37,7 +37,7 @@ class FollowedFile:
         self.stamp = self._file.stamp
         self._since = time.monotonic()
         self._head = ""
-        self._read_stamp: Stamp | None = None
+        self._read_stamp: FileFingerprint | None = None
         self._rest = 0
 
     def close(self) -> None:
@@ -107,7 +107,7 @@ class FollowedFile:
         position = Position(head, tail, begin.offset + lines.octets, begin.lines + lines.ends) if head else None
         return Piece(self, stamp, plain_file(shown(self.path), target, begin.lines), position, lines.rest)
 
-    def remember(self, stamp: Stamp, rest: int | None) -> None:
+    def remember(self, stamp: FileFingerprint, rest: int | None) -> None:
         """Note that of the file as it was all lines are taken but for so many bytes; None where lines are left."""
         if rest is not None:
             self._read_stamp, self._rest = stamp, rest
@@ -134,7 +134,7 @@ class Piece(Struct, frozen=True):
     """Lines of a file as it was, the position after them if there is one, and how many bytes of a line without an end are left."""
 
     followed: FollowedFile
-    stamp: Stamp
+    stamp: FileFingerprint
     file: LogFile
     position: Position | None
     rest: int | None

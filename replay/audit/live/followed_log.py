@@ -15,7 +15,7 @@ from pathlib import Path
 from replay.audit.catalog import Position
 from replay.audit.live.followed_file import FollowedFile, Piece
 from replay.audit.live.source import LogBatch
-from replay.audit.source import Stamp, expanded, stamp_of, unreadable
+from replay.audit.source import FileFingerprint, expanded, stamp_of, unreadable
 from replay.errors import AuditLogError
 
 SETTLED_SECONDS = 10.0
@@ -44,7 +44,7 @@ class FollowedLog:
         self._settled = settled
         self._files: dict[_Key, FollowedFile] = {}
         self._refused: set[_Key] = set()
-        self._at_rest: dict[_Key, Stamp] = {}
+        self._at_rest: dict[_Key, FileFingerprint] = {}
 
     def close(self) -> None:
         """Give up all files."""

@@ -7,7 +7,7 @@ import re
 from msgspec import Struct
 
 from replay.admission.decision import Verdict
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.json import JSON
 
 _MUTATING = "MutatingAdmissionPolicy"
@@ -46,17 +46,17 @@ def alone(exported: Exported) -> SinglePolicy:
     """The policy that makes the decision, of those that deny the first; raises UnholdableError where there is none alone."""
     decision = exported.decision
     if decision.verdict is Verdict.UNDETERMINED:
-        raise UnholdableError("it cannot say that a decision is undetermined")
+        raise UnrepresentableError("it cannot say that a decision is undetermined")
     acting = list(dict.fromkeys((each.policy, each.binding) for each in decision.denials or decision.mutated))
     if not acting:
-        raise UnholdableError("nothing is denied or mutated")
+        raise UnrepresentableError("nothing is denied or mutated")
     if len(acting) > 1 and not decision.denials:
-        raise UnholdableError(f"{len(acting)} policies change the object, and it asks one at a time")
+        raise UnrepresentableError(f"{len(acting)} policies change the object, and it asks one at a time")
     policy, binding = acting[0]
     policies = {(obj["kind"], obj["metadata"]["name"]): _bare(obj) for obj in exported.policies}
     own = next((obj for (kind, name), obj in policies.items() if name == policy and kind.endswith("Policy")), None)
     if own is None:
-        raise UnholdableError(f"`{policy}` is no policy but a webhook")
+        raise UnrepresentableError(f"`{policy}` is no policy but a webhook")
     return SinglePolicy(own, policies.get((f"{own['kind']}Binding", binding)))
 
 

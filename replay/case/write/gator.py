@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.case.write.own import yaml_text
 from replay.case.write.review import review
 from replay.gatekeeper.constraint import GATOR
@@ -25,7 +25,7 @@ def gator_files(exported: Exported) -> dict[str, str]:
     constraints = {policy_name(each): each for each in exported.engine_objects}
     named = [name for name in denying if name in constraints]
     if not named:
-        raise UnholdableError("no constraint of Gatekeeper denies it")
+        raise UnrepresentableError("no constraint of Gatekeeper denies it")
     templates = {str(each["metadata"]["name"]): each for each in exported.engine_objects if "targets" in _spec(each)}
     request = {key: value for key, value in review(exported).items() if key != "response"}
     inventory = [*exported.objects, *_namespaces(exported)]
@@ -54,13 +54,13 @@ def _assertions(template: JSON, constraint: JSON, request: JSON, inventory: list
     bare = [_bare(template), _bare(constraint)]
     (own,) = GatekeeperPolicies(bare).constraints.values()
     if not own.actions_at(GATOR):
-        raise UnholdableError(f"{own.key} does not act at the enforcement point of gator, {GATOR}")
+        raise UnrepresentableError(f"{own.key} does not act at the enforcement point of gator, {GATOR}")
     violations, unknown = SuiteTest(bare, "").violations(request, inventory)
     if unknown:
-        raise UnholdableError(f"{own.key} cannot be decided without the cluster: {unknown[0]}")
+        raise UnrepresentableError(f"{own.key} cannot be decided without the cluster: {unknown[0]}")
     messages = [violation.message for violation in violations]
     if not messages:
-        raise UnholdableError(
+        raise UnrepresentableError(
             f"gator finds no violation of {own.key}: the object that is denied is one that it expands to"
         )
     return [

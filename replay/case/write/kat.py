@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from replay.case.difference import plain
-from replay.case.exported import Exported, UnholdableError, user_json
+from replay.case.exported import Exported, UnrepresentableError, user_json
 from replay.case.write.alone import SinglePolicy, alone, uses_optionals
 from replay.case.write.own import yaml_text
 from replay.json import JSON
@@ -59,7 +59,7 @@ def _require(policy: SinglePolicy, exported: Exported) -> None:
     }
     for reason, applies in reasons.items():
         if applies:
-            raise UnholdableError(f"kat cannot hold it: {reason}")
+            raise UnrepresentableError(f"kat cannot hold it: {reason}")
 
 
 def _makes_list(expression: str) -> bool:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import orjson
 
 from replay.case.difference import plain
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
@@ -21,7 +21,7 @@ def kubectl_command(exported: Exported) -> str:
     """The command, with the object as its standard input; raises UnholdableError for what kubectl cannot repeat."""
     attributes = exported.original
     if attributes.operation is Operation.CONNECT or attributes.subresource in CONNECT_SUBRESOURCES:
-        raise UnholdableError("a connection has no dry run: kubectl would open it")
+        raise UnrepresentableError("a connection has no dry run: kubectl would open it")
     words = ["kubectl", *_verb(attributes), *_impersonation(attributes.user_info)]
     if attributes.operation is Operation.DELETE:
         return " ".join(map(shlex.quote, words)) + "\n"
@@ -66,7 +66,7 @@ def _sent(attributes: Attributes) -> JSON:
     """The object without what the server sets itself; an update is one of whatever version there is."""
     value = plain(attributes.object)
     if not isinstance(value, dict):
-        raise UnholdableError("the log does not show what was sent: there is nothing to send again")
+        raise UnrepresentableError("the log does not show what was sent: there is nothing to send again")
     metadata = value.get("metadata") or {}
     if not isinstance(metadata, dict):
         return value

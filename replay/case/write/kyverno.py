@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from replay.case.difference import plain
-from replay.case.exported import Exported, UnholdableError, user_json
+from replay.case.exported import Exported, UnrepresentableError, user_json
 from replay.case.write.alone import alone
 from replay.case.write.own import yaml_text
 from replay.json import JSON
@@ -18,13 +18,13 @@ def kyverno_files(exported: Exported) -> dict[str, str]:
     policy = alone(exported)
     attributes = exported.original if policy.mutates else exported.validated
     if attributes.operation is not Operation.CREATE or attributes.subresource:
-        raise UnholdableError("a test of kyverno creates a resource, and does nothing else")
+        raise UnrepresentableError("a test of kyverno creates a resource, and does nothing else")
     if exported.answers:
-        raise UnholdableError("a test of kyverno has no authorizer")
+        raise UnrepresentableError("a test of kyverno has no authorizer")
     resource = plain(attributes.object)
     name = (resource.get("metadata") or {}).get("name")
     if not name:
-        raise UnholdableError("a test of kyverno names its resource, and the name was to be generated")
+        raise UnrepresentableError("a test of kyverno names its resource, and the name was to be generated")
     result: dict[str, JSON] = {
         f"is{policy.policy['kind']}": True,
         "kind": attributes.kind.kind,

@@ -12,7 +12,7 @@ import orjson
 
 from replay.admission.decision import Verdict
 from replay.case.difference import plain
-from replay.case.exported import Exported, UnholdableError, own_annotations, user_json
+from replay.case.exported import Exported, UnrepresentableError, own_annotations, user_json
 from replay.json import JSON
 
 API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
@@ -21,7 +21,7 @@ API_VERSION, KIND = "admission.k8s.io/v1", "AdmissionReview"
 def review(exported: Exported) -> JSON:
     """The review; raises UnholdableError for a decision that is undetermined, which no response can say."""
     if exported.decision.verdict is Verdict.UNDETERMINED:
-        raise UnholdableError("a response cannot say that a decision is undetermined")
+        raise UnrepresentableError("a response cannot say that a decision is undetermined")
     return {"apiVersion": API_VERSION, "kind": KIND, "request": _request(exported), "response": _response(exported)}
 
 

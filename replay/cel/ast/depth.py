@@ -12,7 +12,7 @@ _FRAMES = 20_000
 T = TypeVar("T")
 
 
-def with_room(action: Callable[[], T]) -> T:
+def with_deep_stack(action: Callable[[], T]) -> T:
     """What the action returns; it is begun anew with room for deeper recursion if it needs that.
 
     Nothing is changed for expressions of ordinary depth, and the limit is put back afterwards.

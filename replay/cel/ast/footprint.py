@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import children
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select
 
 Paths = frozenset[str]
@@ -102,7 +102,7 @@ def footprint_of(ast: Ast) -> frozenset[str]:
 
 def trace_of(ast: Ast, lazy: LazyMap) -> Reads:
     """The trace of a checked expression; what it reads of a lazy map is where the entry comes from."""
-    return with_room(lambda: _trace_of(ast, lazy))
+    return with_deep_stack(lambda: _trace_of(ast, lazy))
 
 
 def _trace_of(ast: Ast, lazy: LazyMap) -> Reads:

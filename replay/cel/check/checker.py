@@ -12,7 +12,7 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from replay.cel.ast import operator
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.tree import (
     Ast,
@@ -49,7 +49,7 @@ from replay.cel.value.types import BOOL, DYN, ERROR, UNSPECIFIED, Kind, Type, li
 
 def check(ast: Ast, declarations: Declarations, release: Release = NEWEST_RELEASE) -> Ast | Issues:
     """The expression with `type_map` and `reference_map` filled in by node id, or everything that is wrong with it."""
-    return with_room(lambda: _check(ast, declarations, release))
+    return with_deep_stack(lambda: _check(ast, declarations, release))
 
 
 def _check(ast: Ast, declarations: Declarations, release: Release) -> Ast | Issues:

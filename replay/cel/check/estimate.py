@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
 from replay.cel.declare.cost import LIST_COST, MAP_COST, STRING_FACTOR, STRUCT_COST
 from replay.cel.declare.estimate import (
@@ -46,7 +46,7 @@ def estimate(ast: Ast, estimates: Estimates, assumed: Range = ANY_SIZE) -> Range
 
     Texts, lists and maps of which nothing is known are of any size on the server; `assumed` gives them another one.
     """
-    return with_room(lambda: _Coster(ast, estimates, assumed).cost(ast.expr))
+    return with_deep_stack(lambda: _Coster(ast, estimates, assumed).cost(ast.expr))
 
 
 class _Coster:

@@ -15,7 +15,7 @@ from replay.cel.declare.library import Implementation
 from replay.cel.release import Release
 from replay.cel.strict.attribute import Attribute, ConditionalAttribute, Qualifier
 from replay.cel.strict.frame import Frame
-from replay.cel.value.bounds import UndeterminedError, UnmadeValue
+from replay.cel.value.bounds import PlaceholderValue, UndeterminedError
 from replay.cel.value.equality import Equality, equal
 from replay.cel.value.partial import PartialValue, hand_on, is_stopping, stopping, unresolved
 from replay.cel.value.selection import Present
@@ -69,7 +69,7 @@ class ObservedStep:
         """Charge for a call that is too much to make: past the limit, the server answers with that, however long it takes."""
         if tracker is not None and not error.charged:
             error.charged = True
-            value = UnmadeValue(error.size)
+            value = PlaceholderValue(error.size)
             self.step.charge(tracker, value)
             tracker.push(self.id, value)
         raise error

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from replay.cel.ast import operator
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import (
     Ast,
     Call,
@@ -56,7 +56,7 @@ _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\
 
 def unparse(ast: Ast) -> str:
     """The text of an expression; raises ValueError for a tree that no text has, such as one without its macro calls."""
-    return with_room(lambda: _Writer(ast.macro_calls).text(ast.expr, _TERNARY))
+    return with_deep_stack(lambda: _Writer(ast.macro_calls).text(ast.expr, _TERNARY))
 
 
 class _Writer:

@@ -52,7 +52,7 @@ class UndeterminedError(Exception):
         self.charged = False
 
 
-class UnmadeValue(OpaqueValue):
+class PlaceholderValue(OpaqueValue):
     """Stands for the result of a call that was not made, where its cost is asked for."""
 
     __slots__ = ("size",)

@@ -36,7 +36,7 @@ EPILOG = (
 )
 
 
-class By(StrEnum):
+class AcceptScope(StrEnum):
     """How much one entry accepts."""
 
     POLICY = "policy"
@@ -58,7 +58,9 @@ def accept(
     user: Users = None,
     since: PeriodStart = None,
     until: PeriodEnd = None,
-    by: Annotated[By, typer.Option(help="Write one entry per denied workload, namespace or policy.")] = By.WORKLOAD,
+    by: Annotated[
+        AcceptScope, typer.Option(help="Write one entry per denied workload, namespace or policy.")
+    ] = AcceptScope.WORKLOAD,
     reason: Annotated[str, typer.Option(help="Why the denials are intended.")] = "",
     expires: Annotated[str, typer.Option(help="End of the acceptance: 2026-12-31, 90d from today, or never.")] = "90d",
     accepted: Annotated[Path, typer.Option(envvar="REPLAY_ACCEPTED", help="File to which entries are added.")] = Path(

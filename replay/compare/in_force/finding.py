@@ -24,7 +24,7 @@ TOLERATED = 0.02
 FEWEST_RUNS = 4
 
 
-class Story(StrEnum):
+class PolicyState(StrEnum):
     """What the signs about one policy come to."""
 
     IN_FORCE = "in force"
@@ -43,7 +43,7 @@ class PolicyHistory(Struct, frozen=True):
     """
 
     policy: str
-    story: Story
+    story: PolicyState
     signs: Counter[Sign]
     start: int = 0
     end: int = 0
@@ -93,7 +93,7 @@ def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
     counts = Counter(each.sign for each in signs)
     acting = [each.sign is not Sign.ABSENT for each in signs]
     if counts[Sign.ABSENT] == len(signs):
-        return PolicyHistory(policy, Story.NEVER, counts)
+        return PolicyHistory(policy, PolicyState.NEVER, counts)
     tolerated = int(TOLERATED * len(signs))
     if counts[Sign.ABSENT] > tolerated:
         return _partly(policy, signs, acting, counts, tolerated)
@@ -101,9 +101,9 @@ def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
         same = [each.sign is Sign.SEEN for each in signs]
         place, errors = _split(same)
         if errors <= tolerated:
-            return PolicyHistory(policy, Story.CHANGED, counts, *_between(signs, place))
-        return PolicyHistory(policy, Story.CHANGED if counts[Sign.OTHER] else Story.UNCLEAR, counts)
-    return PolicyHistory(policy, Story.IN_FORCE, counts)
+            return PolicyHistory(policy, PolicyState.CHANGED, counts, *_between(signs, place))
+        return PolicyHistory(policy, PolicyState.CHANGED if counts[Sign.OTHER] else PolicyState.UNCLEAR, counts)
+    return PolicyHistory(policy, PolicyState.IN_FORCE, counts)
 
 
 def _partly(
@@ -115,17 +115,17 @@ def _partly(
         by_file[each.file].add(acts)
     place, errors = _split(acting)
     if errors <= tolerated:
-        return PolicyHistory(policy, Story.CAME, counts, *_between(signs, place))
+        return PolicyHistory(policy, PolicyState.CAME, counts, *_between(signs, place))
     place, errors = _split([not acts for acts in acting])
     if errors <= tolerated:
-        return PolicyHistory(policy, Story.WENT, counts, *_between(signs, place))
+        return PolicyHistory(policy, PolicyState.WENT, counts, *_between(signs, place))
     absent = [each.time for each, acts in zip(signs, acting, strict=True) if not acts]
     span = min(absent), max(absent)
     if len(by_file) > 1 and all(len(file_evidence) == 1 for file_evidence in by_file.values()):
         files = tuple(sorted(file for file, file_evidence in by_file.items() if file_evidence == {True}))
-        return PolicyHistory(policy, Story.SERVERS, counts, *span, files)
+        return PolicyHistory(policy, PolicyState.SERVERS, counts, *span, files)
     runs = 1 + sum(one is not other for one, other in pairwise(acting))
-    return PolicyHistory(policy, Story.SERVERS if runs >= FEWEST_RUNS else Story.UNCLEAR, counts, *span)
+    return PolicyHistory(policy, PolicyState.SERVERS if runs >= FEWEST_RUNS else PolicyState.UNCLEAR, counts, *span)
 
 
 def _split(values: Sequence[bool]) -> tuple[int, int]:
@@ -145,9 +145,9 @@ def _between(signs: Sequence[Evidence], place: int) -> tuple[int, int]:
 
 
 _CAUSES = {
-    Story.NEVER: "the policy was not in force",
-    Story.SERVERS: "the API server that answered had other manifests than the others",
-    Story.CHANGED: "the policy had another text at the time",
+    PolicyState.NEVER: "the policy was not in force",
+    PolicyState.SERVERS: "the API server that answered had other manifests than the others",
+    PolicyState.CHANGED: "the policy had another text at the time",
 }
 
 
@@ -160,13 +160,15 @@ def _contradiction(each: Evidence, history: PolicyHistory) -> Contradiction:
 def _cause(each: Evidence, history: PolicyHistory) -> str:
     """The likely cause: what explains the policy as a whole first, then what happened around the request."""
     story = history.story
-    if story is Story.NEVER or (story is Story.SERVERS and each.sign is Sign.ABSENT):
+    if story is PolicyState.NEVER or (story is PolicyState.SERVERS and each.sign is Sign.ABSENT):
         return _CAUSES[story]
-    if story in (Story.CAME, Story.WENT, Story.CHANGED):
+    if story in (PolicyState.CAME, PolicyState.WENT, PolicyState.CHANGED):
         if history.start - RELOAD <= each.time <= history.end + RELOAD and history.start and history.end:
             return "the manifests were reloaded at that time"
-        if story is Story.CHANGED:
+        if story is PolicyState.CHANGED:
             return _CAUSES[story]
-        if (story is Story.CAME) == (each.time <= history.start):
-            return "the policy was not in force yet" if story is Story.CAME else "the policy was no longer in force"
+        if (story is PolicyState.CAME) == (each.time <= history.start):
+            return (
+                "the policy was not in force yet" if story is PolicyState.CAME else "the policy was no longer in force"
+            )
     return each.contention or "not explained"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 
 
-class Opinion(NamedTuple):
+class EngineDisagreement(NamedTuple):
     """One disagreement: `ours` and `theirs` are `true`, `false` or `error`."""
 
     audit_id: str
@@ -18,15 +18,15 @@ class Opinion(NamedTuple):
     theirs: str
 
 
-class Opinions(Struct):
+class EngineAgreement(Struct):
     """Counts of evaluations: equal ones, those that cel-python cannot do or does otherwise by a known habit, by its name."""
 
     agreed: int = 0
     unsupported: Counter[str] = field(default_factory=Counter)
     habits: Counter[str] = field(default_factory=Counter)
-    differing: list[Opinion] = field(default_factory=list)
+    differing: list[EngineDisagreement] = field(default_factory=list)
 
-    def add(self, other: Opinions) -> None:
+    def add(self, other: EngineAgreement) -> None:
         """Merge another part of the log."""
         self.agreed += other.agreed
         self.unsupported.update(other.unsupported)

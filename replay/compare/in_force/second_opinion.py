@@ -23,7 +23,7 @@ from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
-from replay.compare.in_force.opinion import Opinion, Opinions
+from replay.compare.in_force.opinion import EngineAgreement, EngineDisagreement
 from replay.json import JSON
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy
 from replay.kube.attributes import Attributes
@@ -73,9 +73,9 @@ class SecondOpinion:
         self._matcher = Matcher(mapper)
         self._policies = [_Policy(each, version) for each in policies if each.match_constraints and not each.param_kind]
 
-    def ask(self, audit_id: str, attributes: Attributes, lister: Lister) -> Opinions:
+    def ask(self, audit_id: str, attributes: Attributes, lister: Lister) -> EngineAgreement:
         """The opinions on one request; those of which parts are not known are passed over."""
-        opinions = Opinions()
+        opinions = EngineAgreement()
         bindings: dict[str, Any] = {
             "object": attributes.object,
             "oldObject": attributes.old_object,
@@ -108,7 +108,7 @@ class _Policy:
         self._theirs = [_theirs(each.expression) for each in policy.validations]
 
     def compare(
-        self, audit_id: str, bindings: Mapping[str, JSON], converted: Mapping[str, Any], opinions: Opinions
+        self, audit_id: str, bindings: Mapping[str, JSON], converted: Mapping[str, Any], opinions: EngineAgreement
     ) -> None:
         """Evaluate all validations in both engines."""
         evaluation = Evaluation(self._compiler, bindings, RUNTIME_BUDGET)
@@ -121,7 +121,9 @@ class _Policy:
             other = _evaluate(theirs, activation)
             self._note(audit_id, ours, (mine, other), opinions)
 
-    def _note(self, audit_id: str, ours: CompiledExpression, values: tuple[str, str], opinions: Opinions) -> None:
+    def _note(
+        self, audit_id: str, ours: CompiledExpression, values: tuple[str, str], opinions: EngineAgreement
+    ) -> None:
         mine, other = values
         if mine == other:
             opinions.agreed += 1
@@ -136,7 +138,7 @@ class _Policy:
         elif (habit := _habit(" ".join(texts), mine, other)) and other == ERROR:
             opinions.habits[habit] += 1
         else:
-            opinions.differing.append(Opinion(audit_id, self.policy.name, ours.expression, mine, other))
+            opinions.differing.append(EngineDisagreement(audit_id, self.policy.name, ours.expression, mine, other))
 
     def _evaluate_variables(self, converted: Mapping[str, Any]) -> Any:
         """The variables in their order; one that fails is not there."""

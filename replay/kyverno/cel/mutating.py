@@ -24,7 +24,7 @@ from replay.admission.mutating.object_patcher import (
 )
 from replay.admission.partial_patch import patch_partially
 from replay.cel.ast.below import descendants
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ident
 from replay.cel.value.values import Value
 from replay.cellib.environment import VARIABLES, ExpressionKind
@@ -176,9 +176,9 @@ class MutatingPolicy:
         read = {name: inputs.bindings[name] for name in _READ}
         values = InputValues({**read, "answers": inputs.answers}, {}, VERSION)
         if not mutation.is_configuration:
-            operations = with_room(lambda: json_patch_from(result, values))
+            operations = with_deep_stack(lambda: json_patch_from(result, values))
             return partial(_patched, operations=operations)
-        configuration = with_room(lambda: apply_configuration_from(result, values))
+        configuration = with_deep_stack(lambda: apply_configuration_from(result, values))
         if patcher is None:
             raise UndeterminedError("object: the schema of its kind is not known")
         replaces = self.spec.is_applied_as_by_clients

@@ -13,7 +13,7 @@ from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.exception import PolicyExceptions
 from replay.kyverno.rules.go_value import as_map, join_non_empty
-from replay.kyverno.rules.handler import Handler, Handling, mutation_handler, validation_handler
+from replay.kyverno.rules.handler import ApplicableRule, Handler, mutation_handler, validation_handler
 from replay.kyverno.rules.loader import Cluster, LoaderSource, declare_entries
 from replay.kyverno.rules.match import matches_rule
 from replay.kyverno.rules.request import Request
@@ -139,4 +139,4 @@ class Engine(Struct, frozen=True):
             text = join_non_empty(["preconditions not met", message], "; ")
             return resource, [RuleResponse(name, SKIP, text)]
         exceptions = self.exceptions.matching(policy, name, request)
-        return handler(Handling(policy, rule, request, resource, source, tuple(exceptions)))
+        return handler(ApplicableRule(policy, rule, request, resource, source, tuple(exceptions)))

@@ -24,7 +24,7 @@ from replay.kyverno.wildcard import matches_any
 Rule = Mapping[str, Any]
 
 
-class Handling(Struct, frozen=True):
+class ApplicableRule(Struct, frozen=True):
     """A rule that is evaluated for an object, with the exceptions that the request falls under."""
 
     policy: Mapping[str, Any]
@@ -44,7 +44,7 @@ class Handling(Struct, frozen=True):
         return RuleResponse(self.name, SKIP, text + ", ".join(map(exception_key, self.exceptions)))
 
 
-Handler = Callable[[Handling], tuple[JSON, list[RuleResponse]]]
+Handler = Callable[[ApplicableRule], tuple[JSON, list[RuleResponse]]]
 
 
 def validation_handler(rule: Rule, request: Request) -> Handler | None:
@@ -67,34 +67,34 @@ def mutation_handler(rule: Rule, request: Request) -> Handler | None:
     return _mutate
 
 
-def _validate(handling: Handling) -> tuple[JSON, list[RuleResponse]]:
+def _validate(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
     answer = Validator(handling.request, handling.policy, handling.rule, handling.source).validate()
     return handling.resource, [answer] if answer is not None else []
 
 
-def _pod_security(handling: Handling) -> tuple[JSON, list[RuleResponse]]:
+def _pod_security(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     answer = validate_pod_security(
         handling.request, handling.policy, handling.rule, handling.resource, handling.exceptions
     )
     return handling.resource, [answer] if answer is not None else []
 
 
-def _cel(handling: Handling) -> tuple[JSON, list[RuleResponse]]:
+def _cel(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
     answer = validate_cel(handling.request, handling.policy, handling.rule, handling.resource, handling.source.cluster)
     return handling.resource, [answer] if answer is not None else []
 
 
-def _mutate(handling: Handling) -> tuple[JSON, list[RuleResponse]]:
+def _mutate(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
     return mutate_rule(handling.request, handling.rule, handling.resource, handling.source)
 
 
-def _verify_manifests(handling: Handling) -> tuple[JSON, list[RuleResponse]]:
+def _verify_manifests(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
     raise UndeterminedError(f"rule {handling.name} verifies the signature of a manifest")
@@ -127,7 +127,7 @@ def has_matching_images(rule: Rule, request: Request) -> bool:
     return any(matches_any(patterns, str(image)) for images in found.values() for image in images.values())
 
 
-def _verify_images(handling: Handling) -> tuple[JSON, list[RuleResponse]]:
+def _verify_images(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
     if handling.exceptions:
         return handling.resource, [handling.skipped()]
     raise UndeterminedError(f"rule {handling.name} verifies images, which only their registry can answer")

@@ -9,7 +9,7 @@ from pathlib import Path
 from replay.manifests.admission_configuration import DEFAULT_PLUGINS, LoadedConfiguration
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.warning import Warned, silenced_names
+from replay.manifests.lint.warning import SilenceableWarning, silenced_names
 from replay.manifests.read.documents import Unreadable, read_file
 from replay.manifests.read.node import Position
 
@@ -35,7 +35,7 @@ _OTHER_PLUGINS = frozenset(
 _NEXT_DOCUMENT = re.compile(rb"^(?:---|\.\.\.)(?=[\s]|\Z)", re.MULTILINE)
 
 
-def lint_configuration(configuration: LoadedConfiguration) -> Iterator[Warned]:
+def lint_configuration(configuration: LoadedConfiguration) -> Iterator[SilenceableWarning]:
     """All warnings about the file itself."""
     try:
         data = read_file(Path(configuration.path))
@@ -44,7 +44,7 @@ def lint_configuration(configuration: LoadedConfiguration) -> Iterator[Warned]:
     silenced = silenced_names(data.decode(errors="replace"))
     for name, message, position in _messages(configuration, data):
         finding = Finding(Severity.WARNING, name, message, configuration.path, position)
-        yield Warned(finding, silenced)
+        yield SilenceableWarning(finding, silenced)
 
 
 def _messages(configuration: LoadedConfiguration, data: bytes) -> Iterator[tuple[str, str, Position]]:

@@ -13,7 +13,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.manifests.expression import CheckedExpression, ExpressionKind
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import Reading, SchemaPath, compared_operations, mentions, reading_of
-from replay.manifests.lint.warning import LintContext, Warned, warned
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ _OPTIONAL_IN_REQUEST: frozenset[SchemaPath] = frozenset({("request", "subResourc
 _MAX_KINDS = 8
 
 
-def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[Warned]:
+def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
     """All warnings about the expressions of a policy or webhook configuration."""
     compiled = [each for each in policy.expressions if each.compiled.program is not None]
     for checked in compiled:
@@ -59,7 +59,7 @@ def _reading(checked: CheckedExpression) -> Reading:
     return reading_of(checked.compiled.program.ast)
 
 
-def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
+def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[SilenceableWarning]:
     assert checked.compiled.program is not None
     # The server's own estimate, given large lists.
     cost = checked.compiled.program.estimated_cost(fixed(_LARGE)).most
@@ -71,14 +71,14 @@ def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[War
         yield warned(policy, catalogue.COST, message, checked.path)
 
 
-def _lint_namespace(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
+def _lint_namespace(policy: LoadedObject, checked: CheckedExpression) -> Iterator[SilenceableWarning]:
     """`namespaceObject` in a match condition (`webhook/matchconditions/matcher.go` passes none)."""
     if any(path.startswith("namespaceObject") for path in checked.compiled.footprint):
         message = "`namespaceObject` is always null in a match condition: reading a field of it is an error"
         yield warned(policy, catalogue.NAMESPACE_IN_CONDITION, message, checked.path)
 
 
-def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterator[Warned]:
+def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterator[SilenceableWarning]:
     assert checked.compiled.program is not None
     if _is_always_false(checked):
         message = "the condition is false for every request"
@@ -132,7 +132,7 @@ def rules_of(loaded: LoadedObject) -> list[JSON]:
 
 def _lint_null_object(
     policy: LoadedObject, compiled: list[CheckedExpression], readings: dict[str, Reading]
-) -> Iterator[Warned]:
+) -> Iterator[SilenceableWarning]:
     """`object` read on DELETE, where it is null, with nothing that tells the cases apart.
 
     On CONNECT it is the options of the connection. Mutating policies are not asked where there is no object.
@@ -188,7 +188,7 @@ def _variables_read(reading: Reading) -> set[str]:
 
 def _lint_optional_fields(
     policy: LoadedObject, compiled: list[CheckedExpression], readings: dict[str, Reading], context: LintContext
-) -> Iterator[Warned]:
+) -> Iterator[SilenceableWarning]:
     """Fields that an object need not have, read without a test in the expression or in a match condition."""
     fails = policy.value["spec"]["failurePolicy"] == "Fail"
     conditions = [readings[each.path] for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION]

@@ -10,7 +10,7 @@ from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import mentions
 from replay.manifests.lint.expression import rules_of
 from replay.manifests.lint.selector import selects
-from replay.manifests.lint.warning import LintContext, Warned, warned
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject
 
 _NEVER_SENT = frozenset(
@@ -36,7 +36,7 @@ _VITAL = (
 """What nodes and controllers write all the time to stay alive."""
 
 
-def lint_match(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
+def lint_match(loaded: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
     """All warnings about the rules of one object, and about a policy as a whole."""
     if loaded.kind.endswith("Binding"):
         yield from _lint_binding(loaded, context)
@@ -59,7 +59,7 @@ def _rule_lists(loaded: LoadedObject) -> Iterator[tuple[str, list[JSON]]]:
     yield "spec.matchConstraints.resourceRules", constraints.get("resourceRules") or []
 
 
-def _lint_rule(loaded: LoadedObject, rule: JSON, path: str, context: LintContext) -> Iterator[Warned]:
+def _lint_rule(loaded: LoadedObject, rule: JSON, path: str, context: LintContext) -> Iterator[SilenceableWarning]:
     groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
     for index, entry in enumerate(rule.get("resources") or []):
         at = f"{path}.resources[{index}]"
@@ -102,7 +102,7 @@ def _can_deny(loaded: LoadedObject, context: LintContext) -> bool:
     return any(webhook["failurePolicy"] == "Fail" for webhook in loaded.value.get("webhooks") or ())
 
 
-def _lint_lockout(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
+def _lint_lockout(loaded: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
     if _looks_at_user(loaded):
         return
     first_rules = next((path for path, rules in _rule_lists(loaded) if rules), "metadata.name")
@@ -150,7 +150,7 @@ def _rule_matches(rule: JSON, group: str, resource: str) -> bool:
     return bool({group, "*"} & set(rule.get("apiGroups") or ()) and resources & set(rule.get("resources") or ()))
 
 
-def _lint_binding(loaded: LoadedObject, context: LintContext) -> Iterator[Warned]:
+def _lint_binding(loaded: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
     match = loaded.value["spec"].get("matchResources") or {}
     for index, rule in enumerate(match.get("resourceRules") or []):
         yield from _lint_rule(loaded, rule, f"spec.matchResources.resourceRules[{index}]", context)

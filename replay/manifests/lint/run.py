@@ -12,7 +12,7 @@ from replay.manifests.lint import catalogue
 from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
 from replay.manifests.lint.match import lint_match
-from replay.manifests.lint.warning import LintContext, Warned, warned
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.lint.webhook import lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
 from replay.manifests.read.node import Mapping, Scalar
@@ -27,7 +27,7 @@ def lint(
     configuration: LoadedConfiguration | None = None,
     cluster: Sequence[JSON] | None = None,
     api: LoadedApi | None = None,
-) -> list[Warned]:
+) -> list[SilenceableWarning]:
     """The warnings about objects that the server accepts, directory by directory, by file and line."""
     warnings = list(lint_configuration(configuration)) if configuration is not None else []
     parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)
@@ -58,7 +58,7 @@ def _discovery(cluster: Sequence[JSON]) -> Discovery:
     return builtin_discovery().with_crds(crds)
 
 
-def _lint_object(loaded: LoadedObject, context: LintContext) -> list[Warned]:
+def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:
     warnings = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
     if loaded.kind.endswith("WebhookConfiguration"):
         warnings += lint_webhooks(loaded)

@@ -15,7 +15,7 @@ from replay.manifests.loader import LoadedObject
 _SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
 
 
-class Warned(Struct, frozen=True):
+class SilenceableWarning(Struct, frozen=True):
     """A warning, and the names that a comment in its document silences."""
 
     finding: Finding
@@ -39,12 +39,12 @@ class LintContext(Struct, frozen=True):
         ]
 
 
-def warned(loaded: LoadedObject, name: str, message: str, field_path: str) -> Warned:
+def warned(loaded: LoadedObject, name: str, message: str, field_path: str) -> SilenceableWarning:
     """A warning about a field of an object."""
     subject = f"{loaded.kind}/{loaded.name}"
     position = loaded.position(field_path)
     finding = Finding(Severity.WARNING, name, message, loaded.path, position, field_path, subject)
-    return Warned(finding, silenced_names(loaded.text))
+    return SilenceableWarning(finding, silenced_names(loaded.text))
 
 
 def silenced_names(text: str) -> frozenset[str]:

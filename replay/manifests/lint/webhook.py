@@ -8,14 +8,14 @@ from collections.abc import Iterator
 
 from replay.go.url import URLError, from_bytes, parse_url
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.warning import Warned, warned
+from replay.manifests.lint.warning import SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject
 
 _PORT = re.compile(r":[0-9]*$")
 _CLUSTER_HOST = re.compile(r"\.svc(\..+)?$|\.cluster\.local$")
 
 
-def lint_webhooks(loaded: LoadedObject) -> Iterator[Warned]:
+def lint_webhooks(loaded: LoadedObject) -> Iterator[SilenceableWarning]:
     """All warnings about the webhooks of a static configuration."""
     for index, webhook in enumerate(loaded.value.get("webhooks") or ()):
         client_config, path = webhook["clientConfig"], f"webhooks[{index}].clientConfig"

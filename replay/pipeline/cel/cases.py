@@ -26,7 +26,7 @@ from replay.admission.namespace import NAMESPACE_KIND
 from replay.admission.params import as_read_again
 from replay.admission.validating.evaluations import RUNTIME_BUDGET
 from replay.admission.validating.validator import audit_annotation, denial
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Views
 from replay.cellib.composition import Evaluated, Evaluation
@@ -58,7 +58,7 @@ def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterat
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
-                case = with_room(partial(json.loads, line, parse_int=integer))
+                case = with_deep_stack(partial(json.loads, line, parse_int=integer))
                 kind = ExpressionKind(case.get("kind", "variable"))
                 expression = case["expr"]
             except (ValueError, KeyError, AttributeError, RecursionError) as error:
@@ -68,7 +68,7 @@ def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterat
 
 def _result(case: CelCase, kind: ExpressionKind, expression: str, version: KubernetesVersion) -> dict[str, Any]:
     try:
-        return with_room(lambda: _Run(case, kind, expression, version).result())
+        return with_deep_stack(lambda: _Run(case, kind, expression, version).result())
     except RecursionError:
         return {"error": "the value is nested too deeply to be written"}
 

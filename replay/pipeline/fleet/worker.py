@@ -56,7 +56,7 @@ def fingerprint() -> str:
     return f"replay {VERSION} ({digest.hexdigest()[:12]}) on Python {python}"
 
 
-class _Desk:
+class _WorkerState:
     """What a worker has at hand for one run: the storage, a directory of its own, and what it has been given."""
 
     def __init__(self, run: FleetRun) -> None:
@@ -87,7 +87,7 @@ class _Desk:
             raise ReplayError(message, path=self.run.location) from error
 
 
-_desk: _Desk | None = None
+_desk: _WorkerState | None = None
 _busy = Lock()
 
 
@@ -127,4 +127,4 @@ def _sit_down(order: WorkOrder) -> None:
         _desk = None
     os.umask(_PRIVATE)
     gc.set_threshold(*order.collect)
-    _desk = _Desk(order.run)
+    _desk = _WorkerState(order.run)

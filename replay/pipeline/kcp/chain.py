@@ -17,7 +17,7 @@ from replay.audit.event import RequestRecord
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
-from replay.kcp.authorizer import BlindAuthorizer
+from replay.kcp.authorizer import UnknownRolesAuthorizer
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
@@ -241,7 +241,7 @@ class ShardChain(Struct, dict=True):
                 self.version,
                 Discovery(each for cluster in clusters for each in self.cluster.discovery_of(cluster)),
                 Schemas([crd for cluster in clusters for crd in self.cluster.crds_of(cluster)]),
-                authorizer=BlindAuthorizer,
+                authorizer=UnknownRolesAuthorizer,
                 asked_by=self._asked_by(whose.candidate, target, overlay) if len(clusters) > 1 else None,
                 plugins=SHARD_ORDERED_PLUGINS,
                 overlays=None if overlay.is_empty else (Overlay(), overlay),
@@ -263,7 +263,7 @@ class ShardChain(Struct, dict=True):
         if workspace == at.workspace:
             return lister
         if not self.is_followed(workspace):
-            return PolicyLister(lister, SilentLister(self.workspaces.names.path(workspace)))
+            return PolicyLister(lister, UnknownWorkspaceLister(self.workspaces.names.path(workspace)))
         return PolicyLister(lister, ClusterLister(self.cluster.of(workspace), at.start, at.end))
 
     def is_followed(self, workspace: str) -> bool:
@@ -317,7 +317,7 @@ class PolicyLister:
         return (self.origin if kind == NAMESPACE else self._policy).list(kind, namespace)
 
 
-class SilentLister:
+class UnknownWorkspaceLister:
     """A workspace of which the log has no event: what was written to it is not known."""
 
     def __init__(self, name: str) -> None:

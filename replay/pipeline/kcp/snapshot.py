@@ -11,18 +11,18 @@ from replay.errors import SnapshotError
 from replay.json import JSON
 from replay.kcp.annotation import PATH, annotation
 from replay.kube.gvk import GroupResource, split_api_version
-from replay.pipeline.snapshot import REGISTRATIONS, Run, Wanted, command, objects_of, run_kubectl
+from replay.pipeline.snapshot import REGISTRATIONS, Run, WantedResource, command, objects_of, run_kubectl
 from replay.pipeline.whole_file import whole_file
 
-_LOGICAL_CLUSTER = Wanted(GroupResource("core.kcp.io", "logicalclusters"), "the path of the workspace")
+_LOGICAL_CLUSTER = WantedResource(GroupResource("core.kcp.io", "logicalclusters"), "the path of the workspace")
 RESOURCES = (
-    *(Wanted(resource, "admission policies", optional=True) for resource in REGISTRATIONS),
-    Wanted(GroupResource("apis.kcp.io", "apibindings"), "whose policies decide"),
-    Wanted(GroupResource("apis.kcp.io", "apiexports"), "what the workspace exports"),
-    Wanted(GroupResource("apis.kcp.io", "apiresourceschemas"), "the kinds that it exports"),
-    Wanted(GroupResource("apiextensions.k8s.io", "customresourcedefinitions"), "the kinds of custom resources"),
-    Wanted(GroupResource("tenancy.kcp.io", "workspaces"), "the workspaces in it", optional=True),
-    Wanted(GroupResource("", "namespaces"), "namespaceSelector and namespaceObject"),
+    *(WantedResource(resource, "admission policies", optional=True) for resource in REGISTRATIONS),
+    WantedResource(GroupResource("apis.kcp.io", "apibindings"), "whose policies decide"),
+    WantedResource(GroupResource("apis.kcp.io", "apiexports"), "what the workspace exports"),
+    WantedResource(GroupResource("apis.kcp.io", "apiresourceschemas"), "the kinds that it exports"),
+    WantedResource(GroupResource("apiextensions.k8s.io", "customresourcedefinitions"), "the kinds of custom resources"),
+    WantedResource(GroupResource("tenancy.kcp.io", "workspaces"), "the workspaces in it", optional=True),
+    WantedResource(GroupResource("", "namespaces"), "namespaceSelector and namespaceObject"),
 )
 """What is read of every workspace, beside the parameters of its policies."""
 
@@ -41,7 +41,7 @@ def take_workspace(kubectl: Sequence[str], out: Path, run: Run = run_kubectl) ->
         by_resource[each.resource] = list(objects_of(each, kubectl, run))
     for resource in _params(by_resource):
         if resource not in by_resource:
-            by_resource[resource] = list(objects_of(Wanted(resource, "parameters"), kubectl, run))
+            by_resource[resource] = list(objects_of(WantedResource(resource, "parameters"), kubectl, run))
     folder = out / path.replace(":", ".")
     folder.mkdir(parents=True, exist_ok=True)
     for resource, objects in by_resource.items():

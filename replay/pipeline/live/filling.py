@@ -33,14 +33,14 @@ _ORDER_SECONDS = 3600.0
 """How often what is old is forgotten, and small segments are put together: the store is closed for it, and read anew."""
 
 
-class Pace(Struct, frozen=True):
+class SegmentLimits(Struct, frozen=True):
     """When what is new becomes a segment of the store: as soon as it has so many bytes, or has waited for so long."""
 
     octets: int
     seconds: float
 
     @classmethod
-    def parse(cls, size: str, age: str) -> Pace:
+    def parse(cls, size: str, age: str) -> SegmentLimits:
         """The pace of texts such as `256MB` and `5m`; raises ReplayError."""
         with suppress(OverflowError):
             if (period := length(age)) is not None:
@@ -58,7 +58,7 @@ class Filling(Struct, frozen=True):
     """
 
     scenario: Scenario
-    pace: Pace
+    pace: SegmentLimits
     retention: Retention
     rejects: Path | None
     tell: Callable[[str], None]

@@ -48,9 +48,9 @@ from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
 from replay.pipeline.replay.redaction import redacted_denials
-from replay.pipeline.replay.replayer import PartOutcomes, Replayer, Where, as_far_as_reached, nowhere
+from replay.pipeline.replay.replayer import PartOutcomes, Replayer, Where, as_far_as_reached, outside_kcp
 from replay.pipeline.replay.totals import ClassPiece, Totals
-from replay.pipeline.replay.webhook import NOBODY, Sets, WebhookAnswers
+from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
 from replay.reconstruct.history.clock import RevisionClock
 from replay.reconstruct.history.collection_deletion import CollectionDeletions, Row
@@ -95,7 +95,7 @@ class Job(Struct, frozen=True, dict=True):
     owner_label: str = OWNER_LABEL
     clock_error: int = 0
     began: int = 0
-    webhooks: WebhookAnswers = NOBODY
+    webhooks: WebhookAnswers = NO_WEBHOOK_ANSWERS
     lookups: Writes = field(default_factory=dict)
     revisions: tuple[tuple[int, int, int], ...] = ()
     owners: Owners = field(default_factory=dict)
@@ -221,7 +221,7 @@ class Job(Struct, frozen=True, dict=True):
     @property
     def where(self) -> Where:
         """The workspaces of a request of kcp."""
-        return self.chain.where if isinstance(self.chain, ShardChain) else nowhere
+        return self.chain.where if isinstance(self.chain, ShardChain) else outside_kcp
 
     @cached_property
     def judge(self) -> Judge:

@@ -27,7 +27,7 @@ from replay.audit.place import LogPosition
 from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
 from replay.pipeline.replay.world import World
@@ -179,7 +179,7 @@ def _findings(storage: Storage, name: str) -> Iterator[Pending]:
         yield from _PENDING.decode(frame)
 
 
-def _begins(storage: Storage, name: str) -> Beginning:
+def _begins(storage: Storage, name: str) -> Divergence:
     """Where the candidate's world begins, of a file which was whole a moment ago."""
     return _BEGINNING.decode(next(islice(_reread(storage, name), 1, None)))
 
@@ -219,7 +219,7 @@ def _counter(kind: Any, value: object) -> object:
 
 
 _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
-_BEGINNING = msgspec.msgpack.Decoder(Beginning)
+_BEGINNING = msgspec.msgpack.Decoder(Divergence)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
 _WORLD = msgspec.msgpack.Decoder(_World)
 

@@ -29,7 +29,7 @@ from replay.kube.attributes import Operation
 from replay.kube.lister import Lister
 from replay.matching.coarse import Classed, CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.reach import looked_up_kinds
 from replay.reconstruct.request import ReplayRequest
@@ -308,7 +308,7 @@ class WaveWalks:
         archive: KeptWalks,
         keys: Collection[str],
         around: WalkContext,
-        begins: Beginning,
+        begins: Divergence,
         parts: int,
     ) -> None:
         """`parts`: in how many the wave is walked."""

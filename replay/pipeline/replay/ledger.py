@@ -53,7 +53,7 @@ def with_entry(decisions: Sequence[Decision], entry: tuple[Decision, ...] | None
     ]
 
 
-class Books(NamedTuple):
+class ChargeBounds(NamedTuple):
     """One plugin of one set twice: `least` was charged what certainly was, `most` all that may have been."""
 
     least: Plugin
@@ -64,7 +64,7 @@ class Ledger(Struct):
     """The plugins that remember, of several sets; `places` are namespaces that they are about, None for all."""
 
     chain: Chain
-    books: Sequence[tuple[Books | None, ...]]
+    books: Sequence[tuple[ChargeBounds | None, ...]]
     """By plugin, for each set."""
     predicate: Predicate
     quotas: QuotaLedger | None = None
@@ -101,7 +101,7 @@ class Ledger(Struct):
         if quotas is not None and each.request.attributes.namespace:
             self._note(each, quotas.ask(each, self._decided(each, cluster)))
 
-    def _ask(self, books: tuple[Books | None, ...], each: LoggedRequest, cluster: Cluster) -> None:
+    def _ask(self, books: tuple[ChargeBounds | None, ...], each: LoggedRequest, cluster: Cluster) -> None:
         request = each.request
         lister = cluster.at(request.record)
         sides = self.chain.asking(each.original, request.attributes, lister, {}).sides
@@ -117,7 +117,7 @@ class Ledger(Struct):
 
 
 def _one(
-    book: Books, each: LoggedRequest, attributes: Attributes, cluster: PluginCluster, decision: Decision
+    book: ChargeBounds, each: LoggedRequest, attributes: Attributes, cluster: PluginCluster, decision: Decision
 ) -> Decision:
     """What one plugin of one set says of a request, and what it remembers of it."""
     record = each.request.record
@@ -153,7 +153,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     The log begins at `begin`, in microseconds. The requests of `refused` do not come to admission under the candidate.
     `is_whole` tells whether the log has all of its lines.
     """
-    books: list[tuple[Books | None, ...]] = []
+    books: list[tuple[ChargeBounds | None, ...]] = []
     quotas: QuotaLedger | None = None
     predicates: list[Predicate] = []
     mapper = EquivalentResourceMapper(cluster.discovery)
@@ -174,7 +174,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
             quotas = QuotaLedger(chain, own, cluster, refused, is_whole)
             predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
             continue
-        books.append(tuple(None if each is None else Books(each, copy.deepcopy(each)) for each in plugins))
+        books.append(tuple(None if each is None else ChargeBounds(each, copy.deepcopy(each)) for each in plugins))
         predicates.append(coarse_predicate(rules_criteria(plugin.type), mapper))
     if not predicates:
         return None

@@ -18,7 +18,7 @@ from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import PartResult
 from replay.pipeline.replay.replayer import Line, Pending
 from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
@@ -38,7 +38,7 @@ def _never(_key: CellKey) -> bool:
     return False
 
 
-class Sieve(NamedTuple):
+class FindingFilter(NamedTuple):
     """Which findings a run concerns, and which of them are accepted."""
 
     concerns: Callable[[CellKey], bool] = _always
@@ -69,7 +69,7 @@ def class_results(
 def merge(
     classes: dict[CoarseClass, ClassResult],
     world: World,
-    sieve: Sieve = Sieve(),  # noqa: B008 - a value
+    finding_filter: FindingFilter = FindingFilter(),  # noqa: B008 - a value
 ) -> tuple[Summary, Fidelity]:
     """Add up all classes, and tell root findings from what follows them.
 
@@ -81,16 +81,20 @@ def merge(
     for result in ordered:
         summary.add(result.totals.summary)
         for place, finding in result.findings():
-            if not sieve.concerns(finding.key):
+            if not finding_filter.concerns(finding.key):
                 summary.outcomes[finding.key.outcome] -= 1
                 summary.outcomes[OutcomeKind.UNCHANGED] += 1
                 continue
-            if sieve.accepts(finding.key):
+            if finding_filter.accepts(finding.key):
                 summary.outcomes[finding.key.outcome] -= 1
                 continue
             end = world.consequence(place)
             spared = end is not None and end.result.cause == Cause.SUCCEEDS
-            placed = finding if world.blame(place) is None else finding._replace(key=finding.key._replace(follows=True))
+            placed = (
+                finding
+                if world.causing_request(place) is None
+                else finding._replace(key=finding.key._replace(follows=True))
+            )
             value = _sharing(placed, shared_values) if summary.remembers(placed) else placed
             summary.add_finding(value, spared=spared)
     return summary, merged_fidelity(result.totals.fidelity for result in ordered)
@@ -136,11 +140,11 @@ def write_lines(
 
 def _ended(line: Line, world: World) -> bytes:
     """How a request ends is known only now."""
-    consequence, blame = world.consequence(line.place), world.blame(line.place)
-    root = line.root and blame is None
+    consequence, causing_request = world.consequence(line.place), world.causing_request(line.place)
+    root = line.root and causing_request is None
     if consequence is None:
         return ended_line(line.line, Ending(line.result, root=root))
-    follows = blame.audit_id if blame is not None else ""
+    follows = causing_request.audit_id if causing_request is not None else ""
     return ended_line(
         line.line, Ending(consequence.result, follows, consequence.repetitions, root, consequence.denials)
     )
@@ -157,9 +161,9 @@ def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pendi
     return read
 
 
-def _begins(places: Sequence[tuple[Path, int]]) -> Beginning:
+def _begins(places: Sequence[tuple[Path, int]]) -> Divergence:
     """Where the candidate's world begins, of a class."""
-    beginning = Beginning()
+    beginning = Divergence()
     with ExitStack() as stack:
         for path, start in places:
             beginning.add(next(_values(stack, path, start)))

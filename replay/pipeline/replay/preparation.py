@@ -27,11 +27,11 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import entries_of, ledger_of
-from replay.pipeline.replay.webhook import NOBODY, WebhookAnswers
+from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.history.clock import BEFORE
 from replay.reconstruct.history.collection_deletion import CollectionDeletions
-from replay.reconstruct.removed_collection import WithUnseen, seen_objects, unseen_deletions
+from replay.reconstruct.removed_collection import WithUnseenDeletions, seen_objects, unseen_deletions
 from replay.reconstruct.server.default_class import ShownClass
 from replay.reconstruct.shard.cluster import ShardCluster
 from replay.reconstruct.skew import MOST_TRUSTED, clock_error
@@ -50,7 +50,7 @@ def job_of(  # noqa: PLR0913 - what a job is made of
     manifests: Manifests,
     options: Options,
     spool: Path,
-    webhooks: WebhookAnswers = NOBODY,
+    webhooks: WebhookAnswers = NO_WEBHOOK_ANSWERS,
     *,
     with_plugins: bool = False,
 ) -> Job:
@@ -125,7 +125,7 @@ def looked_up(
     # An object of a kind that the snapshot lacks would make it look as if it held them all.
     kinds = {key_of(obj)[1] for obj in job.snapshot}
     objects = [obj for obj in seen_objects(collections, keys, builtin_discovery()) if key_of(obj)[1] in kinds]
-    return replace(job, snapshot=(*job.snapshot, *objects)), WithUnseen(lookups, unseen)
+    return replace(job, snapshot=(*job.snapshot, *objects)), WithUnseenDeletions(lookups, unseen)
 
 
 def _rbac_key(obj: JSON) -> ObjectRef:
@@ -144,7 +144,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
     manifests: Manifests,
     options: Options,
     spool: Path,
-    webhooks: WebhookAnswers = NOBODY,
+    webhooks: WebhookAnswers = NO_WEBHOOK_ANSWERS,
     *,
     with_plugins: bool = False,
 ) -> Job:

@@ -29,7 +29,7 @@ from replay.kube.object_ref import ObjectRef
 from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.gate import NOT_LET_IN, OPEN, Gate
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.reconstruct.cluster import Cluster
@@ -39,7 +39,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.review import is_review
 from replay.report.outcome_line import LineTemplate, outcome_line
-from replay.world.result import UNKNOWN, Alone, Cause, RequestEnd, answered
+from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.validation import PatchRules, may_break, touches_metadata
 
 NOT_REACHED = Decision(Verdict.NOT_REACHED)
@@ -57,7 +57,7 @@ Where = Callable[[RequestRecord], DecidedIn]
 """In which workspaces a request is decided about."""
 
 
-def nowhere(record: RequestRecord) -> DecidedIn:
+def outside_kcp(record: RequestRecord) -> DecidedIn:
     """Of all logs but those of kcp."""
     del record
     return NOWHERE
@@ -89,7 +89,7 @@ class ClassOutcomes(Struct):
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
     findings: list[Pending] = field(default_factory=list)
-    begins: Beginning = field(default_factory=Beginning)
+    begins: Divergence = field(default_factory=Divergence)
 
 
 class PartOutcomes(Struct):
@@ -128,7 +128,7 @@ class Replayer(Struct, frozen=True, dict=True):
     redact: bool = True
     gate: Gate = OPEN
     owner_label: str = OWNER_LABEL
-    where: Where = nowhere
+    where: Where = outside_kcp
 
     def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
         """Replay the records of some objects, each with its whole history in order."""
@@ -233,13 +233,15 @@ class Replayer(Struct, frozen=True, dict=True):
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))
 
-    def ends(self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]) -> Alone | None:
+    def ends(
+        self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]
+    ) -> IsolatedEnd | None:
         """How a finding ends taken alone, where no object is needed to tell."""
         current, candidate = decisions
         log, patch = answered(request.record), candidate.patch
         if kind is OutcomeKind.UNDETERMINED:
             is_open = candidate.verdict is Verdict.UNDETERMINED and not (current.denials or candidate.denials)
-            return Alone(UNKNOWN) if is_open and log.cause == Cause.SUCCEEDS else None
+            return IsolatedEnd(UNKNOWN) if is_open and log.cause == Cause.SUCCEEDS else None
         is_mutated = (
             kind in MUTATIONS and log.cause == Cause.SUCCEEDS and not touches_metadata((*current.patch, *patch))
         )
@@ -248,8 +250,8 @@ class Replayer(Struct, frozen=True, dict=True):
         if not self._rules.leaves_valid(request.attributes.kind, patch) and may_break(patch):
             return None
         if is_mutated:
-            return Alone(log, _paths(current.patch, patch))
-        return Alone(RequestEnd(Cause.DENIED, candidate.denials[0].code))
+            return IsolatedEnd(log, _paths(current.patch, patch))
+        return IsolatedEnd(RequestEnd(Cause.DENIED, candidate.denials[0].code))
 
     @cached_property
     def _rules(self) -> PatchRules:

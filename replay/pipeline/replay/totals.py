@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.replayer import Pending
 
 
@@ -41,8 +41,8 @@ class ClassResult(NamedTuple):
 
     totals: Totals
     findings: Callable[[], Iterator[Pending]]
-    begins: Callable[[], Beginning]
+    begins: Callable[[], Divergence]
 
 
-NOTHING = ClassResult(Totals(), lambda: iter(()), Beginning)
+NOTHING = ClassResult(Totals(), lambda: iter(()), Divergence)
 """About a class whose requests came to nothing, as a `deletecollection` of no objects does."""

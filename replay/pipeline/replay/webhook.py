@@ -23,8 +23,8 @@ from replay.reconstruct.request import ReplayRequest
 from replay.webhook.endpoint import EndpointBackend
 from replay.webhook.image_endpoint import ImageEndpoint
 from replay.webhook.image_review import PLUGIN, ImageReviews, RecordedImages, image_reviews
-from replay.webhook.patience import Patience
 from replay.webhook.recorded import RecordedBackend
+from replay.webhook.timeout_counter import TimeoutCounter
 
 RECORDED = "recorded"
 MUTATED = '\\"mutated\\":true'
@@ -33,13 +33,13 @@ MUTATED = '\\"mutated\\":true'
 Sets = tuple[ManifestSet, ManifestSet]
 
 
-class PatientBackend:
+class TimeLimitedBackend:
     """An endpoint that is given up once it keeps silent."""
 
     def __init__(self, endpoint: EndpointBackend) -> None:
         """Nothing is sent yet."""
         self._endpoint = endpoint
-        self._patience = Patience()
+        self._patience = TimeoutCounter()
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """The answers of the endpoint, `Missing` once it was given up."""
@@ -80,7 +80,7 @@ class _SharedBackend:
 class WebhookAnswers(Struct, frozen=True):
     """The webhooks that somebody answers for, by name; picklable, so that every worker opens connections of its own."""
 
-    endpoints: Mapping[str, PatientBackend] = field(default_factory=dict)
+    endpoints: Mapping[str, TimeLimitedBackend] = field(default_factory=dict)
     recorded: frozenset[str] = frozenset()
     images: ImageReviews | ImageEndpoint | None = None
     """Who answers for the backend of ImagePolicyWebhook, unless that is the log (in `recorded`)."""
@@ -122,7 +122,7 @@ class WebhookAnswers(Struct, frozen=True):
             backend.close()
 
 
-NOBODY = WebhookAnswers()
+NO_WEBHOOK_ANSWERS = WebhookAnswers()
 
 
 def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
@@ -132,7 +132,7 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
     """
     names = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
     names |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
-    endpoints: dict[str, PatientBackend] = {}
+    endpoints: dict[str, TimeLimitedBackend] = {}
     recorded: set[str] = set()
     images: ImageReviews | ImageEndpoint | None = None
     for option in options:
@@ -149,7 +149,7 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
         elif name == PLUGIN:
             images = ImageEndpoint(target) if "://" in target else image_reviews(Path(target))
         else:
-            endpoints[name] = PatientBackend(EndpointBackend(target))
+            endpoints[name] = TimeLimitedBackend(EndpointBackend(target))
     removed = _mutating(sets[0]) - _mutating(sets[1]) - recorded - endpoints.keys()
     if (recorded or endpoints) and _asks_mutating(sets, recorded | endpoints.keys()):
         recorded |= _shared_mutating(sets) - endpoints.keys()

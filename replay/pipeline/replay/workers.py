@@ -115,7 +115,7 @@ def _written(value: object, path: Path) -> Path:
     return path
 
 
-def _enlist(collect: tuple[int, int, int]) -> None:
+def _begin_worker(collect: tuple[int, int, int]) -> None:
     """Begin as a worker; garbage is collected as where the jobs come from."""
     begin()
     gc.set_threshold(*collect)
@@ -133,7 +133,7 @@ _reserve: list[_Reserve] = []
 
 
 @contextmanager
-def enlisted(options: Workers) -> Iterator[None]:
+def forked_workers(options: Workers) -> Iterator[None]:
     """Fork the workers of a run here and now: they have then all that this process has imported, loaded and compiled.
 
     Where they cannot be forked, or may be many, they begin later, as many as there are parts for them.
@@ -142,7 +142,7 @@ def enlisted(options: Workers) -> Iterator[None]:
         yield
         return
     size = _size(options)
-    pool = ProcessPoolExecutor(size, forked(), _enlist, (gc.get_threshold(),))
+    pool = ProcessPoolExecutor(size, forked(), _begin_worker, (gc.get_threshold(),))
     try:
         with deaf(endings=True):  # after which an interrupt is heard
             pool.submit(os.getpid)  # all begin with the first that is asked
@@ -172,7 +172,7 @@ def _rest() -> None:
     """What the first process does while others work, if it has nothing to do."""
 
 
-class Crew(Generic[J]):
+class WorkerPool(Generic[J]):
     """The processes of a run, which are given its job once and then do one thing after another; none where it is not worth it."""
 
     def __init__(self, store: Store, job: Callable[[], J], options: Workers) -> None:
@@ -194,7 +194,7 @@ class Crew(Generic[J]):
         return fleet.executor(self._store) if fleet is not None else None
 
     def __enter__(self) -> Self:
-        """The crew itself."""
+        """The pool itself."""
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -241,7 +241,7 @@ class Crew(Generic[J]):
 
     @cached_property
     def _job_path(self) -> Path:
-        """Where the job stands for others, as long as the crew does."""
+        """Where the job stands for others, as long as the pool is open."""
         return _written(self.job, self._stack.enter_context(scratch()) / "job")
 
     @staticmethod
@@ -266,7 +266,7 @@ class Crew(Generic[J]):
             raise
 
 
-class Whole(NamedTuple):
+class RunPart(NamedTuple):
     """All that a job has to do: the only task of most."""
 
     def run(self, job: PartJob[R], part: StorePart) -> R:
@@ -276,8 +276,8 @@ class Whole(NamedTuple):
 
 def replay_parts(job: PartJob[R], store: Store, options: Workers, progress: Progress) -> list[R]:
     """What is done once, for all parts of a store in their order."""
-    with Crew(store, lambda: job, options) as crew:
-        return crew.run(Whole(), [store.part(number) for number in range(store.parts)], progress)
+    with WorkerPool(store, lambda: job, options) as worker_pool:
+        return worker_pool.run(RunPart(), [store.part(number) for number in range(store.parts)], progress)
 
 
 def _run_here(run: Callable[[P], R], parts: Sequence[P], progress: Progress) -> Iterator[R]:
@@ -290,7 +290,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
     """Processes that wait for work: those that were forked for this run, if they are enough and nobody has them."""
     if _reserve and _reserve[0].size >= workers:
         return _reserve.pop().pool
-    return ProcessPoolExecutor(workers, apart(), _enlist, (gc.get_threshold(),))
+    return ProcessPoolExecutor(workers, apart(), _begin_worker, (gc.get_threshold(),))
 
 
 def _collected(

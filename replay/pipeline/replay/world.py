@@ -26,7 +26,7 @@ from replay.audit.place import BETWEEN, TICKS, LogPosition, is_named, object_pla
 from replay.audit.store import Store
 from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, WaveWalks
 from replay.pipeline.replay.ownership import Ownership
@@ -41,13 +41,13 @@ from replay.pipeline.replay.reach import (
     object_key,
 )
 from replay.pipeline.replay.replayer import Line
-from replay.pipeline.replay.workers import Crew
+from replay.pipeline.replay.workers import WorkerPool
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
 from replay.world.lookup import LookupsInTime
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods, template_key
-from replay.world.result import FORBIDDEN, NOT_SENT, Alone, Blame, Cause, Consequence, result_of
+from replay.world.result import FORBIDDEN, NOT_SENT, Cause, CausingRequest, Consequence, IsolatedEnd, result_of
 from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked, Walker
 
@@ -83,7 +83,7 @@ class World(Struct):
         known = self.collections.get(place.seq) or self.consequences.get(place)
         return known or (_FORBIDDEN if place.seq in self.forbidden else None)
 
-    def blame(self, place: LogPosition) -> Blame | None:
+    def causing_request(self, place: LogPosition) -> CausingRequest | None:
         """The request that a finding follows; None for a root, which needs no other to end otherwise than in the log.
 
         INVARIANT: what reports count and what the lines of `--outcomes` say of roots is told here alone.
@@ -120,7 +120,7 @@ class Wave(Struct, frozen=True):
 
     keys: frozenset[str]
     around: WalkContext
-    begins: Beginning
+    begins: Divergence
     ownership: Ownership | None = None
     """Of objects whose owners may differ."""
 
@@ -155,7 +155,7 @@ class Portion(NamedTuple):
 
     part: StorePart
     identities: list[int]
-    findings: dict[int, Alone | None]
+    findings: dict[int, IsolatedEnd | None]
     owned: dict[str, tuple[str, ...]]
 
     def shares(self, total: int) -> list[Portion]:
@@ -199,10 +199,14 @@ class Walk(NamedTuple):
 
 
 def world_of(
-    answers: LogAnswers, crew: Crew[Job], begins: Beginning, progress: Progress, archive: KeptWalks | None = None
+    answers: LogAnswers,
+    worker_pool: WorkerPool[Job],
+    begins: Divergence,
+    progress: Progress,
+    archive: KeptWalks | None = None,
 ) -> World:
-    """What follows; the job of the crew has the history of what decisions look up. `archive` has walks that need not be done again."""
-    job, store = crew.job, answers.store
+    """Consequences of the findings; the job of the worker pool has the history of what decisions look up. `archive` has walks that need not be done again."""
+    job, store = worker_pool.job, answers.store
     gated = gated_objects(store, job.gate)
     begins.concern(gated.keys)
     if not begins.objects:
@@ -219,12 +223,12 @@ def world_of(
     barred = [each for each in collections.all if each.record.seq in job.gate.refused]
     begins.concern(key for each in barred for key in _deleted_keys(each))
     first = Wave(in_collections(store, collections, {}) | begins.objects.keys(), around, begins)
-    world = _followed(_Stage(answers, crew, progress, World(), archive), first)
+    world = _followed(_Stage(answers, worker_pool, progress, World(), archive), first)
     if stops := world.stops:
         # What a collection leaves because it ended is known only now.
         keys = first.keys | in_collections(store, collections, stops)
         again = Wave(keys, replace(around, stops=stops), begins)
-        world = _followed(_Stage(answers, crew, progress, World(), archive), again)
+        world = _followed(_Stage(answers, worker_pool, progress, World(), archive), again)
     world.forbidden = job.gate.refused
     _retried(store, world)
     _refused_still(store, world)
@@ -253,7 +257,7 @@ def _followed(stage: _Stage, first: Wave) -> World:
     if looked_up := _of_kinds(keys, around.kinds.keys() - {("", "namespaces")}):
         changes = stage.run(Wave(looked_up, around, first.begins)).objects
         around = replace(around, objects=LookupsInTime(changes))
-        keys |= dependent(stage.store, stage.crew.job, changes)
+        keys |= dependent(stage.store, stage.worker_pool.job, changes)
     stage.store.rest()  # what is asked between waves is little
     _spread(stage, Wave(keys - own, around, first.begins))
     return stage.world
@@ -284,7 +288,7 @@ class _Stage(Struct, frozen=True):
     """Where waves are walked, and what becomes of them."""
 
     answers: LogAnswers
-    crew: Crew[Job]
+    worker_pool: WorkerPool[Job]
     progress: Progress
     world: World
     archive: KeptWalks | None = None
@@ -330,8 +334,8 @@ class _Stage(Struct, frozen=True):
         if not wave.keys:
             return
         parts = [self.store.whole()] if wave.is_few else list(map(self.store.part, range(self.store.parts)))
-        portions = self.crew.shared(wave.portions(parts))
-        with closing(self.crew.results(Walk(wave.around, is_traced), portions, self.progress)) as results:
+        portions = self.worker_pool.shared(wave.portions(parts))
+        with closing(self.worker_pool.results(Walk(wave.around, is_traced), portions, self.progress)) as results:
             pairs = zip(portions, results, strict=True)
             for _, of_part in groupby(pairs, key=lambda pair: pair[0].part.number):
                 yield from merge(*(walks for _, walks in of_part), key=attrgetter("since", "identity"))
@@ -380,6 +384,8 @@ def _retried(store: Store, world: World) -> None:
         seconds = (ends.get(retry.owner, last) - first_place.seq // TICKS) / MICROSECONDS
         if first.result.cause != Cause.SUCCEEDS:
             world.consequences[first_place] = first._replace(repetitions=attempts(retry, seconds))
-        blame = first.follows or first.own
+        causing_request = first.follows or first.own
         for place, other in others:
-            world.consequences[place] = other._replace(result=NOT_SENT, follows=blame, root=False, denials=None)
+            world.consequences[place] = other._replace(
+                result=NOT_SENT, follows=causing_request, root=False, denials=None
+            )

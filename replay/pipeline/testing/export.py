@@ -16,7 +16,7 @@ from replay.case.case import Case, CaseError, Unusable
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences, plain
 from replay.case.document import CaseDocument
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.case.form.own import read_document
 from replay.case.minimise import minimised
 from replay.case.policies import PolicyLoader, is_policy
@@ -77,15 +77,17 @@ class Exporter(Struct, frozen=True, dict=True):
     ) -> tuple[Exported, dict[str, JSON]]:
         """A request and its case, which is decided as the request is; raises UnholdableError where no case can say it."""
         if request.reached is not Reached.VALIDATION:
-            raise UnholdableError(f"the request came to no policy: {request.reached_reason}")
+            raise UnrepresentableError(f"the request came to no policy: {request.reached_reason}")
         if request.otherwise is not None:
-            raise UnholdableError("the log leaves open whether the request created its object or changed it")
+            raise UnrepresentableError("the log leaves open whether the request created its object or changed it")
         lister = RecordingLister(self.job.cluster.at(request.record))
         original, attributes = _both(request)
         decision = self._chain.decide(original, attributes, lister)[self.index]
         validated = self._chain.validated(original, attributes, lister)[self.index]
         if lister.missing and not self._is_certain(decision):
-            raise UnholdableError(f"no case can say what is not known of other objects: {lister.missing[0].reason}")
+            raise UnrepresentableError(
+                f"no case can say what is not known of other objects: {lister.missing[0].reason}"
+            )
         redactor = redactor_of(request, redact=self.redact)
         exported = Exported(
             name=name,
@@ -143,7 +145,7 @@ class Exporter(Struct, frozen=True, dict=True):
         differences = self._differences(exported, case)
         if differences:
             hint = "; what is hidden matters to it, --no-redact shows it" if self._matters(exported) else ""
-            raise UnholdableError(f"the case would be decided otherwise: {differences[0]}{hint}")
+            raise UnrepresentableError(f"the case would be decided otherwise: {differences[0]}{hint}")
 
     def _matters(self, exported: Exported) -> bool:
         return self.redact and exported.original.resource.resource == SECRETS
@@ -157,7 +159,7 @@ class Exporter(Struct, frozen=True, dict=True):
             return [case_read.error.message]
         try:
             return differences(self._decider.decided(case_read))
-        except UnholdableError:
+        except UnrepresentableError:
             raise
         except (CaseError, *UNFORESEEN) as error:
             return [str(error)]

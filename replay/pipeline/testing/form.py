@@ -23,7 +23,7 @@ class DecidingSet(StrEnum):
     CANDIDATE = "candidate"
 
 
-class As(StrEnum):
+class CaseOperation(StrEnum):
     """What is asked of each object: its next unchanged update, or to be created anew."""
 
     UPDATE = "update"

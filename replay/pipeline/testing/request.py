@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.audit.ingest import Progress
-from replay.case.exported import Exported, UnholdableError
+from replay.case.exported import Exported, UnrepresentableError
 from replay.case.write.gator import gator_files
 from replay.case.write.kat import kat_files
 from replay.case.write.kubectl import kubectl_command
@@ -100,7 +100,7 @@ def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: P
             report = run_tests(CaseOptions(paths=(Path(directory),), policies=policies))
         for result in report.results:
             if result.lines:
-                raise UnholdableError(f"the form has no place for something that matters: {result.lines[0]}")
+                raise UnrepresentableError(f"the form has no place for something that matters: {result.lines[0]}")
     return files
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.audit.store import Store
-from replay.case.exported import UnholdableError
+from replay.case.exported import UnrepresentableError
 from replay.case.write.own import case_text
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey, Example, Summary
@@ -49,7 +49,7 @@ def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...]
         request = requests[finding.example.item]
         try:
             exported, case = exporter.exported(request, f"{finding.outcome.value}: {title(request)}", minimise=True)
-        except UnholdableError as error:
+        except UnrepresentableError as error:
             unheld[error.message] += 1
             continue
         files[_name(finding, files)] = case_text(exported, case, directory)

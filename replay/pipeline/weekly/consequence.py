@@ -14,10 +14,10 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.pipeline.kcp.folder import Folder, union
 from replay.pipeline.manifests import Manifests
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.reach import LogAnswers
-from replay.pipeline.replay.workers import Crew
+from replay.pipeline.replay.workers import WorkerPool
 from replay.pipeline.replay.world import World, world_of
 from replay.pipeline.weekly.planned_policy import planned_policies
 from replay.pipeline.weekly.scope import ReportScope
@@ -62,11 +62,14 @@ class Enforcement(Struct, frozen=True):
 
 
 def worlds_of(
-    store: Store, crews: Mapping[EffectSide, Crew[Job]], begins: Mapping[PeriodSide, Beginning], progress: Progress
+    store: Store,
+    worker_pools: Mapping[EffectSide, WorkerPool[Job]],
+    begins: Mapping[PeriodSide, Divergence],
+    progress: Progress,
 ) -> dict[PeriodSide, World]:
-    """What follows in each world; the job of a crew has as candidate what is enforced."""
+    """What follows in each world; the job of a worker pool has as candidate what is enforced."""
     answers = LogAnswers(store)
-    return {where: world_of(answers, crews[where[1]], begins[where], progress) for where in sorted(begins)}
+    return {where: world_of(answers, worker_pools[where[1]], begins[where], progress) for where in sorted(begins)}
 
 
 def _bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:

@@ -30,7 +30,7 @@ from replay.compare.weekly.effect import (
 )
 from replay.kube.lister import Lister
 from replay.matching.coarse import both
-from replay.pipeline.replay.beginning import Beginning
+from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.pipeline.replay.replayer import STORING, stored_subject
@@ -102,7 +102,7 @@ class WeeklyPart(Struct):
 
     effects: EffectCounts = field(default_factory=EffectCounts)
     would_deny: dict[EffectKey, list[tuple[LogPosition, EffectCell]]] = field(default_factory=dict)
-    begins: dict[PeriodSide, Beginning] = field(default_factory=dict)
+    begins: dict[PeriodSide, Divergence] = field(default_factory=dict)
     undecided: Counter[tuple[int, EffectSide]] = field(default_factory=Counter)
     gaps: Counter[Gap] = field(default_factory=Counter)
     not_reached: Counter[str] = field(default_factory=Counter)
@@ -114,7 +114,7 @@ class WeeklyPart(Struct):
         for key, entries in other.would_deny.items():
             self.would_deny.setdefault(key, []).extend(entries)
         for where, begins in other.begins.items():
-            self.begins.setdefault(where, Beginning()).add(begins)
+            self.begins.setdefault(where, Divergence()).add(begins)
         self.undecided.update(other.undecided)
         self.gaps.update(other.gaps)
         self.not_reached.update(other.not_reached)
@@ -127,7 +127,7 @@ class WeeklyPart(Struct):
             world = worlds.get((key.period, key.side), World())
             for place, cell in entries:
                 self.effects.count(
-                    key._replace(follows=world.blame(place) is not None), cell, cell.first // step * step
+                    key._replace(follows=world.causing_request(place) is not None), cell, cell.first // step * step
                 )
         self.would_deny.clear()
 
@@ -229,11 +229,11 @@ class WeeklyTask(Struct, frozen=True):
         about = stored_subject(record, subject(request.attributes))
         kind = outcome_kind(current, candidate)
         if self.enforcement.candidate and kind in STORING:
-            begins = part.begins.setdefault((position, EffectSide.CANDIDATE), Beginning())
+            begins = part.begins.setdefault((position, EffectSide.CANDIDATE), Divergence())
             begins.find(record.seq, about, record.audit_id, job.replayer.ends(request, kind, decisions))
         trial = self.enforcement.trial.get(job.where(record).policies)
         if trial and not current.denials and any(each.policy in trial for each in effects_of(current)):
-            begins = part.begins.setdefault((position, EffectSide.CURRENT), Beginning())
+            begins = part.begins.setdefault((position, EffectSide.CURRENT), Divergence())
             begins.find(record.seq, about, record.audit_id)
 
 

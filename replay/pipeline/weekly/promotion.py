@@ -76,7 +76,7 @@ def candidate_mutations(cells: EffectCells) -> tuple[MutationFigures, ...]:
     return tuple(sorted(mutation_figures, key=lambda each: (-each.requests, each.policy)))
 
 
-class _Talk(Struct):
+class _WorkloadDenials(Struct):
     """The requests of one workload, while they are counted."""
 
     users: dict[str, int] = field(default_factory=dict)
@@ -109,9 +109,9 @@ def _promotion(
     if not denied:
         return promotion
     roots = [(key, cell) for key, cell in denied if key.is_root]
-    talks: dict[tuple[str, str, str], _Talk] = {}
+    talks: dict[tuple[str, str, str], _WorkloadDenials] = {}
     for key, cell in roots:
-        talks.setdefault((key.owner, key.namespace, key.workload), _Talk()).add(key.user, cell)
+        talks.setdefault((key.owner, key.namespace, key.workload), _WorkloadDenials()).add(key.user, cell)
     first_half, second_half = halves.get((planned.side, action, name), (0, 0))
     first = min((cell for _, cell in roots or denied), key=lambda cell: (cell.first, cell.audit_id))
     return replace(
@@ -130,7 +130,7 @@ def _promotion(
     )
 
 
-def _owners(talks: Mapping[tuple[str, str, str], _Talk]) -> list[Owner]:
+def _owners(talks: Mapping[tuple[str, str, str], _WorkloadDenials]) -> list[Owner]:
     """Those with most requests first."""
     owners = [
         Owner(

@@ -29,7 +29,7 @@ from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.period import instant
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.workers import Crew, prepare_workers, replay_parts
+from replay.pipeline.replay.workers import WorkerPool, prepare_workers, replay_parts
 from replay.pipeline.scan import scan_store
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.consequence import Enforcement, worlds_of
@@ -103,13 +103,13 @@ def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progre
     """All parts of the log, with what only follows told apart."""
     part_sum = WeeklyPart()
     with (
-        Crew(store, lambda: job, options) as crew,
-        Crew(store, lambda: past_job(store, task.enforcement.denying()), options) as trial,
+        WorkerPool(store, lambda: job, options) as worker_pool,
+        WorkerPool(store, lambda: past_job(store, task.enforcement.denying()), options) as trial,
     ):
-        for part in crew.run(task, [store.part(number) for number in range(store.parts)], progress):
+        for part in worker_pool.run(task, [store.part(number) for number in range(store.parts)], progress):
             part_sum.add(part)
-        crews = {EffectSide.CANDIDATE: crew, EffectSide.CURRENT: trial}
-        part_sum.tell_apart(worlds_of(store, crews, part_sum.begins, progress), task.step)
+        worker_pools = {EffectSide.CANDIDATE: worker_pool, EffectSide.CURRENT: trial}
+        part_sum.tell_apart(worlds_of(store, worker_pools, part_sum.begins, progress), task.step)
     return part_sum
 
 

@@ -13,7 +13,7 @@ from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.names import dns1123_label, dns1123_subdomain, label_value, qualified_name
 from replay.kube.schema import Schema
 from replay.prove.request import SymbolicRequest, Target
-from replay.prove.search.interest import Interest, PathSteps
+from replay.prove.search.interest import InterestingValues, PathSteps
 from replay.prove.search.params import ParamSlot
 from replay.prove.search.update import agreed
 from replay.prove.search.variation import Variation
@@ -32,7 +32,7 @@ class Generator:
 
     def __init__(
         self,
-        interest: Interest,
+        interest: InterestingValues,
         targets: Sequence[Target],
         skeletons: ValidSkeletons,
         chooser: Random,

@@ -30,7 +30,7 @@ _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 _MOST_SAMPLES = 6
 
 
-class Interest(Struct):
+class InterestingValues(Struct):
     """`paths` are places by binding; the pools hold values by the last name of the place that they are compared with."""
 
     paths: dict[str, set[PathSteps]] = field(default_factory=dict)
@@ -104,9 +104,9 @@ def _quantities(text: str) -> Iterator[str]:
     yield from ("1", "100m", "10Gi", "16Gi", "500Mi", "3000Mi", "100", "1Ti", "1k")
 
 
-def interest_of(expressions: Iterable[CompiledExpression]) -> Interest:
+def interest_of(expressions: Iterable[CompiledExpression]) -> InterestingValues:
     """The interest of some compiled expressions, those of their variables to be among them."""
-    interest = Interest()
+    interest = InterestingValues()
     for compiled in expressions:
         for path in compiled.footprint:
             interest.add_path(path)
@@ -115,7 +115,7 @@ def interest_of(expressions: Iterable[CompiledExpression]) -> Interest:
     return interest
 
 
-def _collect(node: Expr, interest: Interest) -> None:
+def _collect(node: Expr, interest: InterestingValues) -> None:
     if isinstance(node, Const):
         _add_const(node, interest, ())
         return
@@ -126,7 +126,7 @@ def _collect(node: Expr, interest: Interest) -> None:
         _collect(child, interest)
 
 
-def _collect_call(node: Call, operands: list[Expr], interest: Interest) -> None:
+def _collect_call(node: Call, operands: list[Expr], interest: InterestingValues) -> None:
     fields = {name for operand in operands for name in _last_names(operand)}
     if node.function == "matches":
         for operand in operands:
@@ -145,7 +145,7 @@ def _constants(operands: list[Expr]) -> Iterator[Const]:
             yield from (each for each in operand.elements if isinstance(each, Const))
 
 
-def _add_const(node: Const, interest: Interest, fields: Iterable[str]) -> None:
+def _add_const(node: Const, interest: InterestingValues, fields: Iterable[str]) -> None:
     value = node.value
     if isinstance(value, str):
         interest.add_text(value, fields)

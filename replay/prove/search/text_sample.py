@@ -9,7 +9,15 @@ from collections.abc import Iterator
 
 from replay.go.regexp import parts_of_pattern
 from replay.go.regexp_class import UnsupportedRegexpError
-from replay.go.regexp_part import Alternatives, Characters, Concatenation, Ranges, RegexpPart, Repeated, UnsaidError
+from replay.go.regexp_part import (
+    Alternatives,
+    Characters,
+    Concatenation,
+    Ranges,
+    RegexpPart,
+    Repeated,
+    UnlistedCharactersError,
+)
 from replay.go.regexp_tree import RegexpError
 
 _MOST_REPEATS = 3
@@ -25,7 +33,7 @@ def samples_of_pattern(pattern: str, most: int) -> Iterator[str]:
     chooser = random.Random(_SEED)  # noqa: S311 - nothing depends on its being secret
     try:
         part = parts_of_pattern(pattern)
-    except (RegexpError, UnsupportedRegexpError, UnsaidError, RecursionError):
+    except (RegexpError, UnsupportedRegexpError, UnlistedCharactersError, RecursionError):
         return
     for _ in range(most):
         text = "".join(_sample(part, chooser))

@@ -8,7 +8,7 @@ from typing import Any
 
 from replay.json import JSON
 from replay.kube.schema import Schema
-from replay.prove.search.interest import ANY, Interest, PathSteps
+from replay.prove.search.interest import ANY, InterestingValues, PathSteps
 from replay.prove.shape.skeleton import item_name, least
 from replay.prove.shape.union import with_members
 
@@ -21,7 +21,7 @@ _MOST_ITEMS = 60
 class Variation:
     """Changes values at given places; what it returns shares with its argument whatever is not changed."""
 
-    def __init__(self, interest: Interest, chooser: Random) -> None:
+    def __init__(self, interest: InterestingValues, chooser: Random) -> None:
         """`chooser` decides everything: the same one makes the same changes."""
         self._chooser = chooser
         self._texts = tuple(interest.texts) or _USUAL_TEXTS

@@ -23,7 +23,7 @@ from replay.prove.symbolic.term import (
     negated,
 )
 from replay.prove.symbolic.text.language import TextPredicate
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     Bool,
     Double,
@@ -51,12 +51,12 @@ _EXACT = 2**53
 _CONTAINERS = (JsonList, JsonMap, ListOf, MapOf)
 
 
-def equal_values(make: Maker, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
+def equal_values(make: ValueFactory, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
     """`one == other`; neither is an error."""
     return _over_cases(make, one, other, _equal_cases)
 
 
-def _over_cases(make: Maker, one: SymbolicValue, other: SymbolicValue, answer: object) -> SymbolicEquality:
+def _over_cases(make: ValueFactory, one: SymbolicValue, other: SymbolicValue, answer: object) -> SymbolicEquality:
     holds, fails = [], []
     for guard, case in spread(one):
         for other_guard, other_case in spread(other):
@@ -69,7 +69,7 @@ def _over_cases(make: Maker, one: SymbolicValue, other: SymbolicValue, answer: o
     return disj(*holds), disj(*fails)
 
 
-def _equal_cases(make: Maker, one: ValueCase, other: ValueCase) -> SymbolicEquality:  # noqa: PLR0911 - one return a kind
+def _equal_cases(make: ValueFactory, one: ValueCase, other: ValueCase) -> SymbolicEquality:  # noqa: PLR0911 - one return a kind
     if isinstance(one, Null) or isinstance(other, Null):
         return _sure(boolean(isinstance(one, Null) and isinstance(other, Null)))
     if isinstance(one, Err) or isinstance(other, Err):
@@ -96,7 +96,7 @@ def _sure(term: Term) -> SymbolicEquality:
     return term, negated(term)
 
 
-def _unknown(make: Maker, name: str, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
+def _unknown(make: ValueFactory, name: str, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
     holds = make.flag(name, one, other)
     failed = make.flag(f"{name} fails", one, other)
     return conj(holds, negated(failed)), conj(negated(holds), negated(failed))
@@ -109,7 +109,7 @@ def _with_scalar(container: ValueCase) -> SymbolicEquality:
     return FALSE, TRUE
 
 
-def _equal_containers(make: Maker, one: ValueCase, other: ValueCase) -> SymbolicEquality:
+def _equal_containers(make: ValueFactory, one: ValueCase, other: ValueCase) -> SymbolicEquality:
     if one == other and isinstance(one, JsonList | JsonMap):
         return TRUE, FALSE
     is_list, other_is_list = isinstance(one, JsonList | ListOf), isinstance(other, JsonList | ListOf)
@@ -136,7 +136,7 @@ def _are_scalars(items: ListOf) -> bool:
     )
 
 
-def _equal_items(make: Maker, one: JsonList, other: ListOf) -> SymbolicEquality:
+def _equal_items(make: ValueFactory, one: JsonList, other: ListOf) -> SymbolicEquality:
     """A JSON list against scalars: as long, and each item equal; an item that is a container is not."""
     from replay.prove.symbolic.value import Json  # noqa: PLC0415
 
@@ -147,7 +147,7 @@ def _equal_items(make: Maker, one: JsonList, other: ListOf) -> SymbolicEquality:
     return _sure(conj(*same))
 
 
-def compare_numbers(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term, Term] | None:
+def compare_numbers(make: ValueFactory, one: ValueCase, other: ValueCase) -> tuple[Term, Term] | None:
     """Whether one number is less than another, and whether they are equal; None unless both are numbers."""
     if isinstance(one, Int) and isinstance(other, Int):
         return less(one.term, other.term), equal(one.term, other.term)
@@ -160,7 +160,7 @@ def compare_numbers(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term
     return None
 
 
-def _mixed(make: Maker, number: Term, double: Term, *, is_swapped: bool) -> tuple[Term, Term]:
+def _mixed(make: ValueFactory, number: Term, double: Term, *, is_swapped: bool) -> tuple[Term, Term]:
     """An int meets a double in double precision: exactly as far as that reaches, beyond it is not followed."""
     exact = conj(at_most(integer(-_EXACT), number), at_most(number, integer(_EXACT)))
     real = as_real(number)
@@ -172,7 +172,7 @@ def _mixed(make: Maker, number: Term, double: Term, *, is_swapped: bool) -> tupl
     )
 
 
-def order(make: Maker, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, Term, Term]:
+def order(make: ValueFactory, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, Term, Term]:
     """Where one value is less, equal and greater; elsewhere they have no order, which is an error."""
     less, same, greater = [], [], []
     for guard, case in spread(one):
@@ -188,7 +188,7 @@ def order(make: Maker, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, 
     return disj(*less), disj(*same), disj(*greater)
 
 
-def _order_cases(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term, ...] | None:
+def _order_cases(make: ValueFactory, one: ValueCase, other: ValueCase) -> tuple[Term, ...] | None:
     numbers = compare_numbers(make, one, other)
     if numbers is not None:
         return numbers
@@ -201,7 +201,7 @@ def _order_cases(make: Maker, one: ValueCase, other: ValueCase) -> tuple[Term, .
     return None
 
 
-def less_text(make: Maker, one: Term, other: Term) -> Term:  # noqa: PLR0911 - one case a kind
+def less_text(make: ValueFactory, one: Term, other: Term) -> Term:  # noqa: PLR0911 - one case a kind
     """Whether a text comes before another."""
     texts = make.root.texts
     if other.op == "ite":
@@ -221,7 +221,7 @@ def less_text(make: Maker, one: Term, other: Term) -> Term:  # noqa: PLR0911 - o
     return conj(apply("text <", (one, other), BOOL), negated(texts.same(one, other)))
 
 
-def membership(make: Maker, element: SymbolicValue, container: SymbolicValue) -> SymbolicEquality:
+def membership(make: ValueFactory, element: SymbolicValue, container: SymbolicValue) -> SymbolicEquality:
     """`element in container`."""
     holds, fails = [], []
     for guard, case in spread(container):
@@ -231,7 +231,7 @@ def membership(make: Maker, element: SymbolicValue, container: SymbolicValue) ->
     return disj(*holds), disj(*fails)
 
 
-def _in_case(make: Maker, element: SymbolicValue, container: ValueCase) -> SymbolicEquality:
+def _in_case(make: ValueFactory, element: SymbolicValue, container: ValueCase) -> SymbolicEquality:
     if isinstance(container, ListOf):
         equality = disj(*(conj(there, equal_values(make, element, item)[0]) for there, item in container.items))
         return _sure(equality)
@@ -246,7 +246,7 @@ def _in_case(make: Maker, element: SymbolicValue, container: ValueCase) -> Symbo
     return FALSE, FALSE
 
 
-def _in_pieces(make: Maker, element: SymbolicValue, container: Pieces) -> SymbolicEquality:
+def _in_pieces(make: ValueFactory, element: SymbolicValue, container: Pieces) -> SymbolicEquality:
     """Whether a constant text stands between separators; anything but a text is not there."""
     texts, guards = make.root.texts, []
     for guard, case in spread(element):
@@ -263,7 +263,7 @@ def _in_pieces(make: Maker, element: SymbolicValue, container: Pieces) -> Symbol
     return _sure(disj(*guards))
 
 
-def _in_json_list(make: Maker, element: SymbolicValue, container: JsonList) -> SymbolicEquality:
+def _in_json_list(make: ValueFactory, element: SymbolicValue, container: JsonList) -> SymbolicEquality:
     """An unknown function of the list and the element; an empty list has none."""
     guards = []
     node = container.node
@@ -276,7 +276,7 @@ def _in_json_list(make: Maker, element: SymbolicValue, container: JsonList) -> S
     return _sure(conj(disj(*guards), less(integer(0), node.size)))
 
 
-def text_in_list(make: Maker, container: JsonList, term: Term) -> Term:
+def text_in_list(make: ValueFactory, container: JsonList, term: Term) -> Term:
     """Whether a text is in a JSON list: a function of its number."""
     if term.op == "ite":
         one, other = (text_in_list(make, container, each) for each in term.args[1:])
@@ -286,7 +286,7 @@ def text_in_list(make: Maker, container: JsonList, term: Term) -> Term:
     return inside
 
 
-def _in_map(make: Maker, element: SymbolicValue, container: JsonMap | MapOf) -> SymbolicEquality:
+def _in_map(make: ValueFactory, element: SymbolicValue, container: JsonMap | MapOf) -> SymbolicEquality:
     from replay.prove.symbolic.selection import look_up_text  # noqa: PLC0415
 
     holds, fails = [], []

@@ -10,7 +10,7 @@ from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr
 from replay.prove.symbolic.selection import Guarded, count_of, joined, piece, spread
 from replay.prove.symbolic.term import TRUE, Term, at_most, conj, integer, less, negated
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     ERROR,
     NO_LIST,
@@ -49,7 +49,7 @@ FoldEntry = tuple[Term, SymbolicValue, SymbolicValue]
 """Where an element is there, and what it is: item, or index and item, or key and value."""
 
 
-def fold(make: Maker, node: Comprehension, loop: FoldFunctions) -> SymbolicValue | None:
+def fold(make: ValueFactory, node: Comprehension, loop: FoldFunctions) -> SymbolicValue | None:
     """The value of a fold; None where it is not followed."""
     if loop.iter_range.cases == ((TRUE, NO_LIST),):
         return loop.result({node.accu_var: loop.accu_init({})})
@@ -142,7 +142,7 @@ def _is_name(node: Expr, name: str) -> bool:
     return isinstance(node, Ident) and node.name == name
 
 
-def _entries(make: Maker, node: Comprehension, case: ValueCase) -> list[FoldEntry] | None:  # noqa: PLR0911
+def _entries(make: ValueFactory, node: Comprehension, case: ValueCase) -> list[FoldEntry] | None:  # noqa: PLR0911
     """What a fold walks through; None where that is nothing to walk through."""
     two = bool(node.iter_var2)
     match case:
@@ -166,7 +166,7 @@ def _entries(make: Maker, node: Comprehension, case: ValueCase) -> list[FoldEntr
     return None
 
 
-def _pieces(make: Maker, pieces: Pieces) -> Iterator[tuple[Term, SymbolicValue]]:
+def _pieces(make: ValueFactory, pieces: Pieces) -> Iterator[tuple[Term, SymbolicValue]]:
     """The pieces of a text that has not more than the bound."""
     bounds, count = make.root.bounds, count_of(make, pieces)
     bounds.used_items = True

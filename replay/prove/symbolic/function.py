@@ -34,7 +34,7 @@ from replay.prove.symbolic.term import (
 from replay.prove.symbolic.text.function import TextFunction
 from replay.prove.symbolic.text.language import TextPredicate
 from replay.prove.symbolic.text_result import TEXTS
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     ERROR,
     FAILED,
@@ -63,7 +63,7 @@ from replay.prove.symbolic.value import (
 _LIMIT = 2**63
 
 
-def _predicate(kind: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _predicate(kind: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """A predicate of a text and a constant text; with another text an unknown function of both."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
@@ -80,7 +80,7 @@ def _predicate(kind: str, make: Maker, arguments: list[SymbolicValue]) -> Symbol
     return joined(pairs)
 
 
-def _asked(kind: str, make: Maker, term: Term, constant: Term) -> SymbolicValue:
+def _asked(kind: str, make: ValueFactory, term: Term, constant: Term) -> SymbolicValue:
     texts = make.root.texts
     text = texts.text_of(constant)
     if text is None:
@@ -108,7 +108,7 @@ def _is_pattern(text: str) -> bool:
     return True
 
 
-def _ordered(orders: tuple[bool, bool, bool], make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:
+def _ordered(orders: tuple[bool, bool, bool], make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue:
     """`<` and its like; `orders` says whether less, equal and greater are true."""
     answers = order(make, *arguments)
     holds = disj(*(answer for answer, want in zip(answers, orders, strict=True) if want))
@@ -116,7 +116,7 @@ def _ordered(orders: tuple[bool, bool, bool], make: Maker, arguments: list[Symbo
     return decided(holds, fails)
 
 
-def _size(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _size(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Opaque | SymbolicOptional):
@@ -132,7 +132,7 @@ def _size(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     return joined(pairs)
 
 
-def _length(make: Maker, term: Term) -> Term:
+def _length(make: ValueFactory, term: Term) -> Term:
     texts = make.root.texts
     if term.op == "ite":
         return choose(term.args[0], _length(make, term.args[1]), _length(make, term.args[2]))
@@ -145,7 +145,7 @@ def _length(make: Maker, term: Term) -> Term:
     return length
 
 
-def _arithmetic(op: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _arithmetic(op: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         for other_guard, other in spread(arguments[1]):
@@ -159,7 +159,7 @@ def _arithmetic(op: str, make: Maker, arguments: list[SymbolicValue]) -> Symboli
     return joined(pairs)
 
 
-def _calculated(op: str, make: Maker, one: ValueCase, other: ValueCase) -> SymbolicValue | None:  # noqa: PLR0911
+def _calculated(op: str, make: ValueFactory, one: ValueCase, other: ValueCase) -> SymbolicValue | None:  # noqa: PLR0911
     if isinstance(one, Int) and isinstance(other, Int):
         if op in {"/", "%"}:
             return _divided(op, one.term, other.term)
@@ -204,7 +204,7 @@ def _within_range(term: Term) -> SymbolicValue:
     return value_of([(inside, Int(term)), (negated(inside), ERROR)])
 
 
-def _concatenated(make: Maker, one: Term, other: Term) -> Term:
+def _concatenated(make: ValueFactory, one: Term, other: Term) -> Term:
     texts = make.root.texts
     first, second = texts.text_of(one), texts.text_of(other)
     if first is not None and second is not None:
@@ -218,7 +218,7 @@ def _concatenated(make: Maker, one: Term, other: Term) -> Term:
     return make.text_result("+", one, other)
 
 
-def _string(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _string(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """`string(x)`: a text is itself; of other kinds an unknown function."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
@@ -236,7 +236,7 @@ def _string(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None
     return joined(pairs)
 
 
-def _int(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _int(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Int):
@@ -254,7 +254,7 @@ def _int(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     return joined(pairs)
 
 
-def _whole(make: Maker, double: Term) -> SymbolicValue:
+def _whole(make: ValueFactory, double: Term) -> SymbolicValue:
     """`int(double)`: towards zero, an error beyond 64 bits."""
     term = make.integer(apply("int of double", (double,), INT)).term
     failed, zero = apply("double beyond int", (double,), BOOL), rational(0)
@@ -265,7 +265,7 @@ def _whole(make: Maker, double: Term) -> SymbolicValue:
     return value_of([(failed, ERROR), (negated(failed), Int(term))])
 
 
-def _dyn(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001 - one signature for all functions
+def _dyn(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001 - one signature for all functions
     return arguments[0]
 
 
@@ -284,7 +284,7 @@ _TYPE_NAMES: Mapping[type, str] = {
 }
 
 
-def _type(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
+def _type(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         name = _TYPE_NAMES.get(type(case))
@@ -294,11 +294,11 @@ def _type(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None: 
     return joined(pairs)
 
 
-def _has_value(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
+def _has_value(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
     return _of_optional(arguments[0], lambda optional: known(Bool(optional.present)))
 
 
-def _value(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
+def _value(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:  # noqa: ARG001
     return _of_optional(
         arguments[0], lambda optional: joined([(optional.present, optional.value), (negated(optional.present), FAILED)])
     )
@@ -316,11 +316,11 @@ def _of_optional(value: SymbolicValue, answer: Callable[[SymbolicOptional], Symb
     return joined(pairs)
 
 
-def _optional_of(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001
+def _optional_of(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001
     return known(SymbolicOptional(TRUE, arguments[0]))
 
 
-def _optional_none(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001
+def _optional_none(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue:  # noqa: ARG001
     return known(SymbolicOptional(FALSE, known(NULL)))
 
 

@@ -21,7 +21,7 @@ from replay.prove.symbolic.term import (
     rational,
 )
 from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     FAILED,
     Bool,
@@ -34,13 +34,13 @@ from replay.prove.symbolic.value import (
     known,
 )
 
-Followed = Callable[[Maker, list[SymbolicValue]], SymbolicValue | None]
+Followed = Callable[[ValueFactory, list[SymbolicValue]], SymbolicValue | None]
 """A function of symbolic values; None as a result: not followed after all."""
 
 _QUANTITY = "quantity"
 
 
-def _quantity(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _quantity(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Opaque):
@@ -56,7 +56,7 @@ def _quantity(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | No
     return joined(pairs)
 
 
-def _is_quantity(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _is_quantity(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Opaque | SymbolicOptional):
@@ -65,7 +65,7 @@ def _is_quantity(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue |
     return joined(pairs)
 
 
-def _is_quantity_term(make: Maker, term: Term) -> Term:
+def _is_quantity_term(make: ValueFactory, term: Term) -> Term:
     text = make.root.texts.text_of(term)
     if text is not None:
         return boolean(quantity_of(text) is not None)
@@ -75,7 +75,7 @@ def _is_quantity_term(make: Maker, term: Term) -> Term:
     return apply("is quantity", (term,), BOOL)
 
 
-def _amount(make: Maker, term: Term) -> Term:
+def _amount(make: ValueFactory, term: Term) -> Term:
     if term.op == "ite":
         return choose(term.args[0], _amount(make, term.args[1]), _amount(make, term.args[2]))
     text = make.root.texts.text_of(term)
@@ -87,7 +87,7 @@ def _amount(make: Maker, term: Term) -> Term:
 
 
 def _compare_quantities(
-    answer: Callable[[Term, Term], SymbolicValue], make: Maker, arguments: list[SymbolicValue]
+    answer: Callable[[Term, Term], SymbolicValue], make: ValueFactory, arguments: list[SymbolicValue]
 ) -> SymbolicValue | None:
     pairs: list[Guarded] = []
     for guard, case in arguments[0].cases:
@@ -100,7 +100,7 @@ def _compare_quantities(
     return joined(pairs)
 
 
-def _amount_of(make: Maker, case: ValueCase) -> Term | None:
+def _amount_of(make: ValueFactory, case: ValueCase) -> Term | None:
     if not isinstance(case, Opaque) or case.kind != _QUANTITY:
         return None
     term = case.made_of[0]

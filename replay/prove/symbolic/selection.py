@@ -25,7 +25,7 @@ from replay.prove.symbolic.term import (
 )
 from replay.prove.symbolic.text.function import TextFunction
 from replay.prove.symbolic.text.language import TextPredicate
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     ERROR,
     NULL,
@@ -103,7 +103,7 @@ def _look_up_field(case: ValueCase, field: str) -> Looked:
     return FALSE, known(ERROR), FALSE
 
 
-def select_field(make: Maker, operand: SymbolicValue, field: str) -> SymbolicValue:
+def select_field(make: ValueFactory, operand: SymbolicValue, field: str) -> SymbolicValue:
     """`operand.field`."""
     pairs: list[Guarded] = []
     for guard, case in spread(operand):
@@ -117,7 +117,7 @@ def select_field(make: Maker, operand: SymbolicValue, field: str) -> SymbolicVal
     return joined(pairs)
 
 
-def has_field(make: Maker, operand: SymbolicValue, field: str) -> SymbolicValue:
+def has_field(make: ValueFactory, operand: SymbolicValue, field: str) -> SymbolicValue:
     """`has(operand.field)`."""
     pairs: list[Guarded] = []
     for guard, case in spread(operand):
@@ -150,7 +150,7 @@ def _optional(value: SymbolicValue, look_up: Callable[[ValueCase], Looked]) -> S
     return joined(pairs)
 
 
-def index_value(make: Maker, operand: SymbolicValue, key: SymbolicValue, *, optional: bool) -> SymbolicValue:
+def index_value(make: ValueFactory, operand: SymbolicValue, key: SymbolicValue, *, optional: bool) -> SymbolicValue:
     """`operand[key]`, `operand[?key]` or `operand.?key`; neither is an error."""
     pairs: list[Guarded] = []
     for key_guard, key_case in spread(key):
@@ -161,7 +161,7 @@ def index_value(make: Maker, operand: SymbolicValue, key: SymbolicValue, *, opti
     return joined(pairs)
 
 
-def _index_case(make: Maker, case: ValueCase, key: ValueCase, *, optional: bool) -> SymbolicValue:
+def _index_case(make: ValueFactory, case: ValueCase, key: ValueCase, *, optional: bool) -> SymbolicValue:
     if isinstance(case, SymbolicOptional):
         return _within(case, lambda inner: _optional(inner, lambda each: _look_up(make, each, key)))
     if isinstance(case, Opaque):
@@ -172,7 +172,7 @@ def _index_case(make: Maker, case: ValueCase, key: ValueCase, *, optional: bool)
     return joined([(present, part), (negated(present), known(ERROR))])
 
 
-def _look_up(make: Maker, case: ValueCase, key: ValueCase) -> Looked:
+def _look_up(make: ValueFactory, case: ValueCase, key: ValueCase) -> Looked:
     """A part by a key that may be computed."""
     if isinstance(case, JsonMap | MapOf):
         return _look_up_entry(make, case, key)
@@ -185,19 +185,19 @@ def _look_up(make: Maker, case: ValueCase, key: ValueCase) -> Looked:
     return FALSE, known(ERROR), FALSE
 
 
-def _unknown_part(make: Maker, case: ValueCase, key: ValueCase) -> Looked:
+def _unknown_part(make: ValueFactory, case: ValueCase, key: ValueCase) -> Looked:
     name = ("part", known(case), known(key))
     part = make.result("part", name, None, may_fail=False)
     return make.flag("part is there", name), part, make.flag("part fails", name)
 
 
-def _look_up_entry(make: Maker, case: JsonMap | MapOf, key: ValueCase) -> Looked:
+def _look_up_entry(make: ValueFactory, case: JsonMap | MapOf, key: ValueCase) -> Looked:
     if not isinstance(key, Str):
         return _unknown_part(make, case, key)
     return look_up_text(make, case, key.term)
 
 
-def look_up_text(make: Maker, case: JsonMap | MapOf, key: Term) -> Looked:
+def look_up_text(make: ValueFactory, case: JsonMap | MapOf, key: Term) -> Looked:
     """An entry of a map by a text."""
     if key.op == "ite":
         return _merged(key.args[0], look_up_text(make, case, key.args[1]), look_up_text(make, case, key.args[2]))
@@ -222,7 +222,7 @@ def _merged(condition: Term, one: Looked, other: Looked) -> Looked:
     )
 
 
-def _look_up_item(make: Maker, case: JsonList | ListOf, key: ValueCase) -> Looked:
+def _look_up_item(make: ValueFactory, case: JsonList | ListOf, key: ValueCase) -> Looked:
     if isinstance(key, Str | Bool | Null):
         return FALSE, known(ERROR), TRUE
     if not isinstance(key, Int) or key.term.op != "const":
@@ -246,7 +246,7 @@ def _look_up_item(make: Maker, case: JsonList | ListOf, key: ValueCase) -> Looke
 _MOST_PIECES = 5
 
 
-def count_of(make: Maker, pieces: Pieces) -> Term:
+def count_of(make: ValueFactory, pieces: Pieces) -> Term:
     """How many pieces there are: at least one, and so many as there are separators and one."""
     root = make.root
     if pieces.term.op == "ite":
@@ -265,13 +265,13 @@ def count_of(make: Maker, pieces: Pieces) -> Term:
     return count
 
 
-def piece(make: Maker, pieces: Pieces, number: int) -> SymbolicValue:
+def piece(make: ValueFactory, pieces: Pieces, number: int) -> SymbolicValue:
     """A piece by its index, negative from the end; where it is not there this is another text."""
     function = TextFunction("piece", pieces.separator, number)
     return known(Str(make.root.texts.result(function, pieces.term)))
 
 
-def _look_up_piece(make: Maker, pieces: Pieces, key: ValueCase) -> Looked:
+def _look_up_piece(make: ValueFactory, pieces: Pieces, key: ValueCase) -> Looked:
     """A piece by a constant index, or one counted from the end."""
     count = count_of(make, pieces)
     if isinstance(key, Int) and key.term.op == "const" and isinstance(key.term.value, int):

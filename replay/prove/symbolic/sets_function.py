@@ -9,29 +9,29 @@ from replay.prove.symbolic.fold import as_list
 from replay.prove.symbolic.quantity import Followed
 from replay.prove.symbolic.selection import Guarded, joined, spread
 from replay.prove.symbolic.term import Term, conj, disj, implies
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import Bool, ListOf, SymbolicValue, known
 
 
-def _items(make: Maker, one: ListOf, other: ListOf) -> list[tuple[Term, Term]]:
+def _items(make: ValueFactory, one: ListOf, other: ListOf) -> list[tuple[Term, Term]]:
     """For each item of a list where it is there, and where it is in another list."""
     return [(there, membership(make, item, known(other))[0]) for there, item in one.items]
 
 
-def _contains(make: Maker, one: ListOf, other: ListOf) -> Term:
+def _contains(make: ValueFactory, one: ListOf, other: ListOf) -> Term:
     return conj(*(implies(there, presence) for there, presence in _items(make, other, one)))
 
 
-def _intersects(make: Maker, one: ListOf, other: ListOf) -> Term:
+def _intersects(make: ValueFactory, one: ListOf, other: ListOf) -> Term:
     return disj(*(conj(there, presence) for there, presence in _items(make, one, other)))
 
 
-def _equivalent(make: Maker, one: ListOf, other: ListOf) -> Term:
+def _equivalent(make: ValueFactory, one: ListOf, other: ListOf) -> Term:
     return conj(_contains(make, one, other), _contains(make, other, one))
 
 
-def _over_lists(answer: Callable[[Maker, ListOf, ListOf], Term]) -> Followed:
-    def followed(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _over_lists(answer: Callable[[ValueFactory, ListOf, ListOf], Term]) -> Followed:
+    def followed(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
         pairs: list[Guarded] = []
         for guard, case in spread(arguments[0]):
             for other_guard, other in spread(arguments[1]):

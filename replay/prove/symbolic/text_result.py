@@ -10,13 +10,13 @@ from replay.prove.symbolic.selection import Guarded, joined, spread
 from replay.prove.symbolic.term import INT, Term, apply, at_most, conj, equal, implies, integer, negated
 from replay.prove.symbolic.text.function import TextFunction
 from replay.prove.symbolic.text.language import TextPredicate
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import FAILED, Int, Opaque, Pieces, Str, SymbolicOptional, SymbolicValue, known
 
 _LONGEST = 64
 
 
-def _text_function(name: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _text_function(name: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """A function from a text to a text that never fails."""
     followed = TextFunction(name) if name in {"lowerAscii", "upperAscii"} else None
     pairs: list[Guarded] = []
@@ -32,7 +32,7 @@ def _text_function(name: str, make: Maker, arguments: list[SymbolicValue]) -> Sy
     return joined(pairs)
 
 
-def _split(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _split(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """`text.split(separator)` for a separator of one character."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
@@ -50,7 +50,7 @@ def _split(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     return joined(pairs)
 
 
-def _index_of(name: str, make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _index_of(name: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """`indexOf` and `lastIndexOf` of a constant: -1 where it is not there, 0 where nothing else stands before the first."""
     pairs: list[Guarded] = []
     texts = make.root.texts
@@ -74,7 +74,7 @@ def _index_of(name: str, make: Maker, arguments: list[SymbolicValue]) -> Symboli
     return joined(pairs)
 
 
-def _substring(make: Maker, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+def _substring(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
     """`substring` between constant indices; beyond the end it is an error."""
     limits = [_constant(each) for each in arguments[1:]]
     if any(each is None for each in limits):

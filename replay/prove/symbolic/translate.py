@@ -32,7 +32,7 @@ from replay.prove.symbolic.function import FUNCTIONS
 from replay.prove.symbolic.node import Root
 from replay.prove.symbolic.selection import has_field, index_value, joined, select_field
 from replay.prove.symbolic.term import TRUE, Term, boolean, conj, disj, integer, negated, rational
-from replay.prove.symbolic.unknown import Maker
+from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     ERROR,
     FAILED,
@@ -75,7 +75,7 @@ class Translator:
     def __init__(self, root: Root, environment: Environment) -> None:
         """`root` collects facts about the request."""
         self.root = root
-        self.make = Maker(root)
+        self.make = ValueFactory(root)
         self._environment = environment
 
     def translate(self, ast: Ast) -> SymbolicValue:
@@ -281,7 +281,7 @@ def _compared(
     walk: _Walk,
     one: SymbolicValue,
     other: SymbolicValue,
-    answer: Callable[[Maker, SymbolicValue, SymbolicValue], tuple[Term, Term]],
+    answer: Callable[[ValueFactory, SymbolicValue, SymbolicValue], tuple[Term, Term]],
 ) -> SymbolicValue:
     failed = disj(error_of(one), error_of(other))
     holds, fails = answer(walk.make, without_error(one), without_error(other))

@@ -29,7 +29,7 @@ from replay.prove.symbolic.value import (
 _LIMIT = 2**63
 
 
-class Maker:
+class ValueFactory:
     """Makes values for a root; equal ones for equal functions and arguments."""
 
     def __init__(self, root: Root) -> None:

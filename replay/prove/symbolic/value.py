@@ -60,21 +60,21 @@ class MapOf(Struct, frozen=True):
     entries: tuple[tuple[str, SymbolicValue], ...]
 
 
-class OfNode(Struct, frozen=True):
+class NodeValue(Struct, frozen=True):
     """A JSON value of the request, or one that an expression computes."""
 
     node: JsonNode
 
 
-class Json(OfNode, frozen=True):
+class Json(NodeValue, frozen=True):
     """One of any kind."""
 
 
-class JsonList(OfNode, frozen=True):
+class JsonList(NodeValue, frozen=True):
     """One that is a list here."""
 
 
-class JsonMap(OfNode, frozen=True):
+class JsonMap(NodeValue, frozen=True):
     """One that is a map here."""
 
 

@@ -27,7 +27,7 @@ STATIC_SUFFIX = ".static.k8s.io"
 TextCells = list[list[str]]
 
 
-class Arranged(NamedTuple):
+class TableLayout(NamedTuple):
     """How a table is set: its columns with their widths, the cells of each row, those of the foot, and what stands below each row."""
 
     columns: list[Column]
@@ -37,7 +37,7 @@ class Arranged(NamedTuple):
     below: list[str]
 
 
-def arranged(table: Table, width: int, *, is_whole: bool = False) -> Arranged:
+def arranged(table: Table, width: int, *, is_whole: bool = False) -> TableLayout:
     """The columns beside each other as far as they fit into `width`; optional ones that do not stand below their row.
 
     `is_whole` keeps names in one piece and in full, however wide that is: for files and pipes.
@@ -58,7 +58,7 @@ def arranged(table: Table, width: int, *, is_whole: bool = False) -> Arranged:
     cells = [[row[i] for i in shown] for row in rows]
     foot = cells.pop() if table.foot else []
     below_rows = [_below(table.columns, row, below) for row in table.rows]
-    return Arranged(columns, _shared(columns, natural, width, is_whole=is_whole), cells, foot, below_rows)
+    return TableLayout(columns, _shared(columns, natural, width, is_whole=is_whole), cells, foot, below_rows)
 
 
 def _below(columns: Sequence[Column], row: Sequence[str], below: Sequence[int]) -> str:

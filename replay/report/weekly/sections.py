@@ -39,7 +39,7 @@ def change(now: int, previous: int | None) -> str:
     return f"{sign}{number(abs(difference))} ({sign}{100 * abs(difference) / previous:.0f} %)"
 
 
-class Talk(NamedTuple):
+class OwnerDenials(NamedTuple):
     """What one policy would newly deny of one owner: whom to talk to, and about what."""
 
     policy: str
@@ -51,13 +51,13 @@ class Talk(NamedTuple):
     last: int
 
 
-def talks(promotion: Promotion) -> list[Talk]:
+def talks(promotion: Promotion) -> list[OwnerDenials]:
     """The owners of a promotion, those with most requests first; where no label names one, who sends the requests."""
     groups: dict[tuple[str, str], list[Owner]] = {}
     for each in promotion.owners:
         groups.setdefault((each.owner, "" if each.owner else each.users[0]), []).append(each)
     owner_talks = [
-        Talk(
+        OwnerDenials(
             promotion.policy,
             owner,
             sum(each.requests for each in owners),

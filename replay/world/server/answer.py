@@ -12,7 +12,7 @@ from replay.reconstruct.history.derived import after_binding
 from replay.reconstruct.record.known import Hole, Known, get
 from replay.reconstruct.server.deletion import left_by_deletion
 from replay.world.elsewhere import after_write
-from replay.world.result import UNKNOWN, Alone, Blame, Cause, RequestEnd
+from replay.world.result import UNKNOWN, Cause, CausingRequest, IsolatedEnd, RequestEnd
 from replay.world.state import Later, State, content, known_of
 from replay.world.step import WorldStep
 
@@ -36,13 +36,13 @@ _NO_STORE = frozenset({"token", "log"})
 class ServerAnswer(NamedTuple):
     """A result, and what the object then is.
 
-    `decision` is the one that was made on another object, if any was; `blame` who is to blame where it is not the object.
+    `decision` is the one that was made on another object, if any was; `causing_request` the request that caused it, where that is not about the object.
     """
 
     result: RequestEnd
     state: State
     decision: Decision | None = None
-    blame: Blame | None = None
+    causing_request: CausingRequest | None = None
 
 
 def denied(decision: Decision) -> RequestEnd:
@@ -65,7 +65,7 @@ def here_in(step: WorldStep, state: State) -> Known | Missing:
     return step.old if state is None else content(state)
 
 
-def places(alone: Alone | None) -> frozenset[Place]:
+def places(alone: IsolatedEnd | None) -> frozenset[Place]:
     """The places that the candidate's mutations touch."""
     paths = () if alone is None else alone.paths
     return changed_places("object", ({"path": path} for path in paths))

@@ -33,7 +33,7 @@ def test_github() -> None:
 
 
 def test_sarif() -> None:
-    denied, mutated, nowhere = sarif_results(ANNOTATED["sarif"](ALL))
+    denied, mutated, outside_kcp = sarif_results(ANNOTATED["sarif"](ALL))
     assert (denied.rule_id, denied.level, denied.message.text) == (
         "newly-denied",
         "error",
@@ -48,7 +48,7 @@ def test_sarif() -> None:
         2,
     )
     assert mutated.level == "warning"
-    assert (nowhere.level, nowhere.locations[0].physical_location) == ("note", None)
+    assert (outside_kcp.level, outside_kcp.locations[0].physical_location) == ("note", None)
 
 
 def test_gitlab() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from replay.cel.ast.depth import with_room
+from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.issues import NO_OFFSET, Issues
 from replay.cel.ast.source import Source
@@ -25,7 +25,7 @@ def parse_with_recovery(
         message = f"expression code point size exceeds limit: size: {size}, limit {lexer.MAX_CODE_POINTS}"
         issues.report(0, NO_OFFSET, message)
         return issues
-    return with_room(lambda: _parse(source, macros, release, optional_syntax=optional_syntax))
+    return with_deep_stack(lambda: _parse(source, macros, release, optional_syntax=optional_syntax))
 
 
 def _parse(source: Source, macros: MacroTable, release: Release, *, optional_syntax: bool) -> Ast | Issues:

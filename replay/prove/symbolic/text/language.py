@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from replay.prove.symbolic.text.exact import matches_exactly
 from replay.prove.symbolic.text.function import TextFunction
-from replay.prove.symbolic.text.pattern import NFA, UnsayableError, nfa_of_pattern
+from replay.prove.symbolic.text.pattern import NFA, NotRegularError, nfa_of_pattern
 
 MOST_STATES = 6000
 _LAST = 0x10FFFF
@@ -112,7 +112,7 @@ def _automaton(predicate: TextPredicate) -> NFA | None:
     nfa = _automaton(replace(predicate, functions=predicate.functions[:-1]))
     try:
         return None if nfa is None else predicate.functions[-1].before(nfa)
-    except UnsayableError:
+    except NotRegularError:
         return None
 
 
@@ -167,11 +167,11 @@ def _letters(automata: Sequence[NFA]) -> list[int]:
             bounds.update((low, high + 1))
     edges = sorted(bound for bound in bounds if bound <= _LAST)
     classes = [(low, (edges[i + 1] if i + 1 < len(edges) else _LAST + 1) - 1) for i, low in enumerate(edges)]
-    chosen = [_pleasant(low, high) for low, high in classes if not _SURROGATES[0] <= low <= _SURROGATES[1]]
+    chosen = [_most_readable(low, high) for low, high in classes if not _SURROGATES[0] <= low <= _SURROGATES[1]]
     return sorted(chosen, key=_rank)
 
 
-def _pleasant(low: int, high: int) -> int:
+def _most_readable(low: int, high: int) -> int:
     for character in "ax10bAZ-./:_@":
         if low <= ord(character) <= high:
             return ord(character)

@@ -23,7 +23,7 @@ from replay.go.regexp_part import (
     Ranges,
     RegexpPart,
     Repeated,
-    UnsaidError,
+    UnlistedCharactersError,
 )
 from replay.go.regexp_tree import RegexpError
 from replay.prove.search.text_sample import samples_of_pattern
@@ -32,7 +32,7 @@ _ALL: Ranges = ((0, LAST),)
 _MOST_STATES = 2000
 
 
-class UnsayableError(Exception):
+class NotRegularError(Exception):
     """A set of texts is not said as an automaton."""
 
 
@@ -52,7 +52,7 @@ class NFA:
     def state(self) -> int:
         """A new state."""
         if self._count >= _MOST_STATES:
-            raise UnsayableError
+            raise NotRegularError
         self._edges.append([])
         self._count += 1
         return self._count - 1
@@ -128,7 +128,7 @@ def nfa_of_pattern(pattern: str) -> NFA | None:
     """The texts in which a pattern is found; None where it cannot be said."""
     try:
         nfa = _Builder().build(parts_of_pattern(pattern))
-    except (UnsayableError, UnsaidError, RegexpError, UnsupportedRegexpError, RecursionError):
+    except (NotRegularError, UnlistedCharactersError, RegexpError, UnsupportedRegexpError, RecursionError):
         return None
     return nfa if _agrees(pattern, nfa) else None
 
@@ -247,5 +247,5 @@ def _place(assertion: Assertion) -> str:
     """The place that an assertion asks for; of lines and words nothing is said."""
     where = {r"\A": _START, r"\z": _END}.get(assertion.kind)
     if where is None:
-        raise UnsayableError
+        raise NotRegularError
     return where

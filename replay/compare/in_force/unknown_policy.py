@@ -10,26 +10,26 @@ from replay.audit.answer.observed import Observed
 from replay.audit.event import RequestRecord
 
 
-class Stranger(Struct):
+class UnknownPolicy(Struct):
     """How many requests show it, and the first and the last of them (microseconds)."""
 
     requests: int = 0
     first: int = 0
     last: int = 0
 
-    def add(self, other: Stranger) -> None:
+    def add(self, other: UnknownPolicy) -> None:
         """Merge what another part of the log shows."""
         self.first = min(self.first, other.first) if self.requests else other.first
         self.last = max(self.last, other.last)
         self.requests += other.requests
 
 
-def note_strangers(
-    strangers: dict[str, Stranger], record: RequestRecord, observed: Observed, policies: frozenset[str]
+def note_unknown_policies(
+    unknown_policies: dict[str, UnknownPolicy], record: RequestRecord, observed: Observed, policies: frozenset[str]
 ) -> None:
     """Add the policies of one request that are not in the set."""
     for policy in set(_policies(observed)) - policies:
-        strangers.setdefault(policy, Stranger()).add(Stranger(1, record.received, record.received))
+        unknown_policies.setdefault(policy, UnknownPolicy()).add(UnknownPolicy(1, record.received, record.received))
 
 
 def _policies(observed: Observed) -> Iterator[str]:

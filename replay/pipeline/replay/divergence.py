@@ -8,10 +8,10 @@ from msgspec import Struct, field
 
 from replay.audit.place import stored_key
 from replay.kube.object_ref import ObjectRef
-from replay.world.result import Alone
+from replay.world.result import IsolatedEnd
 
 
-class Beginning(Struct):
+class Divergence(Struct):
     """Where the candidate's world begins to differ from the log's.
 
     `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone, where that is
@@ -19,19 +19,19 @@ class Beginning(Struct):
     """
 
     objects: dict[str, tuple[int, ...]] = field(default_factory=dict)
-    numbers: dict[int, Alone | None] = field(default_factory=dict)
+    numbers: dict[int, IsolatedEnd | None] = field(default_factory=dict)
 
     @staticmethod
-    def of(parts: Iterable[Beginning]) -> Beginning:
+    def of(parts: Iterable[Divergence]) -> Divergence:
         """What all parts found; what is alike is in memory once, though each part has its own."""
-        beginning = Beginning()
-        shared: dict[Alone | None, Alone | None] = {}
+        beginning = Divergence()
+        shared: dict[IsolatedEnd | None, IsolatedEnd | None] = {}
         for each in parts:
             each.numbers = {seq: shared.setdefault(alone, alone) for seq, alone in each.numbers.items()}
             beginning.add(each)
         return beginning
 
-    def find(self, seq: int, about: ObjectRef, audit_id: str, alone: Alone | None = None) -> None:
+    def find(self, seq: int, about: ObjectRef, audit_id: str, alone: IsolatedEnd | None = None) -> None:
         """Take over one request."""
         self.numbers[seq] = alone
         key = stored_key(about, audit_id)
@@ -42,12 +42,12 @@ class Beginning(Struct):
         for key in keys:
             self.objects.setdefault(key, ())
 
-    def add(self, other: Beginning) -> None:
+    def add(self, other: Divergence) -> None:
         """Take over those of another part of the log."""
         for key, numbers in other.objects.items():
             self.objects[key] = (*self.objects.get(key, ()), *numbers)
         self.numbers |= other.numbers
 
-    def alone(self, numbers: Iterable[int]) -> dict[int, Alone | None]:
+    def alone(self, numbers: Iterable[int]) -> dict[int, IsolatedEnd | None]:
         """How those of some requests end alone that differ."""
         return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}

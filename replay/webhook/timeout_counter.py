@@ -8,7 +8,7 @@ PATIENCE = 10
 """After how many calls in a row without an answer in time an endpoint is not asked again."""
 
 
-class Patience:
+class TimeoutCounter:
     """Counts the calls in a row that had no answer in time."""
 
     def __init__(self) -> None:
