@@ -29,13 +29,15 @@ _POD_LABELS = ("spec", "template", "metadata", "labels")
 _STATUS = ("status",)
 
 _JOBS = ("batch", "jobs", "")
-_GENERATED_LABELS = ("batch.kubernetes.io/controller-uid", "batch.kubernetes.io/job-name", "controller-uid", "job-name")
+_UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
+_NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
+_GENERATED_LABELS = (*_UID_LABELS, *_NAME_LABELS)
 """What the strategy of Jobs puts on their pods (`pkg/registry/batch/job/strategy.go`, `generateSelector`)."""
+_MATCHED_LABELS = ("spec", "selector", "matchLabels")
 
 _SET_ON_CREATE: dict[tuple[str, str], tuple[FieldPath, ...]] = {
     ("", "pods"): (("status", "qosClass"),),
     ("", "services"): tuple(("spec", name) for name in ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy")),
-    ("batch", "jobs"): (("spec", "selector"), _POD_LABELS),
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
 }
@@ -77,7 +79,7 @@ def as_validated(stored: Known, exchange: Exchange) -> Known:
     if (record.api_group, record.resource, record.subresource) != _JOBS:
         return stored
     labels, uid = get(stored.value, _LABELS) or {}, get(stored.value, _UID)
-    is_generated = uid is not None and labels.get(_GENERATED_LABELS[0]) == uid
+    is_generated = uid is not None and labels.get(_UID_LABELS[0]) == uid
     own = set(get(stored.value, _POD_LABELS) or ()) - set(_GENERATED_LABELS)
     return stored.without(_LABELS) if is_generated and not own else stored
 
@@ -88,6 +90,25 @@ def _generated_job_labels(job: Known) -> list[Hole]:
     if not labels or labels != get(job.value, _POD_LABELS):
         return []
     return [Hole((*_LABELS, name), _GENERATED) for name in _GENERATED_LABELS]
+
+
+def _with_selector(job: Known) -> Known:
+    """A new Job with the selector and the labels of pods that it is given: all of it is known but for its uid.
+
+    One with `manualSelector` keeps its own, and so does a label that a client sets (`generateSelector`).
+    """
+    if get(job.value, ("spec", "manualSelector")):
+        return job
+    shared = _generated_job_labels(job)
+    sent, selected = get(job.value, _POD_LABELS) or {}, get(job.value, _MATCHED_LABELS) or {}
+    name = get(job.value, _NAME)
+    named = {label: name for label in _NAME_LABELS if label not in sent} if name else {}
+    unknown: list[FieldPath] = [
+        (*_POD_LABELS, label) for label in _GENERATED_LABELS if label not in sent and label not in named
+    ]
+    unknown += [(*_MATCHED_LABELS, label) for label in _UID_LABELS[:1] if label not in selected]
+    state = job.with_value(_POD_LABELS, {**sent, **named}).with_value(_MATCHED_LABELS, selected)
+    return state.with_holes([*shared, *(Hole(path, _GENERATED) for path in unknown)])
 
 
 def _node_ports(service: Known, group_resource: tuple[str, str]) -> list[Hole]:
@@ -125,8 +146,8 @@ def after_create(original: Known, exchange: Exchange, api_resource: APIResource 
     holes += _node_ports(state, group_resource)
     paths = _SET_ON_CREATE.get(group_resource)
     if group_resource == _JOBS[:2]:
-        holes += _generated_job_labels(state)
-    if paths is not None:
+        state = _with_selector(state)
+    elif paths is not None:
         holes += [Hole(path, _GENERATED) for path in paths]
     elif api_resource is not None and "status" in api_resource.subresources and api_resource.custom:
         state = state.without(("status",))

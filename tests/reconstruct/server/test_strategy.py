@@ -58,7 +58,40 @@ def test_generated_labels_of_a_refused_job(
     exchange = Exchange(pod_record("create", code=422, ref=JOBS, request=sent), builtin_discovery())
     holes = {hole.path for hole in after_create(Known(sent, Basis.RECORDED), exchange, exchange.api_resource).holes}
     assert {path[-1] for path in holes if path[:2] == ("metadata", "labels")} == open_
-    assert ("spec", "template", "metadata", "labels") in holes
+
+
+POD_LABELS, MATCHED = ("spec", "template", "metadata", "labels"), ("spec", "selector", "matchLabels")
+NAMED = dict.fromkeys(LABELS[1::2], "web")
+SELECTORS: list[tuple[str, dict[str, Any], Any, Any, set[tuple[str, ...]]]] = [
+    (
+        "generated",
+        {"template": {"metadata": {"labels": APP}}},
+        APP | NAMED,
+        {},
+        {(*POD_LABELS, LABELS[0]), (*POD_LABELS, LABELS[2]), (*MATCHED, LABELS[0])},
+    ),
+    ("manual", {"manualSelector": True, "selector": {"matchLabels": APP}}, None, APP, set()),
+    (
+        "labels that a client set",
+        {"template": {"metadata": {"labels": GENERATED | {"job-name": "other"}}}},
+        GENERATED | {"job-name": "other"},
+        {},
+        {(*MATCHED, LABELS[0])},
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("spec", "pods", "matched", "open_"), [row[1:] for row in SELECTORS], ids=[row[0] for row in SELECTORS]
+)
+def test_selector_of_a_new_job_is_known_but_for_its_uid(
+    spec: dict[str, Any], pods: Any, matched: Any, open_: set[tuple[str, ...]], pod_record: Callable[..., RequestRecord]
+) -> None:
+    sent = {**job(), "spec": spec}
+    exchange = Exchange(pod_record("create", code=422, ref=JOBS, request=sent), builtin_discovery())
+    state = after_create(Known(sent, Basis.RECORDED), exchange, exchange.api_resource)
+    assert (get(state.value, POD_LABELS), get(state.value, MATCHED)) == (pods, matched)
+    assert {hole.path for hole in state.holes if hole.path[0] == "spec"} == open_
 
 
 SERVICES = [
