@@ -67,7 +67,9 @@ def root(
     config: Annotated[
         Path | None,
         typer.Option(
-            envvar="REPLAY_CONFIG", help="replay.toml to use instead of the nearest one. An empty file disables it."
+            metavar="FILE",
+            envvar="REPLAY_CONFIG",
+            help="replay.toml to use instead of the nearest one. An empty file disables it.",
         ),
     ] = None,
     trust_project: Annotated[

@@ -244,8 +244,8 @@ def same(left: Value, right: Value) -> bool:
 
 
 def table(outcomes: list[Outcome]) -> str:
-    """A Markdown table: tests, passed, failed and left out, per file."""
-    lines = ["| file | tests | passed | failed | left out |", "|---|---:|---:|---:|---:|"]
+    """A Markdown table: tests, passed, failed and skipped, per file."""
+    lines = ["| file | tests | passed | failed | skipped |", "|---|---:|---:|---:|---:|"]
     files = dict.fromkeys(outcome.file for outcome in outcomes)
     for file in [*files, ""]:
         mine = [outcome for outcome in outcomes if file in ("", outcome.file)]
@@ -253,7 +253,7 @@ def table(outcomes: list[Outcome]) -> str:
         failed = sum(bool(outcome.reason) for outcome in mine)
         passed = len(mine) - excluded - failed
         lines.append(f"| {file or '**total**'} | {len(mine)} | {passed} | {failed} | {excluded} |")
-    lines += ["", "| left out because of | tests |", "|---|---:|"]
+    lines += ["", "| reason to skip | tests |", "|---|---:|"]
     reasons = Counter(outcome.excluded for outcome in outcomes if outcome.excluded)
     return "\n".join([*lines, *(f"| {reason} | {count} |" for reason, count in reasons.most_common())])
 
