@@ -128,6 +128,8 @@ class Case(Struct, frozen=True, kw_only=True):
     expected: Expectation
     objects: tuple[JSON, ...] = ()
     answers: tuple[AuthorizerReply, ...] | None = None
+    refusals: tuple[str, ...] = ()
+    """Why a server would not take the policies, of tools that do not ask one."""
     strict: bool = True
     """Whether a field that the kind does not have is an error, as it is for `kubectl`."""
 

@@ -19,6 +19,7 @@ from replay.case.form.review import is_review, read_reviews
 from replay.case.policies import PolicyLoader
 from replay.errors import UNFORESEEN
 from replay.json import JSON
+from replay.kube.gvk import split_api_version
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _KINDS = (b"Cases", b"Suite", b"Test", b"AdmissionReview")
@@ -39,7 +40,23 @@ class UnreadableCases(Struct, frozen=True):
     error: CaseError
 
 
-CaseSource = CaseFile | UnreadableCases
+class UnsupportedTests(Struct, frozen=True):
+    """A file with tests of a kind that is not run here; `kind` is what one of them is called."""
+
+    path: str
+    kind: str
+
+
+CaseSource = CaseFile | UnreadableCases | UnsupportedTests
+
+SUPPORTED = "kind: Cases of replay, kat, kyverno-test.yaml, gator suites, kubescape's tests.json, AdmissionReviews with a response"
+_UNSUPPORTED = {
+    ("chainsaw.kyverno.io", "Test"): "chainsaw test",
+    ("kuttl.dev", "TestSuite"): "kuttl suite",
+    ("kuttl.dev", "TestAssert"): "kuttl test",
+}
+"""Tests of other tools, by group and kind, that say nothing which a set could be asked about by itself."""
+_REGO_TEST = "_test.rego"
 
 
 def find_cases(
@@ -72,7 +89,11 @@ def _below(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -
         yield _read(directory, lambda: read_kat(directory, policies))
         return
     for each in sorted(path.iterdir()):
-        if (not each.name.startswith(".") or each.name in _HIDDEN) and (each.is_dir() or each.name.endswith(_SUFFIXES)):
+        if each.name.startswith(".") and each.name not in _HIDDEN:
+            continue
+        if each.name.endswith(_REGO_TEST):
+            yield UnsupportedTests(str(each), "Rego test")
+        elif each.is_dir() or each.name.endswith(_SUFFIXES):
             yield from _below(each, policies, policy_paths)
 
 
@@ -89,8 +110,17 @@ def _file(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) ->
         first = next(iter(read_documents(path)), None)
     except CaseError:
         return None
-    reader = None if first is None else _reader(path, first.value, policies, policy_paths)
-    return None if reader is None else _read(path, reader)
+    if first is None:
+        return None
+    reader = _reader(path, first.value, policies, policy_paths)
+    return _unsupported(path, first.value) if reader is None else _read(path, reader)
+
+
+def _unsupported(path: Path, value: JSON) -> UnsupportedTests | None:
+    """What a file holds whose first document is this one, where it is a test of another kind."""
+    group = split_api_version(str(value.get("apiVersion")))[0] if isinstance(value, dict) else ""
+    kind = _UNSUPPORTED.get((group, str(value.get("kind")))) if group else None
+    return None if kind is None else UnsupportedTests(str(path), kind)
 
 
 def _reader(

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
-from replay.manifests.api_object import defaulted_api_objects
+from replay.manifests.api_object import defaulted_api_objects, refusals
 from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.set_loader import SetObjects, set_objects
@@ -24,13 +24,20 @@ _API_VERSION = "admissionregistration.k8s.io/v1"
 _VALIDATING, _MUTATING = "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"
 
 
+class PoliciesOfOthers(Struct, frozen=True):
+    """Policies as another tool takes them, and why a server would refuse some of them."""
+
+    manifests: ManifestSet
+    refusals: tuple[str, ...] = ()
+
+
 class PolicyLoader(Struct):
     """Loads the policies of cases, each set once."""
 
     version: KubernetesVersion = NEWEST
     _objects: dict[tuple[str, ...], SetObjects] = field(default_factory=dict)
     _sets: dict[tuple[tuple[str, ...], bytes], ManifestSet] = field(default_factory=dict)
-    _of_others: dict[bytes, ManifestSet] = field(default_factory=dict)
+    _of_others: dict[bytes, PoliciesOfOthers] = field(default_factory=dict)
 
     def load(self, paths: Iterable[Path], through_api: Iterable[JSON] = ()) -> ManifestSet:
         """The sets at these paths as one, with objects that were created through the API.
@@ -59,15 +66,30 @@ class PolicyLoader(Struct):
         return objects
 
     def of_others(
-        self, objects: Iterable[JSON], *, only: str | None = None, first_binding: bool = False, params: JSON = None
-    ) -> ManifestSet:
-        """`policies_of_others`, made once for equal objects."""
+        self,
+        objects: Iterable[JSON],
+        *,
+        only: str | None = None,
+        first_binding: bool = False,
+        params: JSON = None,
+        strict: bool = False,
+    ) -> PoliciesOfOthers:
+        """`policies_of_others` and what a server says of those that are asked, made once for equal objects.
+
+        A `strict` tool takes no field that the type does not have.
+        """
         object_list = list(objects)
-        key = orjson.dumps([object_list, only, first_binding, params])
+        key = orjson.dumps([object_list, only, first_binding, params, strict])
         policies = self._of_others.get(key)
         if policies is None:
-            policies = policies_of_others(object_list, only=only, first_binding=first_binding, params=params)
-            self._of_others[key] = policies
+            asked = [_with_actions(obj) for obj in object_list if is_policy(obj) and only in (None, _policy_of(obj))]
+            refused = tuple(refusals(asked, self.version, strict=strict))
+            manifests = (
+                ManifestSet()
+                if refused
+                else policies_of_others(object_list, only=only, first_binding=first_binding, params=params)
+            )
+            policies = self._of_others[key] = PoliciesOfOthers(manifests, refused)
         return policies
 
 
@@ -121,8 +143,9 @@ def policies_of_others(
 
 def _policy_of(obj: JSON) -> str:
     """The policy that an object is, or that it binds."""
-    name = obj["spec"].get("policyName") if obj["kind"].endswith("Binding") else obj["metadata"].get("name")
-    return str(name or "")
+    part, field_ = ("spec", "policyName") if str(obj.get("kind")).endswith("Binding") else ("metadata", "name")
+    fields = obj.get(part)
+    return str((fields.get(field_) if isinstance(fields, dict) else None) or "")
 
 
 def _with_actions(obj: JSON) -> JSON:

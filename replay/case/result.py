@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 from msgspec import Struct, field
@@ -42,13 +43,27 @@ class CaseCoverageResult(Struct, frozen=True):
     unreached: tuple[Item, ...]
 
 
+def not_run_text(counts: Mapping[str, int]) -> str:
+    """What was found and cannot run, as `49 gator suites without a native policy`."""
+    return ", ".join(f"{count} {_plural(kind) if count != 1 else kind}" for kind, count in sorted(counts.items()))
+
+
+def _plural(kind: str) -> str:
+    head, separator, rest = kind.partition(" without ")
+    return f"{head[:-1]}ies{separator}{rest}" if head.endswith("y") else f"{head}s{separator}{rest}"
+
+
 class CaseReport(Struct, frozen=True):
-    """All cases in the order in which they were found; `forms` counts those of each form, `files` are all that were read."""
+    """All cases in the order in which they were found; `forms` counts those of each form, `files` are all that were read.
+
+    `not_run` counts what was found and holds no case that can run, by what it is.
+    """
 
     results: tuple[CaseResult, ...]
     forms: dict[str, int] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     coverage: CaseCoverageResult | None = None
+    not_run: dict[str, int] = field(default_factory=dict)
 
     def count(self, status: Status) -> int:
         """How many cases end so."""

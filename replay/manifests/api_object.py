@@ -84,6 +84,28 @@ def defaulted_api_objects(
                 yield stored
 
 
+def refusals(objects: Iterable[JSON], version: KubernetesVersion, *, strict: bool = False) -> Iterator[str]:
+    """Why the REST API would not create those of the objects that decide about requests, in its words.
+
+    With `strict` a field that their type does not have is an error too, as `kubectl` asks for (`fieldValidation`). An object
+    counts in any version that its kind ever had.
+    """
+    for obj in objects:
+        group, _, served = str(obj.get("apiVersion") if isinstance(obj, dict) else "").rpartition("/")
+        if group != GROUP or served not in _VERSIONS or obj.get("kind") not in _KINDS:
+            continue
+        kind, name = obj["kind"], (obj.get("metadata") or {}).get("name") or ""
+        decoded = decode(node_from_json(obj), f"v1.{kind}")
+        problems = decoded.type_errors[:1] or (decoded.strict_errors if strict else [])
+        if problems:
+            texts = ", ".join(problem.message for problem in problems)
+            yield f"{kind} in version {quote(served)} cannot be handled as a {kind}: {texts}"
+            continue
+        errors, _ = validate(kind, _defaulted(kind, served, decoded.value), version)
+        if errors:
+            yield f"{kind}.{GROUP} {quote(str(name))} is invalid: {aggregate(errors)}"
+
+
 def _stored(kind: str, version: str, node: Node) -> JSON:
     decoded = decode(node, f"v1.{kind}")
     for problem in decoded.type_errors:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import groupby
 from xml.etree import ElementTree as ET
 
-from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status
+from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, not_run_text
 from replay.report.annotate.github import github_data, github_property
 from replay.report.annotate.junit import clean
 
@@ -46,6 +46,9 @@ def _reason_lines(report: CaseReport) -> Iterator[str]:
     if reasons:
         yield _ruled("skipped")
         yield from (f"{count} {reason}" for reason, count in reasons.most_common())
+    if report.not_run:
+        yield _ruled("found and not run")
+        yield not_run_text(report.not_run)
 
 
 def coverage_lines(coverage: CaseCoverageResult) -> Iterator[str]:
@@ -138,6 +141,7 @@ def json_lines(report: CaseReport) -> Iterator[str]:
             if status is not Status.SKIPPED or report.count(status)
         },
         "forms": report.forms,
+        **({"notRun": report.not_run} if report.not_run else {}),
         "cases": [
             {
                 "suite": result.suite,

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from replay.case.result import CaseReport, Status
+from replay.case.case import CaseError
+from replay.case.result import CaseReport, Status, not_run_text
 from replay.pipeline.testing.run import CaseOptions, run_tests
 from replay.reconstruct.record.known import path_from_text, rendered
 
@@ -145,12 +146,106 @@ FORMS: dict[str, tuple[dict[str, str], dict[str, list[str]]]] = {
             "controls/C-1/tests.json": KUBESCAPE,
             "controls/C-1/policy.yaml": POLICY,
             "test-resources/cm.yaml": named(BARE, "a"),
-            "test-resources/policy-binding.yaml": BINDING.removeprefix("---\n").replace("ACTIONS", "Deny"),
+            "test-resources/policy-binding.yaml": BINDING.removeprefix("---\n").replace(
+                "[ACTIONS]", "[Deny], paramRef: {parameterNotFoundAction: Deny}"
+            ),
             "test-resources/default-control-configuration.yaml": "{apiVersion: x/v1, kind: P, metadata: {name: p}}",
         },
         {"good": [], "bad": [], "nonsense": ["`maybe` is none of pass, fail, warn"]},
     ),
 }
+
+
+NATIVE_TEST = """\
+apiVersion: cli.kyverno.io/v1alpha1
+kind: Test
+metadata: {name: t}
+policies: [policy.yaml]
+resources: [a.yaml]
+results: [{kind: ConfigMap, policy: owner, resources: [a], result: RESULT}]
+"""
+UNTYPED = POLICY.replace("object == null ||", "obj == null ||")
+UNKNOWN_FIELD = POLICY.replace("spec:", "spec:\n  failurePolice: Fail", 1)
+IMPOSSIBLE = (
+    'the API server refuses the policy: ValidatingAdmissionPolicy.admissionregistration.k8s.io "owner" is invalid: '
+)
+REFUSED: dict[str, tuple[dict[str, str], dict[str, str]]] = {
+    "kat": (
+        {"policy.yaml": UNTYPED, "tests/owner.a.deny.object.yaml": named(BARE, "a")},
+        {"owner.a.deny": f"{IMPOSSIBLE}spec.validations[0].expression: Invalid value"},
+    ),
+    "kat, which takes a field that no server knows": (
+        {"policy.yaml": UNKNOWN_FIELD, "tests/owner.a.deny.object.yaml": named(BARE, "a")},
+        {},
+    ),
+    "kyverno": (
+        {"kyverno-test.yaml": NATIVE_TEST, "policy.yaml": UNTYPED, "a.yaml": named(BARE, "a")},
+        {"owner ConfigMap/a RESULT": f"{IMPOSSIBLE}spec.validations[0].expression: Invalid value"},
+    ),
+    "kyverno, which takes no field that no server knows": (
+        {"kyverno-test.yaml": NATIVE_TEST, "policy.yaml": UNKNOWN_FIELD, "a.yaml": named(BARE, "a")},
+        {"owner ConfigMap/a RESULT": 'unknown field "spec.failurePolice"'},
+    ),
+    "gator": (
+        {"suite.yaml": SUITE, "policy.yaml": UNTYPED, "good.yaml": named(OWNED, "a"), "bad.yaml": named(BARE, "a")},
+        dict.fromkeys(("owner/good", "owner/bad", "owner/unsaid"), f"{IMPOSSIBLE}spec.validations[0].expression"),
+    ),
+    "kubescape, an object that kubectl does not take": (
+        {
+            **FORMS["kubescape"][0],
+            "test-resources/cm.yaml": "{apiVersion: v1, kind: ConfigMap, metadata: {name: a, label: b}}",
+        },
+        dict.fromkeys(("good", "bad"), "has fields that a ConfigMap does not have: metadata.label")
+        | {"nonsense": "`maybe` is none of"},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_case_does_not_pass_with_what_its_server_refuses(name: str, tmp_path: Path) -> None:
+    files, expected = REFUSED[name]
+    report = report_of(tmp_path, {key: text.replace("RESULT", "fail") for key, text in files.items()})
+    lines = {result.name: "".join(result.lines) for result in report.results if result.lines}
+    expected = {key.replace("RESULT", "fail"): text for key, text in expected.items()}
+    assert lines.keys() == expected.keys()
+    assert [key for key, text in expected.items() if text not in lines[key]] == []
+    assert report.exit_code == (bool(expected) if not name.startswith("kubescape") else 2)
+
+
+NOT_RUN: dict[str, tuple[dict[str, str], dict[str, int]]] = {
+    "suites without a policy that is decided": (
+        {"a/suite.yaml": SUITE, "b/suite.yaml": SUITE, "a/policy.yaml": "{}", "b/policy.yaml": "{}"},
+        {"gator suite without a native policy or ConstraintTemplate": 2},
+    ),
+    "tests of other tools": (
+        {
+            ".chainsaw-test/chainsaw-test.yaml": "{apiVersion: chainsaw.kyverno.io/v1alpha1, kind: Test, spec: {}}",
+            "kuttl.yaml": "{apiVersion: kuttl.dev/v1beta1, kind: TestSuite}",
+            "a_test.rego": "package a",
+            ".git/suite.yaml": SUITE,
+        },
+        {"Rego test": 1, "chainsaw test": 1, "kuttl suite": 1},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", NOT_RUN)
+def test_what_cannot_run_is_counted(name: str, tmp_path: Path) -> None:
+    files, expected = NOT_RUN[name]
+    runs = {"case/policy.yaml": POLICY, "case/tests/owner.a.deny.object.yaml": named(BARE, "a")}
+    assert report_of(tmp_path / "with", {**files, **runs}).not_run == expected
+    with pytest.raises(CaseError, match=f"no cases below it; found {not_run_text(expected)}; supported: kind: Cases"):
+        report_of(tmp_path / "without", files)
+
+
+def test_a_hidden_folder_of_a_tool_is_searched(tmp_path: Path) -> None:
+    files = {
+        "kyverno-test.yaml": NATIVE_TEST.replace("RESULT", "fail"),
+        "policy.yaml": POLICY,
+        "a.yaml": named(BARE, "a"),
+    }
+    report = report_of(tmp_path, {f"lib/.kyverno-test/{name}": text for name, text in files.items()})
+    assert [(result.name, result.status) for result in report.results] == [("owner ConfigMap/a fail", Status.PASSED)]
 
 
 def report_of(directory: Path, files: dict[str, str]) -> CaseReport:

@@ -101,6 +101,7 @@ class Statement(NamedTuple):
 
 STATEMENTS: dict[str, Statement] = {
     "a whole object through a conditional": Statement(("test", "seed-ternary-object/cases.yaml"), 0, ("1 passed",)),
+    "a test in the hidden folder of its tool": Statement(("test", "seed-test-folders/lib"), 0, ("2 passed",)),
     "static manifests with the gate of 1.36": Statement(
         ("check", "seed-feature-gate/set", "--kubernetes-version", "1.36"), 0, (), ("not enabled",)
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.admission.decision import Verdict
-from replay.case.case import Case, CaseError, CaseFile, CaseRequest, EngineCase, Expectation, Unusable
+from replay.case.case import CannotRunError, Case, CaseError, CaseFile, CaseRequest, EngineCase, Expectation, Unusable
 from replay.case.document import CaseDocument, Fields, read_documents
 from replay.case.form.kat import user_info
 from replay.case.policies import PolicyLoader
@@ -54,21 +54,26 @@ class _Suite(Struct, frozen=True):
     def cases(self) -> Iterator[Case | EngineCase | Unusable]:
         """The cases of all tests; of those about templates one for each assertion and engine."""
         if self.document.value.get("skip"):
+            yield self._skipped("all tests", "")
             return
         for number, value in enumerate(self.document.value.get("tests") or ()):
             test = Fields.at(self.document, f"tests[{number}]", value, _TEST_FIELDS)
             named = [test.text(name) for name in ("template", "constraint", "expansion") if test.text(name)]
             policies = [obj for name in named for obj in self._read(test, name)]
             template = next((obj for obj in policies if obj.get("kind") == _TEMPLATE), None)
-            if template is not None and not test.flag("skip"):
+            if test.flag("skip"):
+                yield self._skipped(test.text("name"), test.path)
+                continue
+            if template is not None:
                 for engine in engines_of(template):
                     yield from self._engine_cases(test, SuiteTest(policies, engine), engine)
                 continue
-            if test.flag("skip") or not any(str(obj.get("apiVersion")).startswith(_POLICY_GROUP) for obj in policies):
+            if not any(str(obj.get("apiVersion")).startswith(_POLICY_GROUP) for obj in policies):
                 continue
             for index, each in enumerate(test.items("cases")):
                 fields = Fields.at(self.document, test.where(f"cases[{index}]"), each, _CASE_FIELDS)
                 if fields.flag("skip"):
+                    yield self._skipped(f"{test.text('name')}/{fields.text('name')}", fields.path)
                     continue
                 name = f"{test.text('name')}/{fields.text('name')}"
                 try:
@@ -86,6 +91,7 @@ class _Suite(Struct, frozen=True):
         for index, each in enumerate(test.items("cases")):
             fields = Fields.at(self.document, test.where(f"cases[{index}]"), each, _CASE_FIELDS)
             if fields.flag("skip"):
+                yield self._skipped(f"{name}/{fields.text('name')} [{engine}]", fields.path)
                 continue
             decide = cache(partial(self._decided, fields, asked))
             assertions = list(fields.items("assertions"))
@@ -97,6 +103,10 @@ class _Suite(Struct, frozen=True):
                 )
             if not assertions:
                 yield Unusable(f"{name}/{fields.text('name')}", fields.error("assertions", "must not be empty"))
+
+    def _skipped(self, name: str, place: str) -> EngineCase:
+        """What a suite says is not to run."""
+        return EngineCase(name, str(self.document.path), self.document.position(place).line, _says_skip)
 
     def _decided(self, fields: Fields, asked: SuiteTest) -> tuple[list[Violation], list[str]]:
         """The violations of a case's object; raises CaseError."""
@@ -115,14 +125,15 @@ class _Suite(Struct, frozen=True):
         objects = self._read(fields, fields.text("object"))
         if len(objects) != 1:
             raise fields.error("object", f"names a file with {len(objects)} objects, not one")
-        denied = self._is_violated(fields)
+        denied, chosen = self._is_violated(fields), self.loader.of_others(policies)
         inventory = [obj for text in fields.texts("inventory") for obj in self._read(fields, text)]
         return Case(
             name=name,
             path=str(self.document.path),
             line=self.document.position(fields.path).line,
             request=_request(objects[0]),
-            manifests=self.loader.of_others(policies),
+            manifests=chosen.manifests,
+            refusals=chosen.refusals,
             expected=Expectation(verdict=Verdict.DENIED if denied else Verdict.ADMITTED),
             objects=tuple(inventory),
             strict=False,
@@ -140,6 +151,10 @@ class _Suite(Struct, frozen=True):
             raise fields.document.error(fields.path, f"names {path}, which does not exist")
         self.files.add(str(path))
         return [document.value for document in read_documents(path)]
+
+
+def _says_skip() -> list[str]:
+    raise CannotRunError("the suite says `skip`")
 
 
 def _asserted(decide: Callable[[], tuple[list[Violation], list[str]]], assertion: JSON) -> list[str]:

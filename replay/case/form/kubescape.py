@@ -1,6 +1,6 @@
 """`tests.json` of Kubescape's library of admission policies: a template, the fields to change in it, and `pass` or `fail`.
 
-The policy stands beside it, the templates, bindings and parameters in `test-resources/` at the top of the library, and the
+Its script creates all of them with `kubectl`, which takes no field that a kind does not have. The policy stands beside it, the templates, bindings and parameters in `test-resources/` at the top of the library, and the
 definition of the parameters' kind in `configuration/`.
 """
 
@@ -92,19 +92,19 @@ class _Suite(Struct, frozen=True):
         definition = self.library / _DEFINITION
         crds = (self._read(definition),) if definition.is_file() else ()
         obj = _changed(self._template(str(test.get("template"))), *(test.get("field_change_list") or ()))
-        denied = expected == "fail"
+        denied, chosen = expected == "fail", self.loader.of_others([policy, binding], strict=True)
         return Case(
             name=name,
             path=str(self.document.path),
             line=self.document.position(f"[{index}]").line,
             request=CaseRequest(operation=Operation.CREATE, object=obj, user_info=_ADMIN),
-            manifests=self.loader.of_others([policy, binding]),
+            manifests=chosen.manifests,
+            refusals=chosen.refusals,
             expected=Expectation(
                 verdict=Verdict.DENIED if denied else Verdict.ADMITTED,
                 first=ExpectedDenial(policy=policy_name) if denied else ExpectedDenial(),
             ),
             objects=(params, *crds),
-            strict=False,
         )
 
     def _template(self, name: str) -> JSON:

@@ -99,6 +99,7 @@ class _Test(Struct, frozen=True):
         name = (resource.get("metadata") or {}).get("name", "")
         operation = Operation(result.get("operation") or Operation.CREATE)
         deleted = operation is Operation.DELETE
+        chosen = self.loader.of_others(policies, only=policy, strict=True)
         return Case(
             name=f"{policy} {resource.get('kind')}/{name} {verdict_text}",
             path=str(self.document.path),
@@ -109,7 +110,8 @@ class _Test(Struct, frozen=True):
                 object=None if deleted else resource,
                 old_object=resource if operation in (Operation.DELETE, Operation.UPDATE) else None,
             ),
-            manifests=self.loader.of_others(policies, only=policy),
+            manifests=chosen.manifests,
+            refusals=chosen.refusals,
             expected=self._expectation(result, verdict_text, resource, policy),
             objects=shared,
             strict=False,

@@ -12,11 +12,20 @@ from replay.case.case import CannotRunError, Case, CaseError, CaseFile, EngineCa
 from replay.case.coverage import CaseCoverage
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences
-from replay.case.find import CaseSource, UnreadableCases, find_cases
+from replay.case.find import SUPPORTED, UnreadableCases, UnsupportedTests, find_cases
 from replay.case.policies import PolicyLoader
-from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status
+from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, not_run_text
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
+
+NO_CASES = {
+    "gator": "gator suite without a native policy or ConstraintTemplate",
+    "kyverno": "kyverno test without a result",
+    "kat": "kat directory without a test",
+    "kubescape": "kubescape file without a test",
+    "replay": "file of cases without a case",
+}
+"""What a file is called in which a form is recognised and no case stands."""
 
 
 class CaseOptions(Struct, frozen=True, kw_only=True):
@@ -35,27 +44,35 @@ def run_tests(options: CaseOptions) -> CaseReport:
     coverage = CaseCoverage() if options.coverage else None
     results: list[CaseResult] = []
     forms: Counter[str] = Counter()
+    not_run: Counter[str] = Counter()
     files = {str(path) for path in options.policies}
     for source in find_cases(options.paths, loader, options.policies):
+        if isinstance(source, UnsupportedTests):
+            not_run[source.kind] += 1
+            continue
         results_of_file = list(_results(source, decider, coverage, options.name))
         results += results_of_file
         if isinstance(source, CaseFile):
             forms[source.form] += len(results_of_file)
             files.update(source.files)
+            if not source.cases:
+                not_run[NO_CASES.get(source.form, source.form)] += 1
         else:
             files.add(source.path)
     if not results:
         places = ", ".join(map(str, options.paths))
         selection = f" whose name holds `{options.name}`" if options.name else ""
-        raise CaseError(f"no cases{selection} below it: docs/cases.md says how they are written", path=places)
+        found = f"; found {not_run_text(not_run)}" if not_run else ""
+        raise CaseError(f"no cases{selection} below it{found}; supported: {SUPPORTED} (docs/cases.md)", path=places)
     case_coverage = None
     if coverage is not None:
         case_coverage = CaseCoverageResult(coverage.reached, coverage.total, tuple(coverage.unreached()))
-    return CaseReport(tuple(results), dict(sorted(forms.items())), tuple(sorted(files)), case_coverage)
+    counted = dict(sorted(not_run.items()))
+    return CaseReport(tuple(results), dict(sorted(forms.items())), tuple(sorted(files)), case_coverage, counted)
 
 
 def _results(
-    source: CaseSource, decider: CaseDecider, coverage: CaseCoverage | None, name: str
+    source: CaseFile | UnreadableCases, decider: CaseDecider, coverage: CaseCoverage | None, name: str
 ) -> Iterator[CaseResult]:
     if isinstance(source, UnreadableCases):
         if name in source.path:
@@ -73,6 +90,8 @@ def _result(suite: str, case: Case | EngineCase, decider: CaseDecider, coverage:
     try:
         if isinstance(case, EngineCase):
             lines = case.differences()
+        elif case.refusals:
+            lines = [f"the API server refuses the policy: {text}" for text in case.refusals]
         else:
             decided = decider.decided(case)
             lines = differences(decided)
