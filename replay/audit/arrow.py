@@ -13,7 +13,7 @@ import polars as pl
 
 
 class ArrowSource(Protocol):
-    """What can be read through the Arrow C stream interface, a DuckDB relation for one."""
+    """Source that offers the Arrow C stream interface, for example a DuckDB relation."""
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """A capsule with the stream."""

@@ -1,4 +1,4 @@
-"""What a store consists of: `store.json`, replaced in one step, and the names of the locks that keep processes apart."""
+"""The catalogue of a store: `store.json`, replaced in one step, and the names of the locks between processes."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class DataFile(Struct, frozen=True):
 
 
 class SegmentEntry(Struct, frozen=True):
-    """One ingest: its directory, what it gave, and when its last request was (microseconds, 0 without any)."""
+    """One ingest: its directory, its counts, and the time of its last request (microseconds, 0 without requests)."""
 
     name: str
     files: tuple[FileEntry, ...]
@@ -62,10 +62,11 @@ class SegmentEntry(Struct, frozen=True):
 
 
 class Position(Struct, frozen=True):
-    """How far a growing file is read: `offset` bytes, as they are decompressed, which are so many lines.
+    """Position in a growing file: `offset` decompressed bytes, which are `lines` lines.
 
-    The file is known by its content, because names, inodes and compression change when a log rotates: by digests of its `head`,
-    the beginning of its first line, and of the `tail` of what is read.
+    Digests of content identify the file, because names, inodes and compression change when a log rotates: `head` is a
+    digest of the
+    start of its first line, `tail` of the end of what has been read.
     """
 
     head: str
@@ -95,7 +96,7 @@ class Catalog(Struct, frozen=True):
 
 
 def read_catalog(storage: Storage) -> Catalog:
-    """The catalog of a store, an empty one where there is none yet; raises `StoreError` for anything else."""
+    """Return the catalogue of a store, an empty one for a new store; raises `StoreError` for anything else."""
     path = f"{storage.location}/{CATALOG}"
     try:
         document = json.loads(storage.read(CATALOG))
@@ -116,7 +117,10 @@ def read_catalog(storage: Storage) -> Catalog:
 
 
 def _other_schema(schema: Any, location: str, path: str) -> StoreError:
-    """What is said of a store that another version of replay wrote; what it holds is not all of the log's lines."""
+    """Return the error for a store of another schema.
+
+    A store cannot be converted, because it does not hold whole lines.
+    """
     if isinstance(schema, int) and schema > SCHEMA:
         help_ = f"upgrade {NAME}, or name another directory"
     else:

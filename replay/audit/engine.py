@@ -1,4 +1,4 @@
-"""DuckDB as this project uses it: in memory, without extensions, spilling where it is told."""
+"""Settings of DuckDB: in memory, no extensions, spilling into a given directory."""
 
 from __future__ import annotations
 
@@ -14,11 +14,14 @@ from replay.storage.directory import store_error
 FEW_PARTS = 8
 """The questions about so many parts need little memory, and less time than an engine takes to start anew."""
 INGEST_MEMORY = "768MB"
-"""What DuckDB may use while it reads a log, before it writes to disk. Near the limit it gives memory back and asks for it anew."""
+"""Memory limit while a log is read.
+
+Above it DuckDB writes to disk. Near it DuckDB frees and allocates memory again and again.
+"""
 QUERY_MEMORY = "320MB"
-"""What it may use for queries over a whole store, whose rows then need room in Python too."""
+"""Memory limit of queries over a whole store. Their rows also need room in Python."""
 PART_MEMORY = "256MB"
-"""What it may use in each process that reads parts."""
+"""Memory limit in each process that reads parts."""
 
 
 def connect(temporary: str, threads: int, memory: str = PART_MEMORY) -> duckdb.DuckDBPyConnection:
@@ -54,7 +57,7 @@ class Engine:
         self._prepared: list[str] = []
 
     def connection(self, memory: str = QUERY_MEMORY) -> duckdb.DuckDBPyConnection:
-        """The connection, with the views defined and what was prepared."""
+        """Return the connection, with the views and the prepared queries."""
         if self._is_spent:
             self.stop()
         if self._connection is None:
@@ -78,7 +81,7 @@ class Engine:
         self._memory = ""
 
     def spend(self) -> None:
-        """Start anew with the next question: the memory in which a large log was read is not given back otherwise."""
+        """Close the engine, to return the memory of a large ingest. The next query starts a new one."""
         self._is_spent = True
 
     def stop(self) -> None:

@@ -1,4 +1,4 @@
-"""One request of an audit log, as the stages after ingest see it."""
+"""One request of an audit log, in the form that all stages after ingest use."""
 
 from __future__ import annotations
 
@@ -59,12 +59,15 @@ class RequestRecord(NamedTuple):
 
 
 def has_query(record: RequestRecord) -> bool:
-    """Whether a record tells the query of its request: what was made of another API's log does not, nor all of the user."""
+    """Return whether a record has the query of its request.
+
+    Records from logs of other APIs have none, and not the whole user.
+    """
     return not record.user.missing
 
 
 def annotations_of(record: RequestRecord) -> dict[str, str]:
-    """The audit annotations of a record; what is no text, or no JSON, counts as absent."""
+    """Return the audit annotations of a record. Values that are not texts or not JSON count as absent."""
     return annotations_from_json(record.annotations)
 
 

@@ -1,4 +1,4 @@
-"""What a store holds, told without reading a body."""
+"""Facts about a store that need no bodies."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replay.storage.cluster import cluster_names
 
 
 class StoreInfo(Struct, frozen=True):
-    """What a store holds; times are microseconds since the epoch (0 in an empty store), `octets` what it takes on the disk."""
+    """Facts about a store; times are microseconds since the epoch (0 in an empty store), `octets` its size on disk."""
 
     directory: str
     schema: int
@@ -28,7 +28,7 @@ class StoreInfo(Struct, frozen=True):
 
 
 def store_info(location: Path | str) -> StoreInfo:
-    """What a store holds. Raises StoreError where there is none, or one that this version does not read."""
+    """Return facts about a store. Raises StoreError if there is none, or if its schema is unknown."""
     require_store(location)
     with Store.open(location) as store:
         first, last = 0, 0

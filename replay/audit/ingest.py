@@ -38,7 +38,7 @@ from replay.errors import StoreError
 from replay.identity import IdentityMap
 
 Progress = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is."""
+"""Callback for progress: the activity, how much is done, and how much there is."""
 
 ROW_BITS = 40
 """A row's number is `batch << ROW_BITS` plus its place in the batch."""
@@ -60,7 +60,7 @@ _MEMORY_FOR_LINE = 32
 """How many times its length a long line takes in memory at most, from its text to the column that holds its body."""
 _POLL_SECONDS = 0.2
 _UNREADABLE = (OSError, duckdb.IOException, duckdb.InvalidInputException, UnicodeDecodeError)
-"""What damage raises; the last one comes from messages of DuckDB that quote bytes which are no text."""
+"""Errors that damage raises. The last comes from DuckDB messages that quote bytes that are not text."""
 
 
 class SegmentNumbers(Struct, frozen=True):
@@ -72,7 +72,7 @@ class SegmentNumbers(Struct, frozen=True):
 
 
 class ReadFile(Struct):
-    """One file after it was read: `first_row` is the number of its first row, `lines` how many rows it gave."""
+    """One file after reading: `first_row` is the number of its first row, `lines` the number of its rows."""
 
     number: int
     file: LogFile
@@ -85,7 +85,7 @@ class ReadFile(Struct):
 
     @property
     def kind(self) -> object:
-        """What the files that are read together have in common; those of text are read one by one."""
+        """Return what files of one batch have in common. Text files are read one by one."""
         return self.number if self.form.text else self.form
 
 
@@ -110,10 +110,11 @@ class BatchReader(Protocol):
 
 
 class LogReader(Struct):
-    """Reads files into Parquet files under `target`, one directory for each batch; those that `elsewhere` cannot read, if any.
+    """Reader of files into Parquet files under `target`, one directory per batch; `elsewhere` reads those that it can, if given.
 
-    `formats` are those that the files may have, where that was said; otherwise what they are is told from how they begin. `is_kept`
-    says whether the rows outlive the run.
+    `formats` are the formats that the user named. Without them, the beginning of a file tells its form. `is_kept` says
+    whether the rows
+    outlive the run.
     """
 
     connection: duckdb.DuckDBPyConnection

@@ -1,4 +1,4 @@
-"""What an ingest read, as it is told."""
+"""Counts of an ingest, for the user."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ from replay.audit.source import LogFile
 
 
 class IngestReport(Struct, frozen=True):
-    """What an ingest read. `files` counts those read now, `known_files` those whose content the store had already.
+    """Counts of an ingest. `files` counts files read now, `known_files` those whose content the store already has.
 
-    `lines` are those not blank, `bytes` the sizes of the files as stored, `events` the usable lines, `requests` the requests
-    they tell of, `superseded` events that a later stage of the same request replaces; the rest are `rejects`.
+    `lines` are not blank, `bytes` are stored sizes, `events` are usable lines, `requests` are distinct requests, and
+    `superseded` are
+    events that a later stage of the same request replaces. The remaining lines are `rejects`.
     """
 
     files: int = 0
@@ -30,7 +31,7 @@ class IngestReport(Struct, frozen=True):
     rejects: Rejects = field(default_factory=Rejects)
 
     def __add__(self, later: IngestReport) -> IngestReport:
-        """What two ingests read, one after the other."""
+        """Add the counts of a later ingest."""
         return IngestReport(
             files=self.files + later.files,
             known_files=self.known_files + later.known_files,
@@ -44,7 +45,7 @@ class IngestReport(Struct, frozen=True):
 
 
 def report_of(segment: Segment, files: Sequence[LogFile], known_files: int) -> IngestReport:
-    """What was read of files, and how many others were known."""
+    """Return the counts of a segment and of the files that were skipped."""
     return IngestReport(
         files=len(files),
         known_files=known_files,

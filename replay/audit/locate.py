@@ -1,4 +1,4 @@
-"""Where rejected lines stand, and why: the files that hold some are looked through once more."""
+"""Location of rejected lines and reasons: the files that hold rejects are read a second time."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class RejectedRow(NamedTuple):
 
 
 class _Line(NamedTuple):
-    """A line of a file: its number, its beginning, and what is wrong with it, if that was asked."""
+    """A line of a file: its number, its beginning, and its problem if requested."""
 
     number: int
     beginning: bytes
@@ -52,7 +52,7 @@ def located(rows: Iterable[RejectedRow], files: Sequence[ReadFile]) -> Iterator[
 
 
 def _reject(source: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> Reject:
-    """One reject; a line that the second reading does not reach lies behind the damage of a compressed file."""
+    """Return one reject. A line that the second reading does not reach is behind the damage of a compressed file."""
     place, lines_before = row.row - source.first_row, source.file.lines_before
     line = lines.get(place)
     if line is None:
@@ -62,7 +62,7 @@ def _reject(source: ReadFile, row: RejectedRow, lines: Mapping[int, _Line]) -> R
 
 
 def _reason(text: bytes, form: FileForm) -> RejectReason:
-    """What is wrong with a line that is no event, closer than the reader of all lines can say."""
+    """Return why a line is not an event, more precisely than the bulk reader."""
     if len(text) > LONGEST_READ:
         return RejectReason.TOO_LONG
     try:

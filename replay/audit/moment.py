@@ -1,6 +1,6 @@
-"""Which times a log can have: an event of another one, be it one in a million, would move the end of the log away from all others.
+"""Plausible times of a log. A single event with a wrong time would move the end of the log.
 
-No clock is asked: the log itself tells when it was written.
+No clock is used: the log itself shows when it was written.
 """
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ _FEW = 100
 
 
 def implausible_days(counts: Mapping[date, int]) -> list[date]:
-    """The days that are more than a year from all others and have hardly any events, of days with how many they have.
+    """Return the days that are more than a year from all others and have hardly any events, given the events per day.
 
-    Two archives years apart are both kept, whatever the gap between them, as long as both are more than a few events.
+    Two archives that are years apart are both kept, if both have more than a few events.
     """
     groups: list[list[date]] = []
     for day in sorted(counts):

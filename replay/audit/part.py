@@ -29,7 +29,7 @@ _WRITES = (pl.col("verb").is_in(["create", "update", "patch", "delete"])) | (
     pl.col("subresource").is_in(["attach", "exec", "portforward", "proxy"])
 )
 _NOT_TOLD = ("uid", "groups", "extra")
-"""What logs of other APIs do not tell of a user; an audit event leaves it out where it is empty, and has no null."""
+"""User fields that logs of other APIs lack. An audit event omits empty fields and has no null."""
 _BODIES = ("request_object", "response_object")
 _record = partial(tuple.__new__, RequestRecord)
 """A record of its fields in order; nothing of it is Python, as there are many."""
@@ -79,7 +79,7 @@ class Tables(Struct, frozen=True):
 
 
 class Share(NamedTuple):
-    """One of a `total` of equal shares of the objects of a part, by a half of their hash that does not say in which part they are."""
+    """One of `total` equal shares of a part's objects, by bits of their hash that do not choose the part."""
 
     number: int = 0
     total: int = 1
@@ -91,7 +91,7 @@ class Share(NamedTuple):
 
 
 class StorePart(Struct, frozen=True):
-    """The requests of some objects, with all that the store has of these objects; what is asked in SQL asks for a share of them."""
+    """The requests of some objects, with everything in the store about these objects. SQL may read a share of them."""
 
     number: int
     tables: Tables
@@ -103,10 +103,11 @@ class StorePart(Struct, frozen=True):
         return [replace(self, share=Share(number, total)) for number in range(total)]
 
     def records(self, predicate: RowPredicate | None = None) -> Iterator[RequestRecord]:
-        """The records of every object of which the predicate selects one: by object, then in order.
+        """Yield the records of every object with a selected record: by object, then in order.
 
-        Those selected and, marked `selected=False`, the writes before the last of them that can tell its state.
-        Reads are never among the latter, nor requests that were refused.
+        These are the selected records, and with `selected=False` the earlier writes that can tell the object's state.
+        Reads and refused
+        requests are never among the latter.
         """
         for some in self._rows(predicate):
             yield from some.records
@@ -118,14 +119,14 @@ class StorePart(Struct, frozen=True):
     def selection(
         self, predicate: RowPredicate, within: RowPredicate | None = None, *, only_failed: bool
     ) -> PartSelection:
-        """What two predicates select together, and what admission saw of the rest that `within` selects; `only_failed`, if it did not succeed."""
+        """Return what the two predicates select; `only_failed` limits the other requests that `within` selects to failed ones."""
         others = "not (code between 200 and 299)" if only_failed else "true"
         return PartSelection(self, self._chosen(predicate, within, others) if self.tables.rows else _NO_ROWS)
 
     def writes(self, identities: Sequence[int]) -> Iterator[tuple[int, list[RequestRecord]]]:
-        """All writes of some objects, and all connections to them, in the order of `objects`, with the hash of each (`ObjectPlace`).
+        """Yield all writes and connections of some objects, in the order of `objects`, with each object's hash (`ObjectPlace`).
 
-        Where all are wanted nothing has to be chosen first, and the part is read once.
+        If all objects are wanted, the part is read once.
         """
         if not self.tables.rows:
             return
@@ -189,7 +190,7 @@ class KeyedRecords(NamedTuple):
 
 
 class PartSelection(NamedTuple):
-    """What is selected of a part, chosen once: `rows` are numbers of rows (`row_id`, `selected`, `is_other`) in order."""
+    """Selected rows of a part: `rows` are row numbers (`row_id`, `selected`, `is_other`) in order."""
 
     part: StorePart
     rows: pl.DataFrame
@@ -217,7 +218,7 @@ def _stamped(paths: Iterable[str]) -> _Stamped:
 
 @lru_cache(maxsize=1)
 def _files(stamped: _Stamped) -> pl.DataFrame:
-    """The files that were read, of a store whose parts are read one after the other."""
+    """Return the files of a store whose parts are read in sequence."""
     columns = ["file_id", "name", "first_row"]
     files = [pl.read_parquet(path, columns=columns, hive_partitioning=False, glob=False) for path, _ in stamped]
     return pl.concat(files).rename({"name": "file"})
@@ -276,7 +277,7 @@ def engine(temporary: str) -> duckdb.DuckDBPyConnection:
 
 @lru_cache(maxsize=4096)
 def user_info_from_json(text: str | None) -> UserInfo:
-    """The user of an event; what is not of the type that the API states is left out, and a field that is null not known."""
+    """Return the user of an event. Fields of a wrong type are omitted, and a null field is unknown."""
     try:
         value = orjson.loads(text) if text else None
     except orjson.JSONDecodeError:  # DuckDB reads deeper JSON than orjson

@@ -1,4 +1,4 @@
-"""Where something stands: a request in the log, an object in a store."""
+"""Positions: of a request in the log, of an object in a store."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ LOOKUPS = (
     "priorityclasses.scheduling.k8s.io",
     *map(str, RBAC_RESOURCES),
 )
-"""What decisions about other objects may always look up, as `resource.group`; policies have parameters beside them."""
+"""Resources that decisions always may look up, as `resource.group`. Parameters of policies come in addition."""
 LOOKED_UP = ("configmaps", *LOOKUPS)
-"""The same with what parameters mostly are: they stand in parts of their own."""
+"""The same with the usual kinds of parameters. They have their own parts."""
 _PARTS_FOR_EACH_OF_LOOKUPS = 16
 TICKS = 1024
 """How many numbers of requests a microsecond has."""
 BETWEEN = "\x1f"
-"""What stands between the parts of a key."""
+"""Separator of the parts of a key."""
 _AUDIT_ID = "audit id "
-"""What stands before the id of a request in place of a name that its object never got; no name has a space."""
+"""Prefix of a request's id where an object never got a name. Names have no spaces."""
 
 
 class LogPosition(NamedTuple):
@@ -72,10 +72,11 @@ def is_named(key: str) -> bool:
 
 
 def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
-    """Where a store of so many parts has an object: by group, resource, namespace, name and, if it has one, the workspace of kcp.
+    """Return where a store with `parts` parts has an object: by group, resource, namespace, name and the kcp workspace, if any.
 
-    INVARIANT: what `ingest_request.sql` says, but for deletions of collections, which nobody looks for by their objects and which
-    stand where kinds are that are looked up; the namespace of a namespace is empty.
+    INVARIANT: equal to `ingest_request.sql`, except for deletions of collections, which are in the part of looked-up
+    kinds. The
+    namespace of a namespace is empty.
     """
     group, resource = key[:2]
     digest = md5("\0".join(key).encode(), usedforsecurity=False).digest()

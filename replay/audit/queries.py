@@ -14,7 +14,7 @@ _PART = re.compile(r"\$(\w+)")
 
 @cache
 def folder() -> Path:
-    """Where the SQL files are; raises `StoreError` for a broken installation."""
+    """Return the directory of the SQL files; raises `StoreError` for a broken installation."""
     for path in (_PACKAGE / "queries", _PACKAGE.parent / "queries"):
         if path.is_dir():
             return path

@@ -32,7 +32,7 @@ _GENERATORS = frozenset({"unnest", "range", "generate_series", "repeat", "json_e
 _EXPLAIN = re.compile(r"^(\s|--[^\n]*\n|/\*.*?\*/)*explain\s+(analyze\s+)?", re.IGNORECASE | re.DOTALL)
 _OVER = "create or replace temp view {} as select * replace ({}) from {}"
 _REJECTED = "if(text ilike '%secret%', '(redacted)', text) as text"
-"""The beginning of a line that may show a Secret: where its data stand in a line that is no JSON cannot be told."""
+"""Beginning of a line that may show a Secret. The place of its data in a line that is not JSON is unknown."""
 _HIDDEN = "resource in ('secrets', 'tokenreviews') or subresource = 'token'"
 
 
@@ -54,10 +54,9 @@ class StoreReader:
         execute("set lock_configuration = true")
 
     def _hide(self) -> None:
-        """Put a redacted view over that of the store; the latter and its files cannot be named from then on.
+        """Replace the store's view by a redacted one. After that, queries cannot name the original view or its files.
 
-        The columns stay: bodies that hold credentials are null, and in the texts of requests about Secrets what stands in
-        the data of their Secret is masked.
+        Columns stay. Bodies with credentials are null, and texts about Secrets have the Secret's data masked.
         """
         rows: Sequence[SecretRow] = self._connection.sql(queries.text("secret_bodies")).fetchall()
         redactors = ObjectRedactors(lambda: rows, redact=True)
@@ -101,7 +100,7 @@ class StoreReader:
             raise ReplayError(" ".join(str(error).split())) from error
 
     def _require_shown(self, query: str) -> None:
-        """Raise ReplayError for a query that reads from anything but the redacted views and what it makes itself."""
+        """Raise ReplayError for a query that reads anything but the redacted views and its own tables."""
         selected = _EXPLAIN.sub("", query)
         (row,) = self._connection.execute("select json_serialize_sql(?)", [selected]).fetchall()
         tree = orjson.loads(row[0])
@@ -120,7 +119,7 @@ class StoreReader:
 
 
 def _nodes(value: Any) -> Iterator[dict[str, Any]]:
-    """All nodes of a serialized query; as deep as DuckDB's own parser goes."""
+    """Yield all nodes of a serialized query, as deep as DuckDB's parser allows."""
     if isinstance(value, dict):
         yield value
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
@@ -129,7 +128,7 @@ def _nodes(value: Any) -> Iterator[dict[str, Any]]:
 
 
 def _source(node: dict[str, Any]) -> str | None:
-    """What a node of a query reads from; None where it reads nothing by itself, or what anybody may read."""
+    """Return the source that a query node reads; None if it reads nothing itself, or something public."""
     match node.get("type"):
         case "BASE_TABLE":
             is_own = node["schema_name"] in _OWN_SCHEMAS and node["catalog_name"] in _OWN_CATALOGS
@@ -144,7 +143,7 @@ def _source(node: dict[str, Any]) -> str | None:
 
 
 def _frame(relation: duckdb.DuckDBPyRelation) -> pl.DataFrame:
-    """The rows of a query; raises ReplayError for more than anybody reads, before they fill the memory."""
+    """Return the rows of a query; raises ReplayError before too many rows fill the memory."""
     rows = frame_from_relation(relation.limit(MOST_ROWS + 1))
     if rows.height > MOST_ROWS:
         raise ReplayError(f"the query gives more than {MOST_ROWS} rows: count them in SQL, or add a limit")

@@ -15,7 +15,7 @@ from msgspec import Struct, field
 from replay.kube.redact.structure import redacted_line
 
 EXAMPLES = 3
-"""How many rejects of each reason are shown before `--rejects FILE` is asked for."""
+"""Number of rejects per reason that are shown without `--rejects FILE`."""
 
 
 class RejectReason(StrEnum):
@@ -50,7 +50,7 @@ EXPLANATIONS = {
 
 
 class Reject(NamedTuple):
-    """One line that is not used; `line` is 0 where the whole file is meant, `text` is the beginning of the line."""
+    """One unused line; `line` is 0 if the whole file is meant, `text` is the beginning of the line."""
 
     file: str
     line: int
@@ -74,7 +74,7 @@ class Rejects(Struct):
                 examples.append(reject)
 
     def __add__(self, later: Rejects) -> Rejects:
-        """The rejects of two ingests, one after the other."""
+        """Add the rejects of a later ingest."""
         examples = {
             reason: [*self.examples.get(reason, ()), *later.examples.get(reason, ())][:EXAMPLES]
             for reason in (*self.examples, *later.examples)

@@ -1,4 +1,4 @@
-"""One ingest: rows of requests, what does not count of them, and rejected lines, as Parquet files in one directory."""
+"""One ingest: rows of requests, rows that do not count, and rejected lines, as Parquet files in one directory."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _FILE_SCHEMA = {"file_id": pl.Int32, "name": pl.String, "first_row": pl.Int64, "
 
 
 class DroppedRow(NamedTuple):
-    """A row that does not count: another one tells of the same request (`ingest_superseded.sql`), or its time is none."""
+    """A row that does not count: another row has the same request (`ingest_superseded.sql`), or its time is implausible."""
 
     row_id: int
     line_row: int
@@ -42,10 +42,11 @@ class DroppedRow(NamedTuple):
 
 
 class Segment(Struct):
-    """What one ingest gave; `events` are usable ones, `requests` those that count, `lines` all that was not blank.
+    """Result of one ingest; `events` are usable, `requests` count, `lines` are all lines that are not blank.
 
-    `superseded` counts earlier stages of requests, `replaced` those among them that an earlier ingest had read;
-    `last` is the time of the last request in microseconds.
+    `superseded` counts earlier stages of requests, `replaced` those among them that an earlier ingest had read; `last`
+    is the
+    time of the last request in microseconds.
     """
 
     files: list[ReadFile]
@@ -102,7 +103,7 @@ def _totals(reader: LogReader) -> tuple[int, int]:
 
 
 def _implausible(reader: LogReader) -> list[DroppedRow]:
-    """The new rows whose time is none of this log's; the view `new_row` is without them."""
+    """Return new rows with an implausible time. The view `new_row` excludes them."""
     if not (paths := reader.paths()):
         return []
     define = reader.connection.execute

@@ -1,7 +1,8 @@
-"""Where events come from: the files behind the arguments of a command, each opened once, and their bytes.
+"""Files behind the arguments of a command, each opened once, and their bytes.
 
-Logs rotate while they are read. A file is therefore held open from when it is found: its digest is made from, and its events
-are read through, that one open file, whatever has become of its name. What changes meanwhile is noticed by its stamp.
+Logs rotate while they are read. A file therefore stays open from the moment it is found. Its digest and its events come
+from this
+one open file, even if its name changes. A fingerprint reveals later changes.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ _LISTINGS = 5
 
 
 class FileFingerprint(NamedTuple):
-    """What changes when the content of a file does; times in nanoseconds."""
+    """Values that change when the content of a file changes; times in nanoseconds."""
 
     device: int
     inode: int
@@ -47,10 +48,11 @@ class FileFingerprint(NamedTuple):
 
 
 class LogFile(Struct, frozen=True):
-    """One file of an audit log: `name` is what the operator calls it, `path` where its bytes are now.
+    """One file of an audit log: `name` is the operator's name for it, `path` the location of its bytes.
 
-    `compression` is `none`, `gzip` or `zstd`, told from the first bytes, never from the name; `size` is in bytes as stored.
-    Of what is only the end of a file, `lines_before` are those that were read before it.
+    `compression` is `none`, `gzip` or `zstd`, from the first bytes; `size` is the stored size in bytes. For the end of
+    a file,
+    `lines_before` counts the lines read before it.
     """
 
     name: str
@@ -84,11 +86,11 @@ class LogFile(Struct, frozen=True):
 
 
 def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> list[LogFile]:
-    """The files that arguments name: files, directories (searched to the bottom), globs, URLs, and `-` for standard input.
+    """Return the files that arguments name: files, directories (recursively), globs, URLs, and `-` for standard input.
 
-    They stay open as long as `held`. The order is that of the paths, whatever that of the arguments; no file counts twice. What
-    cannot be read twice (standard input, pipes, URLs) is copied to `spool`. Raises `AuditLogError` if an argument names nothing or a
-    format that is not read.
+    They stay open as long as `held`. They are ordered by path, and each counts once. Sources that cannot be read twice
+    (standard
+    input, pipes, URLs) are copied to `spool`. Raises `AuditLogError` if an argument names nothing or an unknown format.
     """
     finder = _Finder(spool, held)
     for listing in range(_LISTINGS):
@@ -103,7 +105,7 @@ def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> 
 
 
 class _Finder:
-    """The files found so far, by what they are rather than by their names."""
+    """Files found so far, by identity rather than name."""
 
     def __init__(self, spool: Path, held: ExitStack) -> None:
         self.files: dict[object, LogFile] = {}
@@ -112,7 +114,7 @@ class _Finder:
         self._read_once: set[str] = set()
 
     def find(self, argument: str, *, is_first: bool) -> None:
-        """Add the files of one argument; of a later listing only what is there counts."""
+        """Add the files of one argument. Later listings ignore files that have disappeared."""
         if is_remote(argument):
             self._fetch(argument)
             return
@@ -199,17 +201,17 @@ def _without_mark(pieces: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def place_of(descriptor: int) -> str | None:
-    """A path that leads to an open file whatever has become of its name, where the system has such paths."""
+    """Return a path to an open file that works after a rename, if the system has such paths."""
     return str(_OPEN_FILES / str(descriptor)) if _OPEN_FILES.is_dir() else None
 
 
 def unreadable(error: OSError, path: str) -> AuditLogError:
-    """What the system refused of a file of a log, as the operator's error."""
+    """Return the user's error for a file that the system refused."""
     return AuditLogError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=path)
 
 
 def expanded(argument: str) -> list[str]:
-    """The paths of the files that one argument names; raises `AuditLogError` where there are none."""
+    """Return the paths that one argument names; raises `AuditLogError` if there are none."""
     if argument == STDIN or (os.path.exists(argument) and not os.path.isdir(argument)):  # noqa: PTH110, PTH112 - any text
         return [argument]
     if os.path.isdir(argument):  # noqa: PTH112 - any text
@@ -238,12 +240,12 @@ def opened_file(name: str, descriptor: int, path: str) -> LogFile:
 
 
 def plain_file(name: str, path: Path, lines_before: int = 0) -> LogFile:
-    """A file of our own, not compressed, that stands for the one of a name, or for its end after some lines."""
+    """Return an uncompressed temporary file for a named file, or for its end after some lines."""
     return LogFile(name, str(path), "none", stamp_of(path.stat()), lines_before)
 
 
 def stamp_of(status: os.stat_result) -> FileFingerprint:
-    """What tells whether a file is still what it was."""
+    """Return the fingerprint that reveals a change of the file."""
     return FileFingerprint(status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
 
 

@@ -63,7 +63,7 @@ FEWEST_KEPT_PARTS = 16
 
 
 class _Reading(NamedTuple):
-    """How files are read: whom the progress is told, which formats they may have, who else reads, and how far a live log is."""
+    """How files are read: receiver of progress, allowed formats, other readers, and the positions of a live log."""
 
     progress: Progress
     formats: Sequence[LogFormat]
@@ -76,7 +76,7 @@ def _silent(_what: str, _count: int, _total: int) -> None:
 
 
 class Store:
-    """An open store. Close it, or use `with`: closing removes what was only for one run."""
+    """An open store. Close it, or use `with`: closing removes the files of this run."""
 
     def __init__(self, storage: Storage, *, is_kept: bool) -> None:
         """Use `Store.open` or `Store.for_one_run`."""
@@ -126,7 +126,7 @@ class Store:
 
     @classmethod
     def for_one_run(cls, directory: Path) -> Store:
-        """An empty store in a directory that somebody else removes."""
+        """Return an empty store in a directory that the caller removes."""
         return cls(DirectoryStorage(directory), is_kept=False)
 
     def __enter__(self) -> Self:
@@ -143,16 +143,19 @@ class Store:
         self._stack.close()
 
     def begin(self) -> None:
-        """Start the engine before there is anything to ask: it takes a moment, in which others read."""
+        """Start the engine early. Starting takes a moment in which other processes read."""
         frame_from_relation(self._engine.connection().sql("select 1"))
 
     def take_over(self, catalog: Catalog) -> None:
-        """Hold what a process has written into the directory that has told its catalog."""
+        """Adopt a catalogue that another process wrote into the directory."""
         self._catalog = catalog
         self._engine.refresh()
 
     def rest(self) -> None:
-        """Give back the memory of the last queries, while other processes work; the next query starts anew, but for what was prepared."""
+        """Release the memory of queries while other processes work.
+
+        The next query starts a new engine with the prepared data.
+        """
         if self.parts > FEW_PARTS:
             self._engine.stop()
 
@@ -188,9 +191,9 @@ class Store:
     def append(
         self, files: Sequence[LogFile], positions: Sequence[Position] | None, formats: Sequence[LogFormat] = ()
     ) -> IngestReport:
-        """Read what is new of a log that grows; in the same step positions, if given, become what the store knows of its files.
+        """Read new data of a growing log. In the same step, `positions` become the stored positions of its files.
 
-        Files whose content the store has are not read again. Raises `StoreError`; the store is then as it was.
+        Files whose content the store already has are not read again. On `StoreError` the store is unchanged.
         """
         positions_known = tuple(self._catalog.positions if positions is None else positions)
         with ingest_errors(self.storage.location), ExitStack() as stack:
@@ -200,7 +203,7 @@ class Store:
             )
 
     def _input_directory(self, stack: ExitStack) -> Path:
-        """Where what cannot be read twice is copied to."""
+        """Return a directory for copies of sources that cannot be read twice."""
         self._spill.mkdir(exist_ok=True)
         path = Path(tempfile.mkdtemp(prefix="input-", dir=self._spill))
         stack.callback(shutil.rmtree, path, ignore_errors=True)
@@ -280,12 +283,12 @@ class Store:
 
     @property
     def catalog(self) -> Catalog:
-        """What the store consists of."""
+        """Return the catalogue of the store."""
         return self._catalog
 
     @property
     def segments(self) -> tuple[SegmentEntry, ...]:
-        """What was ingested, in that order."""
+        """Return the ingests in order."""
         return self._catalog.segments
 
     @property
@@ -300,7 +303,7 @@ class Store:
 
     @property
     def temporary(self) -> str:
-        """Where queries may spill to."""
+        """Return the directory into which queries may spill."""
         return str(self._spill)
 
     @property
@@ -309,17 +312,17 @@ class Store:
         return tables(self.storage, self._catalog)
 
     def part(self, number: int) -> StorePart:
-        """One part, as a value that another process can be sent."""
+        """Return one part, as a value that can be sent to another process."""
         return StorePart(number, tables(self.storage, self._catalog, number), self.temporary)
 
     def whole(self) -> StorePart:
-        """All parts as one, for where few rows are wanted."""
+        """Return all parts as one, for queries with few rows."""
         return StorePart(0, self.tables, self.temporary)
 
     def lookups(self, resources: Iterable[str]) -> Lookups:
-        """All successful writes to some resources, each `resource.group`, or `resource` of the core group.
+        """Return all successful writes to some resources, each `resource.group`, or `resource` in the core group.
 
-        They are in a file that stands as long as the store is open.
+        Their file exists as long as the store is open.
         """
         names = sorted(set(resources))
         first = self.parts - lookup_parts(self.parts) if set(names) <= set(LOOKED_UP) else 0
@@ -333,9 +336,9 @@ class Store:
     def collections(
         self, group: str | None = None, *, refused: bool = False, written: bool = False
     ) -> list[RequestRecord]:
-        """All successful `deletecollection` requests in order, or those of an API group.
+        """Return all successful `deletecollection` requests in order, or those of an API group.
 
-        `refused` adds what policies refused; `written` leaves out those at whose place the log writes no object.
+        `refused` adds those that policies denied; `written` omits those for which the log shows no write.
         """
         rows = self._records("collections", "identity", group=group, refused=refused, written=written)
         return [record for some in rows for record in some.records]
@@ -344,7 +347,7 @@ class Store:
         yield from keyed_records(self._engine.connection().sql(queries.text(name), params=parameters), key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
-        """The rows of a query of `queries/`; raises `StoreError` if there is none of this name or it fails."""
+        """Return the rows of a query of `queries/`; raises `StoreError` if it does not exist or fails."""
         return self.sql(queries.text(name), **parameters)
 
     def sql(self, text: str, *values: str, **parameters: Any) -> pl.DataFrame:
@@ -356,13 +359,15 @@ class Store:
             raise StoreError(" ".join(str(error).split())) from error
 
     def remembered(self, name: str, make: Callable[[], bytes], question: bytes = b"") -> bytes:
-        """What `make` returned for this store before, else what it returns now, which is then kept beside the store.
+        """Return the stored result of `make` for this store, or call `make` and store the result.
 
-        The answer may depend on nothing but the ingested log, the code of this installation, and `of`: an answer is never
-        taken over from another log (by the names and contents of all files), another version of code or queries, or another
-        `of`. `name` is one word, a file name; of each name the last few answers are kept. Files are replaced in one step and
-        checked when they are read; one that is unreadable or damaged counts as absent. A store that is read-only, or for one
-        run alone, keeps nothing. Errors of `make` pass. Do not unpickle an answer: whoever can write the store can write it.
+        The result may depend only on the ingested log, this installation's code, and `question`. A result for another
+        log (by names
+        and contents of all files), code or question is never used. `name` is a file name. The last few results per name
+        are kept. Files are
+        replaced in one step and checked on reading. A damaged one counts as absent. A read-only or temporary store
+        keeps nothing. Errors
+        of `make` propagate. Do not unpickle a result: anyone who can write the store can write it.
         """
         if not self._is_kept or not self._catalog.segments:
             return make()

@@ -1,1 +1,1 @@
-"""What an event itself says about decisions: the answer of the server, and its annotations."""
+"""Facts about decisions that an audit event itself holds: the server's answer and annotations."""

@@ -40,7 +40,7 @@ _DENIAL = re.compile(
     r"(?: denied the request(?:: (?P<said>.*)| without explanation)|(?: failed)?: (?P<failure>.*)))",
     re.DOTALL,
 )
-"""Whichever stands first in a message is the server's; what follows it is a policy's or webhook's own text."""
+"""The first match in a message is the server's own wording. Text after it belongs to a policy or webhook."""
 _GATEKEEPER = "validation.gatekeeper.sh"
 _KYVERNO = re.compile(r"(?:validate|mutate)\.kyverno\.svc-")
 _KYVERNO_CEL = re.compile(r"(?P<kind>n?[vm]pol)\.validate\.kyverno\.svc-")
@@ -81,7 +81,7 @@ def _pairs(parts: list[str]) -> list[tuple[str, str]]:
 
 
 def _kyverno_rules(message: str) -> list[tuple[str, str]]:
-    """Each `policy/rule` of the block that Kyverno writes, and what it says."""
+    """Return each `(policy/rule, message)` of the block that Kyverno writes."""
     block = message.partition("was blocked due to the following policies")[2]
     found: list[tuple[str, str]] = []
     policy = ""
@@ -97,7 +97,7 @@ def _kyverno_rules(message: str) -> list[tuple[str, str]]:
 
 
 class WebhookMutation(Struct, frozen=True):
-    """One `mutation.webhook…` annotation; `patch` is the recorded JSON patch, None below level Request or without one."""
+    """One `mutation.webhook…` annotation; `patch` is the recorded JSON patch, None if there is none or the level is below Request."""
 
     round: int
     index: int
@@ -116,14 +116,14 @@ class Observed(Struct, frozen=True):
 
     denial: ObservedDenial | None = None
     refusal: ObservedDenial | None = None
-    """What a built-in plugin refused, by the name of the plugin."""
+    """The refusal by a built-in plugin, with the name of the plugin."""
     failures: tuple[Mapping[str, Any], ...] = ()
     policy_annotations: Mapping[str, str] = field(default_factory=dict)
     annotations: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def mutations(self) -> tuple[WebhookMutation, ...]:
-        """The webhooks' annotations in the order in which the webhooks were called."""
+        """Return the webhooks' annotations in call order."""
         return _mutations(self.annotations)
 
     @property
@@ -133,7 +133,7 @@ class Observed(Struct, frozen=True):
 
 
 NOTHING_OBSERVED = Observed()
-"""What most events tell."""
+"""The observation of an event that tells nothing about admission. Most events are such."""
 
 
 def observed_denial(status_message: str) -> ObservedDenial | None:

@@ -15,7 +15,7 @@ from replay.audit.engine import literal
 
 
 class RefusalPhase(StrEnum):
-    """When a plugin is asked, as seen from the policies."""
+    """Whether a plugin runs before or after the policies."""
 
     BEFORE_MUTATION = "before the policies that mutate"
     BEFORE_VALIDATION = "before the policies that validate"
@@ -23,7 +23,7 @@ class RefusalPhase(StrEnum):
 
 
 class RefusalWording(NamedTuple):
-    """A pattern that stands in the messages of one plugin; of requests about `never_of` the server itself says the same."""
+    """A pattern for the messages of one plugin. Requests about `never_of` get the same text from the server itself."""
 
     plugin: str
     phase: RefusalPhase
@@ -190,7 +190,7 @@ _PATTERNS: Final[tuple[tuple[str, RefusalPhase, tuple[str, ...]], ...]] = (
 _ABSENT: Final = RefusalWording(
     "NamespaceLifecycle", _EARLY, re.compile(r'^namespaces "[^"]*" not found$'), never_of="namespaces"
 )
-"""NamespaceExists and PodTolerationRestriction would say the same, and are asked after it."""
+"""Absent namespace: NamespaceExists and PodTolerationRestriction use the same words, but run later."""
 WORDINGS: Final = (
     *(RefusalWording(plugin, phase, re.compile("|".join(parts))) for plugin, phase, parts in _PATTERNS),
     _ABSENT,

@@ -1,1 +1,1 @@
-"""The directories of stores and runs: what has to be in them, what is left of a killed process, what is forgotten and what is put together."""
+"""Directories of stores and runs: layout, integrity, removal of old ingests and of remains, compaction."""

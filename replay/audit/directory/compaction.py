@@ -1,7 +1,8 @@
-"""Many small ingests made into few: each has a file for every part, and whoever opens a store looks at all of them.
+"""Compaction: many small ingests become few, because each has a file per part, and every reader checks all files.
 
-As in a log-structured merge tree, ingests of about one size become one of the next: a row is written again once for each such step.
-Only those of one day are put together, so that what is old can still be forgotten.
+As in a log-structured merge tree, ingests of similar size become one of the next size. Each step writes a row once
+more.
+Only ingests of one day are combined, so that `prune` can still remove old days.
 """
 
 from __future__ import annotations
@@ -30,9 +31,9 @@ from replay.storage.storage import Storage
 TOGETHER = 8
 """How many ingests of one size become one, and how many times larger the next size is: a power of two."""
 LARGEST = 1 << 30
-"""How many bytes are put together at most: what is forgotten is forgotten whole."""
+"""Largest size of a combined ingest in bytes. `prune` removes it as a whole."""
 _ROWS = 8192
-"""How many rows are compressed together: a reader that wants one of them decompresses all."""
+"""Rows per compressed group. A reader of one row decompresses the group."""
 _DAY = 24 * 3600 * 1_000_000
 _BETWEEN = "_"
 
@@ -79,7 +80,7 @@ def _compacted(storage: Storage) -> int:
 
 
 def _merged(storage: Storage, run: Sequence[SegmentEntry]) -> SegmentEntry:
-    """One segment with all that some hold, whose files are in their place."""
+    """Combine several segments, whose files are in place, into one."""
     name = run[0].name.partition(_BETWEEN)[0] + _BETWEEN + run[-1].name.rpartition(_BETWEEN)[2]
     target = storage.workspace(SEGMENTS)
     with ExitStack() as stack:

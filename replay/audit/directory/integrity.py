@@ -1,7 +1,8 @@
-"""Whether a store is what was written: each file of its segments is there, with the bytes that the catalogue states.
+"""Integrity of a store: each file of its segments exists and has the bytes that the catalogue states.
 
-A question over a store with a missing or altered file would be answered with other rows and no word. So all are looked at
-whenever a store is opened: that takes about as long as reading them, 15 MB for a log of 250 MB.
+With a missing or changed file a query would silently return other rows. So every reader checks all files when it opens
+a
+store. That takes about as long as reading them: 15 MB for a log of 250 MB.
 """
 
 from __future__ import annotations
@@ -26,9 +27,9 @@ _CURE = "remove the store's directory and ingest the logs again"
 def data_files(
     connection: duckdb.DuckDBPyConnection, segment: Path, paths: Iterable[Path], *, is_kept: bool
 ) -> tuple[DataFile, ...]:
-    """What the catalogue states of Parquet files of a segment; raises `OSError`.
+    """Return the catalogue entries of a segment's Parquet files; raises `OSError`.
 
-    Files that are not kept go with the process that wrote them, and nobody compares their content.
+    Temporary files (`is_kept` is false) get no digest, because they end with the process that wrote them.
     """
     ordered = sorted(paths)
     rows = _row_counts(connection, ordered)
@@ -48,7 +49,7 @@ def _row_counts(connection: duckdb.DuckDBPyConnection, paths: Sequence[Path]) ->
 
 
 def require_whole(storage: Storage, catalog: Catalog) -> None:
-    """Raise `StoreError` for the first file of a store that is missing or not what was written."""
+    """Raise `StoreError` for the first file of a store that is missing or changed."""
     stated = [(f"{SEGMENTS}/{segment.name}/{file.path}", file) for segment in catalog.segments for file in segment.data]
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         for name, damage in pool.map(partial(_damage, storage), stated):
@@ -57,7 +58,7 @@ def require_whole(storage: Storage, catalog: Catalog) -> None:
 
 
 def _damage(storage: Storage, stated: tuple[str, DataFile]) -> tuple[str, str]:
-    """What is wrong with a file, nothing if it is whole."""
+    """Return `(path, problem)` of a damaged file, empty texts for a whole one."""
     name, file = stated
     try:
         path = storage.local(name)

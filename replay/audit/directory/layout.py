@@ -1,4 +1,4 @@
-"""Which file of a store holds what, and how a store comes to count."""
+"""Layout of a store: the file of each kind of data, and the step that publishes a segment."""
 
 from __future__ import annotations
 

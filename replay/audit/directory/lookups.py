@@ -14,10 +14,10 @@ from replay.kube.object_ref import ObjectRef
 
 
 class Lookups(Mapping[ObjectRef, list[RequestRecord]]):
-    """The records of each object, in order, read from a file whenever they are asked for.
+    """Mapping from an object to its records in order. Each access reads them from a file.
 
-    The file stays open, so that it may be unlinked; a process that is sent the value opens the file anew, and it has to be
-    there then. Only the places in the file are in memory.
+    The file stays open, so it may be unlinked. A process that receives the value opens the file again, so the file must
+    exist then. Only file positions are in memory.
     """
 
     def __init__(self, path: Path, places: dict[ObjectRef, tuple[int, int]]) -> None:
@@ -48,7 +48,7 @@ class Lookups(Mapping[ObjectRef, list[RequestRecord]]):
 
 
 def object_ref(record: RequestRecord, name: str) -> ObjectRef:
-    """What a record is about; the URL of a namespace names it as its own namespace."""
+    """Return the object that a record concerns. A namespace's URL names it as its own namespace."""
     namespace = "" if record.resource == "namespaces" and not record.api_group else record.namespace
     return ObjectRef(record.api_group, record.resource, namespace, name, record.workspace)
 

@@ -1,4 +1,4 @@
-"""What a store has no use for: segments that are forgotten, and what killed processes left."""
+"""Removal of data that a store no longer needs: old segments and the remains of killed processes."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def prune_store(storage: Storage, instant: int, octets: int | None = None) -> in
 
 
 def sweep(storage: Storage) -> None:
-    """Remove what killed processes left in a store, unless somebody writes to it now, or nobody can."""
+    """Remove the remains of killed processes, unless another process writes to the store or the store is read-only."""
     with suppress(StoreError, OSError), storage.locked(WRITERS, BUSY, patience=0):
         sweep_segments(storage)
     storage.sweep()

@@ -43,7 +43,7 @@ def remembered(
 
 
 def _read(storage: Storage, place: str) -> bytes | None:
-    """What a file says if it is whole: nobody waited for the disk when it was written."""
+    """Return a file's answer if it is whole. Nothing is flushed when it is written, so a crash may damage it."""
     try:
         content = storage.read(place)
     except OSError:
@@ -53,7 +53,7 @@ def _read(storage: Storage, place: str) -> bytes | None:
 
 
 def _check(place: str, content: bytes) -> bytes:
-    """A digest of an answer and of what it answers, so that one in the place of another counts as damaged."""
+    """Return a digest of an answer and its question. An answer in the wrong place then counts as damaged."""
     return hashlib.sha256(place.rpartition("/")[2].encode() + b"\0" + content).digest()
 
 
@@ -67,9 +67,9 @@ def _forget_oldest(storage: Storage, name: str) -> None:
 
 @cache
 def code_digest() -> str:
-    """The code of this installation and its queries: answers of another version of them are not taken over.
+    """Return a digest of this installation's code and queries. Answers of another version are not used.
 
-    Files are told by size and time, as reading all of them takes longer than most answers.
+    Size and time identify a file, because reading all files takes longer than most answers.
     """
     package = Path(__file__).parents[1]
     paths = [path for path in package.rglob("*") if path.suffix in (".py", ".json")]

@@ -1,1 +1,1 @@
-"""What a file of a log holds where it is not simply lines: compression that is checked, damage, lines without end."""
+"""Files that are not plain lines: compression with checksums, damage, lines without an end."""

@@ -1,4 +1,4 @@
-"""What a reader of compressed bytes says of those that are not what was written."""
+"""Message for compressed bytes that differ from what was written."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""JSON documents that follow each other with or without line ends, told apart where some of them are damaged.
+"""JSON documents in a row, with or without line ends, some of them damaged.
 
-An object is followed by another one only between documents: within one a comma stands there, and within a string the quote
-that begins a name would be escaped. So what is damaged does not hide where the next document begins.
+An object can follow another one only between documents: within a document a comma separates them, and within a string
+the quote
+of a name is escaped. So damage does not hide the start of the next document.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Gzip as RFC 1952 has it: members one after another, each with the CRC and the size of what it holds, which are checked."""
+"""Gzip as in RFC 1952: members in a row, each with a CRC and a size, both checked."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class GzipReader(io.RawIOBase):
 
 
 def is_intact(file: BinaryIO) -> bool:
-    """Whether all members of a file are whole and what was written."""
+    """Return whether all members of a file are whole and unchanged."""
     buffer = bytearray(1 << 20)
     reader = GzipReader(file)
     try:

@@ -1,4 +1,4 @@
-"""What is left of a damaged file, and of one with lines that are too long: only what is lost is set aside."""
+"""Salvage of a damaged file or of one with overlong lines: only the lost part is set aside."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from replay.audit.source import LogFile, open_log, plain_file
 LONGEST_READ = 1 << 28
 """The longest line that is read, in bytes: a LIST response with all objects of a large cluster is about as long."""
 PLACEHOLDER = b"0\n"
-"""What stands for a line that is left out, so that the others keep their places: JSON, but no event."""
+"""Replacement for a skipped line, so that other lines keep their numbers: JSON, but no event."""
 _CHUNK = 1 << 20
 Documents = Callable[[Iterable[bytes]], Iterator[bytes]]
-"""What gives a line for each line."""
+"""Function that returns one line for each line."""
 
 
 class DamagedError(Exception):
-    """A file cannot be read to its end; of what was decompressed, the first `trusted` bytes are what was written."""
+    """A file cannot be read to its end; the first `trusted` decompressed bytes are unchanged."""
 
     def __init__(self, trusted: int | None = None) -> None:
         """Without a number, all that was decompressed is."""
@@ -45,10 +45,11 @@ def is_altered(file: LogFile) -> bool:
 
 
 def salvage(file: LogFile, target: Path) -> LogFile:
-    """What can be decompressed of a damaged file, as a plain one under the same name; raises `OSError` if it cannot be written.
+    """Return the readable part of a damaged file, as a plain file with the same name; raises `OSError` if it cannot write.
 
-    What came before an end that is too early is kept, and so are whole gzip members and zstd frames before an altered one. Of that one nothing
-    is: which of its bytes are altered, nobody can tell.
+    Data before an early end is kept, and so are whole gzip members and zstd frames before a changed one. Nothing of the
+    changed one
+    is kept, because its wrong bytes cannot be found.
     """
     with target.open("wb") as plain, open_log(file) as stream:
         try:

@@ -1,6 +1,6 @@
-"""Zstandard as RFC 8878 has it: frames one after another. Where each ends can be told without decompressing it.
+"""Zstandard as in RFC 8878: frames in a row. The end of a frame is known without decompression.
 
-So a frame that is there to its end, and yet cannot be decompressed, is told from one that the file cuts off.
+So a complete frame that cannot be decompressed differs from one that the file cuts off.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _SIZE_BYTES = (0, 2, 4, 8)
 
 
 class ZstdFrame(NamedTuple):
-    """Where a frame begins and ends in the file; no end where the file cuts it off."""
+    """Start and end of a frame in the file; the end is None if the file cuts it off."""
 
     start: int
     end: int | None
@@ -103,7 +103,7 @@ class _Range(io.RawIOBase):
 
 
 def _frames(file: BinaryIO) -> Iterator[ZstdFrame]:
-    """The frames of a file in order, without those to be skipped; raises ValueError for what is none."""
+    """Yield the frames of a file in order, without skippable frames; raises ValueError for other data."""
     place = 0
     while True:
         file.seek(place)

@@ -1,1 +1,1 @@
-"""Log formats: one row each of how an envelope is recognised and taken off, and the columns of what stands in it."""
+"""Log formats: per format, how to recognise and remove its envelope, and the columns inside."""

@@ -1,8 +1,10 @@
-"""AdmissionReviews as a webhook records them: the request itself, complete; `k8s.io/api/admission/v1` states the fields.
+"""AdmissionReviews as a webhook records them: complete requests (fields of `k8s.io/api/admission/v1`).
 
-A document is an AdmissionReview, an AdmissionRequest, one of them under `review` or `request`, or `{"mutating": …, "validating": …}`
-with the request as both phases had it, null where it did not come so far. The event that stands for it has the review in the place of
-the response. A review has no time: the newest of its object stands for it, else that of the one before.
+A document is an AdmissionReview, an AdmissionRequest, one of them under `review` or `request`, or `{"mutating": …,
+"validating": …}`
+with the request of both phases, null for a phase that it did not reach. It becomes an event that carries the review as
+its
+response. A review has no time: the newest time of its object is used, otherwise that of the review before.
 """
 
 from __future__ import annotations
@@ -25,7 +27,7 @@ def is_review(value: Any) -> bool:
 
 
 def events_of_reviews(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """An event for each review, one a line, or one document over all lines; what is none stays what it is."""
+    """Yield an event per review (one per line, or one document over all lines). Other lines stay unchanged."""
     time = _NO_TIME
     source = iter(lines)
     for number, line in enumerate(source, 1):
@@ -99,7 +101,7 @@ def _event(value: dict[str, Any], request: dict[str, Any], time: str, number: in
 
 
 def _answer(response: Any) -> Any:
-    """What the webhook said, where it refused: an observation."""
+    """Return what a refusing webhook answered."""
     if not isinstance(response, dict) or response.get("allowed") is not False:
         return None
     status = response.get("status")
@@ -111,7 +113,7 @@ def _text(value: Any) -> str:
 
 
 def _times(request: dict[str, Any]) -> Iterator[str]:
-    """When the objects of a request were written, as far as they tell; texts of one form, which are in order."""
+    """Yield the times at which the objects of a request were written, in one sortable text form."""
     for root in ("object", "oldObject"):
         obj = request.get(root)
         metadata = obj.get("metadata") if isinstance(obj, dict) else None

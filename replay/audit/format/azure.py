@@ -1,7 +1,8 @@
-"""The table AKSAudit of a Log Analytics workspace: one row an event, in columns of its own names.
+"""The table AKSAudit of a Log Analytics workspace: one row per event, with its own column names.
 
-Azure Monitor's table reference states the columns. Objects are JSON where the table is exported, and text where it is queried;
-in place of a body that was too large for a row stands a word.
+Azure Monitor's table reference states the columns. Objects are JSON in an export, and text in a query result. A fixed
+word
+replaces a body that was too large for a row.
 """
 
 from __future__ import annotations

@@ -1,8 +1,10 @@
-"""The requests of GKE as Cloud Audit Logs tell of them: entries with an AuditLog of the service `k8s.io`, which are no audit events.
+"""Cloud Audit Logs of GKE: entries with an AuditLog of the service `k8s.io`, which are not audit events.
 
-`google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` state the fields. Method and resource, principal, bodies, status and
-annotations are there. Groups, uid and extra of the user are not (null here: not known), but for groups that follow from a name; nor
-the query of a request; nor the level and stage, for which stands what is there of the bodies. A status is one of gRPC.
+`google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` state the fields. An entry has method, resource,
+principal, bodies,
+status and annotations. It lacks groups (except those that follow from a name), uid and extra of the user (null here:
+unknown), the
+query, level and stage. The bodies that are present stand for the level. The status is one of gRPC.
 """
 
 from __future__ import annotations

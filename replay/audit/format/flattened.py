@@ -1,6 +1,6 @@
-"""Events that a log shipper has flattened: `objectRef.resource` for a field in a field, under a prefix or not.
+"""Events that a log shipper has flattened: `objectRef.resource` for nested fields, with or without a prefix.
 
-Names of labels, annotations and the like have dots of their own: what follows these maps is one name.
+Names of labels and annotations contain dots: the text after these maps' names is one name.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MOST_ITEMS = 10_000
 
 
 def flat_prefix(value: Any) -> str | None:
-    """What stands before the names of an event's fields in a flattened one; None for what is none."""
+    """Return the prefix of an event's field names in a flattened document; None for other documents."""
     if not isinstance(value, dict) or not any("." in key for key in value):
         return None
     for key in value:
@@ -31,7 +31,7 @@ def flat_prefix(value: Any) -> str | None:
 
 
 def unflattened(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """Each line with its fields in each other again; a line that is no flattened event stays what it is."""
+    """Yield each line with nested fields restored. Lines that are not flattened events stay unchanged."""
     for line in lines:
         try:
             value = orjson.loads(line)

@@ -14,7 +14,7 @@ from replay.audit.format.wrapper import FieldWrapper, TextWrapper, Translation
 
 _TOLD = "told.*"
 _EVENT_TOLD = "told.* replace (coalesce(told.kind, if(told is null, null, '')) as kind)"
-"""An object that has no field of an event is none, and not a damaged one."""
+"""An object without any field of an event is not an event, rather than a damaged one."""
 
 
 class Layout(StrEnum):
@@ -26,9 +26,10 @@ class Layout(StrEnum):
 
 
 class FileForm(Struct, frozen=True):
-    """The form of a file: of its wrappers one of text stands first, a translation last.
+    """Form of a file: a sequence of wrappers. A text wrapper is first, a translation is last.
 
-    `of_objects` are those whose documents are objects, not text: these are read with what they stand in.
+    `of_objects` are wrappers whose documents are objects, not text. These are read together with the object around
+    them.
     """
 
     layout: Layout = Layout.LINES
@@ -37,7 +38,7 @@ class FileForm(Struct, frozen=True):
 
     @property
     def text(self) -> TextWrapper | None:
-        """What is taken off line by line before the rest is read."""
+        """Return the text wrapper that is removed line by line before the rest is read."""
         outer = self.wrappers[0].wrapper if self.wrappers else None
         return outer if isinstance(outer, TextWrapper) else None
 
@@ -74,7 +75,7 @@ class FileForm(Struct, frozen=True):
         return steps, is_object
 
     def _read(self, columns: Columns) -> str:
-        """The rows of lines; of lines of text without those that stand for parts."""
+        """Return the SQL for the rows of lines, without lines that are only parts of a document."""
         if self.text is None:
             return queries.filled("ingest_lines", columns=read_columns(columns))
         lines = queries.filled("ingest_lines", columns=read_columns({**columns, PART: "BOOLEAN"}))
@@ -82,7 +83,7 @@ class FileForm(Struct, frozen=True):
 
 
 def _listed(rows: str, step: FieldWrapper) -> str:
-    """One row for each document of each row."""
+    """Return the SQL for one row per document of each row."""
     return f"select file_id, coalesce(list_row, row_id) as line_row, {step.documents} as document from ({rows})"  # noqa: S608
 
 

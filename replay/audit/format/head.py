@@ -15,7 +15,7 @@ _LONGEST_LINES = (1 << 21, 1 << 24)
 
 
 def head_of(file: LogFile, connection: duckdb.DuckDBPyConnection) -> bytes:
-    """What a file begins with; nothing of one that cannot be read."""
+    """Return the first bytes of a file, none if it cannot be read."""
     if file.compression == "zstd":  # Python has no reader of it that is started as fast as DuckDB's
         for longest in _LONGEST_LINES:
             head = queries.filled("ingest_head", buffer=str(2 * longest), longest=str(longest))

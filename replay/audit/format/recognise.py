@@ -1,4 +1,4 @@
-"""Which form a file has, told from its beginning: what it is called says nothing."""
+"""Recognition of a file's form by its beginning. Its name does not matter."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _AUDIT = "audit.k8s.io/"
 
 
 def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
-    """The form of a file that begins like this; `formats` are the formats that the outermost wrapper may have, if that was said.
+    """Return the form of a file with this beginning; `formats` limits the outermost wrapper, if the user named a format.
 
-    What is not recognised has the form of a plain log, or of the first format that was asked for.
+    An unrecognised file has the form of a plain log, or of the first named format.
     """
     text = head.decode("utf-8", "replace")
     lines = [line for line in text.splitlines() if line.strip()]
@@ -48,7 +48,7 @@ def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
 
 
 def _asked_for(layout: Layout | None, formats: Sequence[LogFormat]) -> FileForm:
-    """The form of the first format that was asked for."""
+    """Return the form of the first format that the user named."""
     forced = next((each for each in formats if each.wrapper is not None), None)
     if forced is None or PLAIN in formats:
         return FileForm()
@@ -141,7 +141,7 @@ def _decoded(text: str) -> Any:
 
 
 def _end(text: str) -> int | None:
-    """Where the first value of a text ends; None where the text ends before it."""
+    """Return the end of the first value of a text; None if the text ends before it."""
     depth = 0
     for token in _TOKEN.finditer(text):
         if token[0].startswith('"'):
@@ -153,9 +153,9 @@ def _end(text: str) -> int | None:
 
 
 def beginning(text: str) -> Any:
-    """The first value of a text; of one that is cut off what is whole of it, and what there is of its last string.
+    """Return the first value of a text. Of a truncated value, return its whole parts and the start of its last string.
 
-    None where there is none.
+    Return None if there is no value.
     """
     if (end := _end(text)) is not None:
         return _decoded(text[:end])

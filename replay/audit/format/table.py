@@ -14,9 +14,9 @@ from replay.errors import ReplayError
 
 
 class LogFormat(Struct, frozen=True):
-    """A way to wrap audit events: its name, the products that write it (names too), and how it is taken off.
+    """Way to wrap audit events: its name, the products that write it (also names), and how to unwrap it.
 
-    Without a wrapper events stand for themselves, one a line, over several lines, in an array or an EventList.
+    Without a wrapper, events are one per line, documents over several lines, items of an array or of an EventList.
     """
 
     name: str

@@ -1,7 +1,7 @@
-"""Lines of text that hold a document: each line of a file becomes one line, so that all keep their places.
+"""Text lines that hold a document. Each line of a file becomes one line, so that line numbers stay.
 
-A line that holds nothing of a document becomes one of another kind, and so does a part of a document that goes on in a later
-line, so that it is left out.
+A line without a document becomes a marked line, and so does a part of a document that continues later. Marked lines are
+skipped.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ import re
 from collections.abc import Iterable, Iterator
 
 PART = "_part"
-"""The field of a line that stands for a part of a document that a later line holds whole."""
+"""Field of a line that replaces a part of a document. A later line holds the whole document."""
 _PART_LINE = b'{"%s":true}\n' % PART.encode()
 _OTHER_LINE = b'{"kind":""}\n'
 CONTAINER_LINE = re.compile(rb"\S+ (stdout|stderr) ([FP])(?::\S*)? ")
 
 
 def after_prefix(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """What stands in each line from the first brace on."""
+    """Yield the text of each line from the first brace on."""
     for line in lines:
         start = line.find(b"{")
         if start >= 0:
@@ -27,9 +27,9 @@ def after_prefix(lines: Iterable[bytes]) -> Iterator[bytes]:
 
 
 def container_documents(lines: Iterable[bytes]) -> Iterator[bytes]:
-    """What a container wrote, out of the lines of its runtime: a time, the stream, F for an end of line and P for a part.
+    """Yield what a container wrote, from the lines of its runtime: a time, the stream, F for an end of line or P for a part.
 
-    `k8s.io/cri-client/pkg/logs` states the form; a document stands where its last part does.
+    `k8s.io/cri-client/pkg/logs` states the form. A document takes the place of its last part.
     """
     parts: dict[bytes, list[bytes]] = {}
     for line in lines:

@@ -1,4 +1,4 @@
-"""How a document is taken out of what wraps it: at a path of JSON, behind other text, or told in fields of another API."""
+"""Ways to take a document out of its wrapper: a JSON path, text before it, or fields of another API."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class FieldWrapper(Struct, frozen=True):
     path: str
 
     def columns(self, document: Column = "VARCHAR") -> Columns:
-        """The fields that lead to the documents, which are text, or objects of which some fields are read."""
+        """Return the columns that lead to the documents: text, or objects with some fields read."""
         column = document  # of text an object becomes its JSON
         for step in reversed(self._steps):
             column = [column] if step.startswith("[") else {step: column}
@@ -41,7 +41,7 @@ class FieldWrapper(Struct, frozen=True):
         return FieldWrapper(f"{self.path}{'' if inner.path.startswith('[') else '.'}{inner.path}")
 
     def found(self, value: object) -> list[Any]:
-        """The documents of one decoded value, as they stand there."""
+        """Return the documents of one decoded value, unchanged."""
         return list(_leaves(value, self._steps))
 
     @property
@@ -86,10 +86,11 @@ class TextWrapper(Struct, frozen=True):
 
 
 class Translation(Struct, frozen=True):
-    """What is no audit event, but tells of the same requests: `fields` give the columns of an event in SQL.
+    """Records of another API about the same requests: `fields` give the columns of an event in SQL.
 
-    They are made of `columns` and of `terms`, names for what is read more than once. `tells` says whether a decoded value is one
-    of these.
+    They use `columns` and `terms`, which name expressions that are used more than once. `tells` says whether a decoded
+    value is such
+    a record.
     """
 
     columns: Columns

@@ -1,1 +1,1 @@
-"""Logs that grow while they are read: files that are followed, and an API server that sends what it logs."""
+"""Logs that grow while they are read: followed files, and an API server that sends events."""

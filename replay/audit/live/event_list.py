@@ -1,7 +1,8 @@
-"""What an API server's audit webhook backend sends: an `audit.k8s.io/v1` EventList, as lines of a log.
+"""The `audit.k8s.io/v1` EventList that an audit webhook backend sends, as lines of a log.
 
-`k8s.io/apiserver/plugin/pkg/audit/webhook` posts the list that `k8s.io/apiserver/plugin/pkg/audit/buffered` made of a batch. Its
-items leave out kind and apiVersion, which the list states for all.
+`k8s.io/apiserver/plugin/pkg/audit/webhook` posts the list that `k8s.io/apiserver/plugin/pkg/audit/buffered` makes of a
+batch. Its
+items omit kind and apiVersion, which the list states.
 """
 
 from __future__ import annotations
@@ -37,10 +38,11 @@ _ITEM = msgspec.json.Decoder(_Event)
 
 
 def lines_of(body: bytes) -> bytes:
-    """The events of a list, each on a line of its own with kind and apiVersion; raises `EventListError`.
+    """Return the events of a list, one per line with kind and apiVersion; raises `EventListError`.
 
-    Whether an event can be used is left to the ingest, which counts what cannot. So is a list that is nested deeper than is
-    decoded here: by one such object nobody can keep the other events of a batch out.
+    The ingest judges and counts unusable events. A list that nests deeper than this decoder also goes to the ingest, so
+    that one
+    such object cannot keep out the other events of a batch.
     """
     try:
         event_list = _LIST.decode(body)

@@ -1,4 +1,4 @@
-"""One file that is followed: held open, so that it is read to its end whatever becomes of its name."""
+"""One followed file: held open, so that it is read to its end even if it is renamed or removed."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from replay.audit.file.altered import AlteredError
 from replay.audit.source import FileFingerprint, LogFile, open_log, opened_file, place_of, plain_file, shown, stamp_of
 
 _KNOWN_BY = 4096
-"""How many bytes of the first line, and of the end of what is read, a file is known by; an auditID stands well within."""
+"""Number of bytes of the first line, and of the end of what is read, that identify a file. They include an auditID."""
 _CHUNK = 1 << 20
 
 
 class FollowedFile:
-    """A file of a log: `path` is its newest name, `is_left` says that it was renamed or removed: no more is written to it."""
+    """A file of a log: `path` is its newest name; `is_left` means renamed or removed, so nothing more is written to it."""
 
     def __init__(self, path: str) -> None:
         """Open a file; raises `OSError`, and `AuditLogError` for a compression that is not read."""
@@ -51,7 +51,7 @@ class FollowedFile:
 
     @property
     def head(self) -> str:
-        """What the file is known by; empty where that is not there yet."""
+        """Return the digest that identifies the file, empty if it is too short."""
         if not self._head:
             with suppress(AlteredError, EOFError), self._stream() as stream:
                 line, end, _ = stream.read(_KNOWN_BY).partition(b"\n")
@@ -84,10 +84,11 @@ class FollowedFile:
         return max(0, size)  # a shorter file with the same head is a copy that is being made
 
     def piece(self, known_position: Position | None, target: Path, limit: int, *, is_whole: bool) -> Piece | None:
-        """The lines after a position, about `limit` bytes of them, in `target`; of a compressed file all. None where there is none.
+        """Copy about `limit` bytes of lines after a position into `target`; of a compressed file everything. Return None if there are none.
 
-        A line without an end waits for it, unless the file `is_whole`. What is damaged is left to the ingest of the file itself.
-        Raises `OSError` where `target` cannot be written.
+        A line without an end waits for its end, unless the file `is_whole`. The ingest handles damage. Raises `OSError`
+        if it cannot
+        write `target`.
         """
         stamp, head = self.stamp, self.head
         try:
@@ -108,12 +109,12 @@ class FollowedFile:
         return Piece(self, stamp, plain_file(shown(self.path), target, begin.lines), position, lines.rest)
 
     def remember(self, stamp: FileFingerprint, rest: int | None) -> None:
-        """Note that of the file as it was all lines are taken but for so many bytes; None where lines are left."""
+        """Note that all lines of the file are taken except `rest` bytes; None means that lines are left."""
         if rest is not None:
             self._read_stamp, self._rest = stamp, rest
 
     def _begin(self, position: Position | None, stack: ExitStack) -> tuple[BinaryIO, Position, bytes]:
-        """The bytes after a position, or from the beginning where the file is another one; and what is before."""
+        """Return a stream after the position (from the start for another file), the position, and the bytes before it."""
         if position is not None:
             stream = stack.enter_context(self._stream())
             overlap = _skip(stream, position.offset)
@@ -122,7 +123,7 @@ class FollowedFile:
         return stack.enter_context(self._stream()), Position(self.head, _digest(b""), 0, 0), b""
 
     def _stream(self) -> BinaryIO:
-        """What is in the file, decompressed."""
+        """Return the decompressed content of the file."""
         if self.is_compressed:
             return open_log(self._file)
         stream = os.fdopen(os.dup(self._descriptor), "rb")
@@ -154,7 +155,7 @@ class _Lines(NamedTuple):
 
 
 def _copy(stream: BinaryIO, target: Path, limit: int, *, is_whole: bool) -> _Lines:
-    """Copy lines until there are as many bytes as the limit, or no more; with `is_whole` also a last one without an end."""
+    """Copy lines up to the limit in bytes, or to the end; with `is_whole` also a last line without an end."""
     octets = end = count = 0
     rest: int | None = None
     with target.open("w+b") as spool:

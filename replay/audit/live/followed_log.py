@@ -1,7 +1,8 @@
-"""`replay ingest --follow`: the files of a log that grows and rotates, and how far each is read.
+"""`replay ingest --follow`: the files of a log that grows and rotates, and the position in each.
 
-A log rotates by renaming (the API server itself), by copying and truncating, and by compressing what is old. So a file is known by
-what it holds, never by its name or inode; where that is not certain it is read again, and the store counts each event once.
+A log rotates by renaming (the API server itself), by copying and truncating, and by compressing old files. So content,
+not name or
+inode, identifies a file. If the identity is uncertain, the file is read again, and the store counts each event once.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _Key = tuple[int, int]
 
 
 class FollowedLog:
-    """See `LiveLog`; `positions` are what the store knows, `told` is called with what the operator should know."""
+    """Followed files (see `LiveLog`); `positions` come from the store, `told` receives messages for the operator."""
 
     def __init__(
         self,
@@ -37,7 +38,7 @@ class FollowedLog:
         report: Callable[[str], None],
         settled: float = SETTLED_SECONDS,
     ) -> None:
-        """Follow files, directories and patterns; what they name need not be there yet."""
+        """Follow files, directories and patterns. They need not exist yet."""
         self._arguments = arguments
         self._positions = {position.head: position for position in positions}
         self._report = report
@@ -81,7 +82,7 @@ class FollowedLog:
         return LogBatch(tuple(piece.file for piece in pieces), newest, commit)
 
     def _look(self) -> None:
-        """See which files are there, and what they are like."""
+        """Refresh the list of existing files and their state."""
         paths: list[str] = []
         for argument in self._arguments:
             with suppress(AuditLogError):  # it may come
@@ -113,7 +114,7 @@ class FollowedLog:
         return is_known or len(self._files) >= _MOST_OPEN or not stat.S_ISREG(status.st_mode)
 
     def _opened(self, path: str) -> _Key:
-        """What a file is, which is opened if it is not yet; raises `FileNotFoundError`."""
+        """Return the identity of a file and open it if needed; raises `FileNotFoundError`."""
         status = os.stat(path)  # noqa: PTH116 - any text
         key = (status.st_dev, status.st_ino)
         if not self._is_open(key, status):

@@ -1,7 +1,8 @@
-"""What was received and is not in the store yet: files to which whole lines are appended, on the disk before anybody is answered.
+"""Journal of received events that are not in the store yet. Lines are on disk before a request is answered.
 
-Requests that come together share one wait for the disk. What is ingested is whole files: the one that is written to is closed for
-it, and removed when the store has it. A process that is killed leaves its files to the next one.
+Requests that arrive together share one flush. The current file is closed for its ingest and removed when the store has
+it. A
+killed process leaves its files to the next one.
 """
 
 from __future__ import annotations
@@ -48,14 +49,14 @@ class Journal:
         return written
 
     def close(self) -> None:
-        """Write what is waiting, and end."""
+        """Write waiting lines and close."""
         self._writes.put(None)
         self._writer.join()
         with self._lock:
             self._end_file()
 
     def waiting(self) -> int:
-        """See `LiveLog.waiting`: what is on the disk and not in the store."""
+        """Return the bytes on disk that are not in the store (see `LiveLog.waiting`)."""
         return self._octets
 
     def take(self, spool: Path, limit: int) -> LogBatch:
@@ -119,7 +120,7 @@ class Journal:
             written.set_result(None)
 
     def _append(self, lines: list[bytes]) -> None:
-        """Write lines and wait for the disk; after a failure what the file holds is not known, and it is written to no more."""
+        """Write and flush lines. After a failure the file's content is unknown, and it gets no more lines."""
         if self._file is None:
             self._file = _File(self._directory)
         try:
@@ -151,17 +152,20 @@ class _File:
         return written
 
     def cut(self) -> None:
-        """Cut off what a failed write left, as far as that can be done."""
+        """Remove what a failed write left, if possible."""
         with suppress(OSError):
             os.ftruncate(self._descriptor, self.size)
 
     def close(self) -> None:
-        """Write no more."""
+        """Close the file."""
         os.close(self._descriptor)
 
 
 def _cut(path: Path) -> int:
-    """Cut off the line at the end of a file that nobody was told is written; how many bytes are left, without any the file is removed."""
+    """Remove an unacknowledged partial line at the end of a file; return the bytes left.
+
+    A file without bytes is removed.
+    """
     with path.open("r+b") as file:
         end = file.seek(0, os.SEEK_END)
         while end:

@@ -21,7 +21,7 @@ except ImportError as error:  # pragma: no cover - where the extra is not instal
     raise ReplayError(f"--listen needs an extra: {install_command('listen')}") from error
 
 BACKLOG_BYTES = 1 << 30
-"""How much may wait to be ingested before API servers are told to come again: on the disk, and for a short time in memory."""
+"""Bytes that may wait for the ingest before the answer is 429: on disk, and briefly in memory."""
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):(?P<port>\d{1,5})")
 _IDLE_SECONDS = 120
 """Longer than the client of an API server keeps an idle connection (90 s): it must not send a batch into one that is being closed."""
@@ -49,7 +49,7 @@ class Listener:
         self._thread.start()
 
     def close(self) -> None:
-        """Answer the requests that are being received, and no more."""
+        """Answer the requests in progress and accept no more."""
         self._server.should_exit = True
         self._thread.join()
         self._socket.close()

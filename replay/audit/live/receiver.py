@@ -1,8 +1,9 @@
 """`replay ingest --listen`: the audit webhook backend of API servers, as an ASGI application over a journal.
 
-The API server sends what was not answered with success again, after a while and a few times (`k8s.io/apiserver/plugin/pkg/audit/webhook`,
-`k8s.io/apiserver/pkg/util/webhook`); its client waits as long as Retry-After says (`k8s.io/client-go/rest/with_retry.go`). So nothing
-is answered with 200 that is not on the disk, and an answer that is lost makes a duplicate, which the store counts once.
+The API server repeats a batch without a success a few times (`k8s.io/apiserver/plugin/pkg/audit/webhook`,
+`k8s.io/apiserver/pkg/util/webhook`). Its client respects Retry-After (`k8s.io/client-go/rest/with_retry.go`). So 200
+means that the
+events are on disk. A lost answer causes a duplicate, which the store counts once.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from replay.audit.live.journal import Journal
 
 PATH = "/audit"
 LARGEST_BODY = 64 << 20
-"""A batch is 400 events unless the server is told otherwise, and an event may hold a list of all objects of a kind."""
+"""Largest body. A batch has 400 events by default, and an event may hold a list of all objects of a kind."""
 LARGEST_HELD = 256 << 20
 """How much may be in memory, of all requests together."""
 RETRY_SECONDS = 5
@@ -32,7 +33,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 class _Answer(Exception):  # noqa: N818 - a refusal is an answer like any other
-    """What ends a request: a status, what is told, and more headers."""
+    """End of a request: status, message and additional headers."""
 
     def __init__(self, status: HTTPStatus, message: str, **headers: str) -> None:
         super().__init__(message)
@@ -45,7 +46,7 @@ def _later(status: HTTPStatus, message: str) -> _Answer:
 
 
 class _Body:
-    """What is received of a request: `held` bytes are in memory."""
+    """Body of a request while it arrives: `held` bytes are in memory."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -61,11 +62,11 @@ class _Body:
         return len(part)
 
     def content(self) -> bytes:
-        """All of it."""
+        """Return the whole body."""
         return b"".join(self._parts)
 
     async def discard(self) -> None:
-        """Receive what is left and forget it: who is still sending does not hear an answer."""
+        """Read and discard the rest. A client that still sends does not read the answer."""
         self._parts.clear()
         discarded = 0
         with suppress(_Answer):
@@ -141,7 +142,7 @@ def _require_size(size: int) -> None:
 
 
 def _require_batch(scope: AsgiScope, headers: Mapping[str, str]) -> None:
-    """Refuse what is no batch of events by its path, method and type."""
+    """Refuse a request that is not a batch of events, by path, method and type."""
     if scope["path"] != PATH:
         raise _Answer(HTTPStatus.NOT_FOUND, f"events are sent to {PATH}")
     if scope["method"] != "POST":

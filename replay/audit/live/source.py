@@ -1,4 +1,4 @@
-"""What a live log gives, whatever it comes from: a bit at a time, of which nothing is lost where a store cannot take it yet."""
+"""Protocol of a live log: it gives batches, and repeats a batch that the store could not take."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from replay.audit.source import LogFile
 
 
 class LogBatch(Struct, frozen=True):
-    """Files with what is new, whole lines, and how far files are read after them, where the store is to know it.
+    """Files with new, whole lines, and the positions after them, if the store should know them.
 
-    `commit` is called when both are in the store; without that the same is taken again.
+    Call `commit` when both are in the store. Otherwise the same lines come again.
     """
 
     files: tuple[LogFile, ...]
@@ -31,5 +31,5 @@ class LiveLog(Protocol):
         ...
 
     def take(self, spool: Path, limit: int) -> LogBatch:
-        """About `limit` bytes of what is new, the oldest first; files that are made for it are made in `spool`."""
+        """Return about `limit` bytes of new lines, oldest first. New files are created in `spool`."""
         ...
