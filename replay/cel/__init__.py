@@ -24,7 +24,7 @@ _NAMES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for."""
+    """Import a public name on first use."""
     if name not in _NAMES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module("replay.api.expression"), _NAMES[name])

@@ -1,4 +1,4 @@
-"""An environment: what is declared, and the way from a text to a program (cel-go `cel.Env`)."""
+"""Environment: the declarations, and the way from a text to a program (cel-go `cel.Env`)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Env:
         return self.declarations.lazy_map
 
     def has_type(self, name: str) -> bool:
-        """Whether a name stands for a type as a value."""
+        """Return whether a name is a type value."""
         return name in self._types
 
     def has_field_access(self, type_name: str) -> bool:

@@ -26,7 +26,7 @@ from replay.cel.value.values import CostLimitExceeded, EvalError, PanicError, Un
 
 
 class EvalResult(Struct, frozen=True):
-    """The outcome of a strict evaluation: a value, an `EvalError` or an `Unknown`, and what it cost."""
+    """Result of a strict evaluation: a value, an `EvalError` or an `Unknown`, and its cost."""
 
     value: Value
     cost: int
@@ -38,7 +38,7 @@ class EvalResult(Struct, frozen=True):
 
     @property
     def unknown(self) -> Unknown | None:
-        """What was missing, None where the result is certain."""
+        """Return what was missing, None if the result is certain."""
         return unresolved(self.value)
 
 
@@ -84,7 +84,7 @@ class Program:
             return None, str(error)
 
     def estimated_cost(self, assumed: Range = ANY_SIZE) -> Range:
-        """What an evaluation may cost; `assumed` is the size of what the input holds. The expression has to be checked."""
+        """Return the range of costs; `assumed` is the size of the input's values. The expression must be checked."""
         return estimate(self.ast, self._dispatcher.estimates, assumed)
 
     def eval(self, bindings: Mapping[str, Value]) -> EvalResult:
@@ -112,7 +112,7 @@ class Program:
             return EvalResult(Unknown((UndeterminedValue("a value in it is nested too deeply"),)), 0)
 
     def trace(self, bindings: Mapping[str, Value]) -> tuple[EvalResult, Trace]:
-        """`eval` that also tells the value of every step, for people who want to see how the result came about."""
+        """Evaluate and also return the value of every step, for explanations."""
 
         def traced() -> tuple[EvalResult, Trace]:
             tracker = TracingTracker(self._dispatcher.costs, self._dispatcher.standard_costs, self._limit)

@@ -23,7 +23,7 @@ _TYPED = ("request", "namespaceObject")
 
 
 TYPED_SINCE = 37
-"""The first minor in which built-in kinds, `request`, `namespaceObject` and params are read as Go values (`SchemalessTypedToVal`)."""
+"""First minor that reads built-in kinds, `request`, `namespaceObject` and params as Go values (`SchemalessTypedToVal`)."""
 
 
 class Views(Enum):
@@ -74,7 +74,10 @@ class Activation:
         return self._bindings
 
     def plain(self, kind: ExpressionKind, views: Views) -> Mapping[str, Value]:
-        """The names that compiled code of a kind reads, with plain JSON; an activation is asked for the views of one server."""
+        """Return the names that compiled code of a kind reads, as plain JSON.
+
+        An activation serves one server version.
+        """
         group = _GROUPS.get(kind, "")
         plain = self._plain.get(group)
         if plain is None and group and "" in self._plain:
@@ -122,7 +125,7 @@ def _restrict(names: dict[str, Value], group: str) -> None:
 
 
 class Scope:
-    """The bindings as the strict engine reads them: views of typed objects, unknowns for what is missing."""
+    """Bindings for the strict engine: views of typed objects, unknowns for missing values."""
 
     __slots__ = ("_group", "_names", "_results")
 
@@ -139,7 +142,7 @@ class Scope:
         self._group = _GROUPS.get(kind, "")
 
     def eval(self, program: Program, variables: VariableValues) -> EvalResult:
-        """Evaluate a program for the kind at hand; the same program gives the same result, so it runs once."""
+        """Evaluate a program for the current kind. The same program gives the same result, so it runs once."""
         # The program and the variables are kept alive by whoever evaluates, longer than this.
         key = (self._group, id(program), id(variables))
         result = self._results.get(key)
@@ -155,7 +158,7 @@ class Scope:
 
 
 _NOT_NULL = frozenset({"object", "oldObject"})
-"""Of these the API itself says null, which is bound as null: where one is not known, it is there."""
+"""Bindings that the API may set to null. If such a binding is unknown, it is not null."""
 
 
 def _bound(name: str, value: Value, views: Views) -> Value:

@@ -36,13 +36,13 @@ _READABLE = (
     *(f"resourceAttributes.{name}" for name in (*_RESOURCE_TEXTS, "fieldSelector", "labelSelector")),
     *(f"nonResourceAttributes.{name}" for name in ("path", "verb")),
 )
-"""All fields of `request`; which of the two kinds of attributes there is, every condition may see."""
+"""All fields of `request`. Every condition may test which of the two kinds of attributes exists."""
 _SELECTORS_SINCE = 32
 """The minor whose default it is to show selectors to authorizers (feature AuthorizeWithSelectors)."""
 
 
 class CompiledCondition(Struct, frozen=True):
-    """A match condition: a program or the server's text of why there is none, and which selectors it names."""
+    """A match condition: a program, or the server's compile error, and the selectors that it names."""
 
     expression: str
     program: Program | None
@@ -52,7 +52,7 @@ class CompiledCondition(Struct, frozen=True):
     reads: frozenset[str] = frozenset()
     """The fields of `request` on which the result can depend, as `resourceAttributes.name`."""
     is_internal_error: bool = False
-    """Whether the server calls the error one of its own."""
+    """Whether the server reports the error as an internal one."""
 
 
 @lru_cache(maxsize=4096)
@@ -76,7 +76,7 @@ def _touches(path: str, field: str) -> bool:
 
 
 def _selected_fields(program: Program) -> Iterator[str]:
-    """The names of all fields that are selected, optionally or not, and be it to test for their presence."""
+    """Yield the names of all selected fields, including optional selections and presence tests."""
     for node in descendants(program.ast.expr):
         if isinstance(node, Select):
             yield node.field

@@ -1,4 +1,4 @@
-"""What is left of a cost budget, where a bound is enough most of the time."""
+"""Remaining cost budget, usually as a lower bound."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class Remaining(int):
-    """A lower bound of what is left of a budget, with a way to the exact figure."""
+    """Lower bound of the remaining budget, with a way to the exact figure."""
 
     exact: Callable[[], int]
 

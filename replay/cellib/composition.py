@@ -104,16 +104,16 @@ class Evaluation:
 
     @property
     def floor(self) -> int:
-        """What is certainly left of the budget."""
+        """Return a lower bound of the remaining budget."""
         return self._floor
 
     @property
     def remaining(self) -> int:
-        """What is left of the budget, at least; as the budget of another evaluation it becomes exact when that needs it."""
+        """Return the remaining budget, as a lower bound that becomes exact when another evaluation needs that."""
         return Remaining(self._floor, self.exactly_remaining)
 
     def exactly_remaining(self) -> int:
-        """What is left of the budget: evaluates strictly what has not been counted."""
+        """Return the exact remaining budget, by strict evaluation of everything that was not counted."""
         self._recount()
         return self._floor
 
@@ -217,7 +217,7 @@ class Evaluation:
 
 
 def _missing(unknown: Unknown) -> tuple[Missing, ...]:
-    """What is missing, an evaluation that was given up included."""
+    """Return what is missing, including the reason of an evaluation that was given up."""
     missing = (_given_up(str(item)) if isinstance(item, UndeterminedValue) else item for item in unknown.missing)
     return tuple(missing)  # type: ignore[arg-type]  # to CEL, what is missing is opaque
 
@@ -262,5 +262,5 @@ class _StrictVariables:
         return self.values().find_key(name)[1]
 
     def take_cost(self) -> int:
-        """What variables cost since the last time this was asked."""
+        """Return what variables have cost since the last call."""
         return self._values.take_cost() if self._values is not None else 0

@@ -46,7 +46,7 @@ VARIABLES = "variables"
 
 
 class ExpressionKind(StrEnum):
-    """Where an expression stands in a policy; named as in the cases of the CEL corpus."""
+    """Place of an expression in a policy, named as in the cases of the CEL corpus."""
 
     VALIDATION = "validation"
     MATCH_CONDITION = "matchCondition"
@@ -117,7 +117,7 @@ _VALIDATORS = (
     validators.regex_literals,
     validators.homogeneous_literals,
 )
-"""What the server refuses beyond types, since 1.29."""
+"""Validators that the server runs in addition to type checks, since 1.29."""
 
 
 def _validators(server: KubernetesVersion) -> tuple[AstValidator, ...]:

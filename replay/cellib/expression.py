@@ -78,7 +78,7 @@ class CompiledExpression(Struct, frozen=True, eq=False, dict=True):
     output_type: Type | None
     footprint: frozenset[str] = frozenset()
     is_internal_error: bool = False
-    """Whether the server calls the error one of its own."""
+    """Whether the server reports the error as an internal one."""
 
     @cached_property
     def disjuncts(self) -> tuple[CompiledExpression, ...]:
@@ -93,7 +93,7 @@ class ExpressionCompiler:
     """Compiles the expressions of one policy for a server of one version."""
 
     variable_values: type[VariableValues] = VariableValues
-    """What `variables` is as a value."""
+    """The value of `variables`."""
 
     def __init__(
         self,
@@ -193,7 +193,7 @@ class ExpressionCompiler:
         return tuple(self._disjunct(compiled, shape, each) for shape, each in zip(shapes, operands, strict=True))
 
     def _disjunct(self, compiled: CompiledExpression, shape: object, operand: Expr) -> CompiledExpression:
-        """An operand as an expression of its own, equal ones as the same."""
+        """Return an operand as an expression of its own. Equal operands are the same object."""
         disjunct = self._operands[shape]
         if disjunct is None:
             assert compiled.program is not None
@@ -243,7 +243,7 @@ def _compiler(
 
 
 class Compilation(NamedTuple):
-    """A program and its type, or the server's text of why there is none (apiserver `cel.Error`): its own fault, or the author's."""
+    """A program and its type, or the server's error text (apiserver `cel.Error`): internal, or the author's."""
 
     program: Program | None
     output_type: Type | None

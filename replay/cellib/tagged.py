@@ -24,7 +24,7 @@ def tagged(value: Value) -> Any:
 
 
 def _tagged(value: Value, around: frozenset[int]) -> Any:  # noqa: C901, PLR0911, PLR0912 - one branch a kind
-    """`around` has the ids of the maps of variables that the value stands in."""
+    """Return the tagged JSON; `around` holds the ids of the enclosing variable maps."""
     match value:
         case None:
             return {"null": True}

@@ -29,14 +29,14 @@ class CompiledVariable(Struct, frozen=True):
 
 
 class Bindings(Protocol):
-    """Where the expressions of variables read their input."""
+    """Input of the expressions of variables."""
 
     def eval(self, program: Program, variables: VariableValues) -> EvalResult:
         """The result of a program that may read variables."""
 
 
 class VariableValues(OpaqueValue):
-    """The values of one evaluation: computed once, by name, and charged to whoever reads them first."""
+    """Values of one evaluation: computed once, by name, and charged to the first reader."""
 
     __slots__ = ("_bindings", "_cost", "_running", "_values", "_variables", "size")
 
@@ -56,13 +56,13 @@ class VariableValues(OpaqueValue):
         self.size = len(variables)
 
     def take_cost(self) -> int:
-        """What variables cost since the last time this was asked."""
+        """Return what variables have cost since the last call."""
         cost, self._cost = self._cost, 0
         return cost
 
     @property
     def computed(self) -> Mapping[str, Value]:
-        """The values of those that were read, by name, in the order in which they were finished."""
+        """Return the values that were read, by name, in order of completion."""
         return self._values
 
     def equal(self, other: Value) -> Value:
@@ -76,7 +76,7 @@ class VariableValues(OpaqueValue):
         return len(self._variables)
 
     def __iter__(self) -> Iterator[Value]:
-        """Their values, although maps otherwise give their keys: what the server's iterator does."""
+        """Yield the values, although other maps yield keys: the server's iterator does this."""
         return (self.find_key(name)[1] for name in self._variables)
 
     def find_key(self, key: Value) -> tuple[bool, Value]:
@@ -105,7 +105,7 @@ class VariableValues(OpaqueValue):
         return result.value if result.error is None else EvalError(self.error_text(name, result.error))
 
     def error_text(self, name: str, error: str) -> str:
-        """What a variable that fails says to whoever reads it."""
+        """Return the error text that a failing variable gives to its readers."""
         return f"composited variable {quote(name)} fails to evaluate: {error}"
 
 
@@ -125,12 +125,12 @@ class StrictValues(Protocol):
         ...
 
     def take_cost(self) -> int:
-        """What variables cost since the last time this was asked."""
+        """Return what variables have cost since the last call."""
         ...
 
 
 class FastVariables(dict[str, Value]):
-    """The variables as compiled code reads them: plain values, computed on first use; raises where there is none."""
+    """Variables for compiled code: plain values, computed on first use; raises if there is none."""
 
     __slots__ = ("_inputs", "_kind", "_running", "_taken", "_variables", "bound", "strict")
 
@@ -184,7 +184,7 @@ class FastVariables(dict[str, Value]):
 
 
 def plain_value(value: Value) -> Value:
-    """A strict value without views of typed objects; raises for errors, unknowns and optionals, and for what is too large."""
+    """Return a strict value without views of typed objects; raises for errors, unknowns, optionals and large values."""
     return _plain_value(value, Steps(LARGE))
 
 

@@ -1,4 +1,4 @@
-"""The Kubernetes versions whose CEL environment can be asked for."""
+"""Kubernetes versions with a known CEL environment."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class KubernetesVersion(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> KubernetesVersion:
-        """Read `1.37`, `v1.37` or `1.37.1`; raises `ReplayError` where the version is none of those known."""
+        """Parse `1.37`, `v1.37` or `1.37.1`; raises `ReplayError` for unknown versions."""
         match = re.fullmatch(r"v?1\.(\d{1,4})(?:[.+-].*)?", text)
         if match is None or not OLDEST_MINOR <= int(match[1]) <= NEWEST_MINOR:
             versions = f"1.{OLDEST_MINOR} to 1.{NEWEST_MINOR}"

@@ -1,1 +1,1 @@
-"""What admission in kcp does otherwise than in Kubernetes, each rule in one place (`docs/kcp.md`)."""
+"""Rules of kcp that differ from Kubernetes, each in one place (`docs/kcp.md`)."""

@@ -1,8 +1,9 @@
-"""The annotations by which kcp tells logical clusters apart, and who sees them on an object.
+"""Annotations by which kcp tells logical clusters apart, and who sees them on an object.
 
-A shard's store gives `kcp.io/cluster` to all that is read from it, whatever was written: what was there before has the annotation,
-and so has what a patch makes of it. What a client sends has it only if the client says so, and a new object not even then, unless
-it says the truth.
+A shard's store adds `kcp.io/cluster` to everything that is read from it. So a stored object has the annotation, and so
+does the
+result of a patch. An object from a client has it only if the client sent it. A new object has it only if the client
+sent the right one.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def annotation(obj: JSON, key: str) -> str:
 
 
 def workspace_of(obj: JSON) -> str:
-    """The logical cluster that an object of a snapshot stands in, empty where it does not say."""
+    """Return the logical cluster of a snapshot's object, empty if it does not say."""
     return annotation(obj, CLUSTER)
 
 

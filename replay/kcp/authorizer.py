@@ -1,7 +1,8 @@
 """The `authorizer` of policies in kcp.
 
-It is that of the server without the workspace of the request in its context: system:masters may all, nobody else has a role. All
-that it adds is a reason (`kcp-dev/kcp/pkg/authorization.Decorator.AddAnonymization`).
+It is the server's authorizer without the workspace of the request in its context: system:masters is allowed everything,
+and no other
+user has a role. Its reason is added by `kcp-dev/kcp/pkg/authorization.Decorator.AddAnonymization`.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ MASTERS = "system:masters"
 
 
 class UnknownRolesAuthorizer:
-    """It knows no workspace, and so no role of anybody: it has no opinion but on the group system:masters."""
+    """Authorizer without a workspace, and so without roles: it allows only the group system:masters."""
 
     def __init__(self, lister: Lister) -> None:
         """Nothing is looked up."""

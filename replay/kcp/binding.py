@@ -66,7 +66,7 @@ _SYSTEM_KINDS = (
     ("apis.kcp.io", ("v1alpha1",), "apiresourceschemas", "APIResourceSchema"),
     ("core.kcp.io", ("v1alpha1",), "logicalclusters", "LogicalCluster"),
 )
-"""What every workspace has of kcp itself (`kcp-dev/kcp/config/system-crds`): all cluster-scoped, with a status."""
+"""kcp's own kinds in every workspace (`kcp-dev/kcp/config/system-crds`): all cluster-scoped, with a status."""
 
 
 class APIBindings(NamedTuple):
@@ -94,12 +94,12 @@ def system_resources() -> Iterable[APIResource]:
 
 
 def is_system(workspace: str) -> bool:
-    """Whether a logical cluster is one that kcp keeps for itself: no workspace, in no snapshot, and without policies of anybody."""
+    """Return whether a logical cluster belongs to kcp itself: not a workspace, not in a snapshot, without user policies."""
     return workspace.startswith("system:")
 
 
 def is_local(resource: GroupResource) -> bool:
-    """Whether every workspace has a resource of its own, so that nothing need be known of bindings."""
+    """Return whether every workspace has its own such resource, so that bindings do not matter."""
     return resource.group in _OWN_GROUPS or resource in _OWN_RESOURCES
 
 
@@ -115,7 +115,7 @@ def bound_from(binding: JSON, resource: GroupResource) -> str:
 
 
 def schema_names(binding: JSON) -> list[str]:
-    """The APIResourceSchemas of what an APIBinding binds; they stand in the workspace of the export."""
+    """Return the names of the APIResourceSchemas that an APIBinding binds, in the workspace of the export."""
     status = binding.get("status") if isinstance(binding, dict) else None
     bound = _items(status.get("boundResources")) if isinstance(status, dict) else ()
     return [str((each.get("schema") or {}).get("name") or "") for each in bound]

@@ -18,9 +18,9 @@ from replay.kube.gvk import GroupResource
 from replay.kube.selector import Requirement
 
 CLAIMED = "claimed.internal.apis.kcp.io/"
-"""How these labels begin; what follows stands for the export, and the value for the claim."""
+"""Prefix of these labels. The rest of the key identifies the export, the value identifies the claim."""
 EXPORT = "internal.apis.kcp.io/export"
-"""The label of an APIBinding that stands for its export."""
+"""Label of an APIBinding that identifies its export."""
 _REFLEXIVE = "LstvmbbzVDDOn90ZbhzSQO5U3DMCf88h1pZ"
 """The value on the bindings to an export (`ToReflexiveAPIBindingLabelKeyAndValue`)."""
 _BINDINGS = GroupResource("apis.kcp.io", "apibindings")
@@ -63,7 +63,7 @@ def _accepted(binding: JSON, resource: GroupResource) -> Iterator[JSON]:
 
 
 def _value(claim: JSON) -> str:
-    """What stands for a claim: its group, resource and identity, in the JSON of `PermissionClaim` (`ToLabelKeyAndValue`)."""
+    """Return the label value of a claim: group, resource and identity in the JSON of `PermissionClaim` (`ToLabelKeyAndValue`)."""
     group = {"group": claim["group"]} if claim.get("group") else {}
     identity = {"identityHash": claim["identityHash"]} if claim.get("identityHash") else {}
     text = orjson.dumps({**group, "resource": claim["resource"], "verbs": None, **identity})

@@ -23,7 +23,7 @@ from replay.kube.gvk import GroupResource
 _ANNOTATIONS = ("metadata", "annotations")
 _OWNER = "experimental.tenancy.kcp.io/owner"
 REQUIRED_GROUPS = (*_ANNOTATIONS, "authorization.kcp.io/required-groups")
-"""Of a workspace that is made: those of the one that it is made in."""
+"""Groups that a new workspace inherits from the workspace in which it is created."""
 _PLUGIN_KEYS = (CLAIMED, "internal.apis.kcp.io/", "experimental.tenancy.kcp.io/", PATH)
 """How labels and annotations begin that admission plugins of kcp set."""
 _OWN_GROUPS = frozenset({"apis.kcp.io", "core.kcp.io", "tenancy.kcp.io", "topology.kcp.io"})
@@ -36,11 +36,11 @@ _PATHS = frozenset(
         GroupResource("tenancy.kcp.io", "workspacetypes"),
     }
 )
-"""What is given the path of its workspace; of other kinds a path that a client says is put right."""
+"""Kinds that get the path of their workspace. For other kinds, a path from the client is corrected."""
 _OF_BINDING: tuple[tuple[str, ...], ...] = (("metadata", "labels", EXPORT), ("metadata", "finalizers"), ("status",))
 _OF_LOGICAL_CLUSTER: tuple[tuple[str, ...], ...] = (("metadata", "finalizers"), ("status",))
 _ESCAPED = re.compile(r"[<>&\u2028\u2029]")
-"""What Go writes otherwise in JSON."""
+"""Characters that Go escapes in JSON."""
 _UNSEEN = Missing("", "a plugin of kcp sets it, and a request that stored nothing does not show to what")
 
 BY_STORAGE = ("metadata", "annotations", CLUSTER)
@@ -50,9 +50,9 @@ BY_STORAGE = ("metadata", "annotations", CLUSTER)
 def set_unseen(
     resource: GroupResource, operation: Operation, user: UserInfo, path: str, obj: JSON
 ) -> dict[tuple[str, ...], JSON | Missing]:
-    """What admission plugins of kcp set of an object that is sent, by path, beside labels of claims and required groups.
+    """Return what kcp's plugins set on a sent object, by path, except labels of claims and required groups.
 
-    Only what was stored shows it. `path` is that of the workspace.
+    Only the stored object shows it. `path` is the path of the workspace.
     """
     values_set: dict[tuple[str, ...], JSON | Missing] = {}
     if resource in _PATHS or annotation(obj, PATH):
@@ -73,7 +73,7 @@ def creates_workspace(resource: GroupResource, operation: Operation) -> bool:
 
 
 def _owner(user: UserInfo) -> str | Missing:
-    """Who made a workspace (`WorkspaceOwnerAnnotationValue`)."""
+    """Return the creator of a workspace (`WorkspaceOwnerAnnotationValue`)."""
     extra = {key: list(values) for key, values in sorted(user.extra.items())}
     said = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
     text = orjson.dumps({key: value for key, value in said.items() if value}).decode()

@@ -1,4 +1,4 @@
-"""Who admission sees in kcp."""
+"""User that admission sees in kcp."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ SCOPES = "authentication.kcp.io/scopes"
 
 
 def scoped_user(user: UserInfo, workspace: str) -> UserInfo:
-    """A user who is impersonated by nobody of system:masters, and so confined to the workspace of the request.
+    """Return an impersonated user as admission sees it: confined to the request's workspace, unless system:masters impersonates.
 
-    `kcp-dev/kcp/pkg/server/filters.WithImpersonationScoping` does it after the audit event took the user.
+    `kcp-dev/kcp/pkg/server/filters.WithImpersonationScoping` does this after the audit event took the user.
     """
     extra = {**user.extra, SCOPES: (*user.extra.get(SCOPES, ()), f"cluster:{workspace}")}
     return replace(user, extra=extra)

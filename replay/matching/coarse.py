@@ -16,7 +16,7 @@ from replay.matching.exclusion import excluded_from_all
 from replay.matching.rules import ANY
 
 CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
-"""Subresources whose requests are CONNECT, whatever their verb."""
+"""Subresources whose requests are CONNECT, with any verb."""
 
 _VERBS = {
     "CREATE": ("create", "update", "patch"),  # an update or an apply of an object that is not there creates it
@@ -34,7 +34,7 @@ class Predicate(NamedTuple):
 
 
 class CoarseClass(NamedTuple):
-    """All requests that a policy without `resourceNames` cannot tell apart by the columns of the log."""
+    """All requests that a policy without `resourceNames` cannot distinguish by the columns of the log."""
 
     verb: str
     api_group: str
@@ -43,7 +43,7 @@ class CoarseClass(NamedTuple):
 
 
 class Classed(Protocol):
-    """What is of a class: a request, or the class itself."""
+    """Value with the columns of a class: a request, or the class itself."""
 
     @property
     def verb(self) -> str:
@@ -63,7 +63,7 @@ class Classed(Protocol):
 
 
 class _Pattern(NamedTuple):
-    """What of a rule the log can answer; an empty tuple stands for anything."""
+    """The part of a rule that the log's columns can answer; an empty tuple matches everything."""
 
     verbs: tuple[str, ...]
     connect: bool
@@ -98,7 +98,7 @@ def coarse_predicate(
 def may_select(
     match_resources: MatchResources, mapper: EquivalentResourceMapper, version: KubernetesVersion = NEWEST
 ) -> Callable[[CoarseClass], bool]:
-    """Whether `coarse_predicate` selects some requests of a class for such criteria, whatever their names."""
+    """Return whether `coarse_predicate` can select a request of a class for these criteria, with any name."""
     rules = match_resources.resource_rules
     patterns = [pattern for rule in rules for pattern in _patterns(rule, match_resources.match_policy, mapper)]
 
@@ -123,12 +123,12 @@ def of_classes(classes: Iterable[CoarseClass]) -> Predicate:
 
 
 def both(one: Predicate, other: Predicate) -> Predicate:
-    """What both predicates select."""
+    """Return the conjunction of two predicates."""
     return _joined(" and ", (one, other))
 
 
 def _selects(pattern: _Pattern, requests: CoarseClass) -> bool:
-    """What `_predicate` says in SQL, but for names."""
+    """Return what `_predicate` says in SQL, without names."""
     return (
         (requests.verb in pattern.verbs or (pattern.connect and requests.subresource in CONNECT_SUBRESOURCES))
         and (not pattern.groups or requests.api_group in pattern.groups)
@@ -179,7 +179,7 @@ def _by_resource(patterns: Iterable[_Pattern]) -> Iterable[tuple[_Pattern, tuple
 
 
 def _predicate(pattern: _Pattern, resources: tuple[str, ...]) -> Predicate:
-    """One pattern as SQL, for some resources; none of them stands for anything."""
+    """Return one pattern as SQL for some resources; no resources mean all."""
     parts = [_verb_predicate(pattern)]
     if pattern.groups:
         parts.append(_any_of("api_group", pattern.groups))
@@ -202,7 +202,7 @@ def _verb_predicate(pattern: _Pattern) -> Predicate:
 
 
 def _without_excluded(predicate: Predicate, version: KubernetesVersion) -> Predicate:
-    """Leave out what no policy and no webhook is ever asked about."""
+    """Exclude requests that no policy and no webhook ever evaluates."""
     resources: dict[str, list[str]] = {}
     for group, resource in sorted(excluded_from_all(version)):
         resources.setdefault(group, []).append(resource)

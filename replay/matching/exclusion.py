@@ -1,4 +1,4 @@
-"""Resources that admission hooks are not asked about (`k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion`)."""
+"""Resources that admission hooks never evaluate (`k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion`)."""
 
 from __future__ import annotations
 
@@ -38,20 +38,23 @@ def excluded_from_all(server: KubernetesVersion) -> frozenset[GroupResource]:
 
 
 def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "") -> bool:
-    """Whether neither static nor API-based policies are asked; those of a workspace of kcp are, for its plugins have no such list."""
+    """Return whether no policy evaluates a resource. In kcp policies do, because its plugins have no such list."""
     return not workspace and resource.group_resource in EXCLUDED_FROM_ALL
 
 
 def is_excluded_from_webhooks(resource: GroupVersionResource, server: KubernetesVersion) -> bool:
-    """Whether neither static nor API-based webhooks are asked (`webhook/generic.isExcludedFromAllHooks`)."""
+    """Return whether no webhook, static or API-based, evaluates a resource (`webhook/generic.isExcludedFromAllHooks`)."""
     return resource.group_resource in excluded_from_all(server)
 
 
 def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:
-    """Whether static policies alone are asked (`policy/generic.Plugin`): webhook configurations are not among these."""
+    """Return whether only static policies evaluate a resource (`policy/generic.Plugin`).
+
+    Webhook configurations are not such a resource.
+    """
     return resource.group_resource in _EXCLUDED_FROM_API_POLICIES
 
 
 def is_excluded_from_api_webhooks(kind: GroupVersionKind) -> bool:
-    """Whether static webhooks alone are asked (`predicates/rules.IsExemptAdmissionConfigurationResource`)."""
+    """Return whether only static webhooks evaluate a kind (`predicates/rules.IsExemptAdmissionConfigurationResource`)."""
     return kind.group == GROUP and kind.kind in KINDS

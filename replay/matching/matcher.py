@@ -24,7 +24,7 @@ from replay.matching.rules import RuleKey, matches_rule
 from replay.matching.selectors import EVERYTHING, Labels, MatchSelectorError, Selector, selector_from_label_selector
 
 INTERNAL_ERROR = "Internal error occurred: "
-"""What `apierrors.NewInternalError` puts before a text."""
+"""Prefix that `apierrors.NewInternalError` adds to a text."""
 
 NAMESPACE_KIND = GroupVersionKind("", "v1", "Namespace")
 _NO_LABELS: Labels = {}
@@ -50,12 +50,12 @@ MatchResult = Match | MatchError | None
 
 
 class RequestClass:
-    """All requests that rules cannot tell apart but by name; interned by `Matcher`, so that it is its own identity."""
+    """All requests that rules cannot distinguish except by name; interned by `Matcher`, so identity is equality."""
 
     __slots__ = ("equivalents", "key", "kind")
 
     def __init__(self, key: RuleKey, kind: GroupVersionKind, mapper: EquivalentResourceMapper) -> None:
-        """Look up the equivalent resources, each with the key that rules are asked with and its kind."""
+        """Look up the equivalent resources, each with its rule key and kind."""
         self.key = key
         self.kind = kind
         self.equivalents = tuple(
@@ -132,7 +132,7 @@ class Criteria:
 
 
 class RequestMatcher:
-    """One request on its way through many criteria: labels are looked up once, equal criteria are asked once."""
+    """One request against many criteria: labels are looked up once, equal criteria are evaluated once."""
 
     __slots__ = ("_attributes", "_class", "_lister", "_memo", "_namespace_labels")
 
@@ -252,7 +252,7 @@ def namespace_labels(attributes: Attributes, lister: Lister) -> Labels | Missing
 
 
 def steady_labels(attributes: Attributes) -> Labels | None:
-    """The labels on which steady criteria depend, none for cluster scope; None where the request itself must be asked."""
+    """Return the labels that steady criteria depend on, none for cluster scope; None if the request itself matters."""
     if attributes.resource.resource == "namespaces":
         return None
     if not attributes.namespace:
@@ -269,7 +269,7 @@ def steady_labels(attributes: Attributes) -> Labels | None:
 
 
 def labels_of(obj: JSON | PartialObject) -> Labels | Missing:
-    """`metadata.labels` of an object, empty if there are none, or why they are not known as a whole."""
+    """Return `metadata.labels` of an object, empty if there are none, or why they are not fully known."""
     value: Any = obj.value if isinstance(obj, PartialObject) else obj
     for name in ("metadata", "labels"):
         value = value.get(name) or {}

@@ -14,7 +14,7 @@ ANY = "*"
 
 
 class RuleKey(NamedTuple):
-    """All that a rule reads of a request, but for the name of the object."""
+    """Everything that a rule reads of a request, except the object's name."""
 
     resource: GroupVersionResource
     subresource: str

@@ -119,7 +119,7 @@ def _operator_errors(operator: str, values: tuple[str, ...]) -> list[str]:
 
 
 def _key_errors(key: str) -> list[str]:
-    """What is wrong with a label key (`k8s.io/apimachinery/pkg/util/validation.IsQualifiedName`)."""
+    """Return the problems of a label key (`k8s.io/apimachinery/pkg/util/validation.IsQualifiedName`)."""
     prefix, slash, name = key.partition("/")
     problems = []
     if slash and "/" in name:
@@ -144,7 +144,7 @@ def _key_errors(key: str) -> list[str]:
 
 
 def _value_errors(key: str, values: tuple[str, ...]) -> list[str]:
-    """What is wrong with label values (`validation.IsValidLabelValue`)."""
+    """Return the problems of label values (`validation.IsValidLabelValue`)."""
     errors = []
     for index, value in enumerate(values):
         problems = []

@@ -1,1 +1,1 @@
-"""Where the files of a store are: one small protocol, a directory, and object storage behind it."""
+"""Storage of a store's files: one small protocol, implemented by a directory and by object storage."""

@@ -33,7 +33,7 @@ except ImportError as error:  # pragma: no cover - where the extra is not instal
     raise StoreError(NEEDS_EXTRA) from error
 
 LEASE_SECONDS = 60.0
-"""How long a lock counts that nobody renews: its holder was killed, or lost the network."""
+"""Seconds after which a lock without renewal expires: its holder was killed or lost the network."""
 PATIENCE_SECONDS = 120.0
 _WAIT_SECONDS = 1.0
 _RENEWALS = 3
@@ -43,10 +43,10 @@ _Found = TypeVar("_Found")
 
 
 class BucketStorage:
-    """See `Storage`; a prefix of a bucket. Readers fetch what they read when they open it, and hold no lock."""
+    """A prefix of a bucket (see `Storage`). Readers fetch files when they open them, and hold no lock."""
 
     def __init__(self, url: str, store: Any, mirror: Path) -> None:
-        """`store` is obstore's, `mirror` a directory for what is fetched."""
+        """`store` is obstore's object, `mirror` a directory for fetched files."""
         self._url = url
         self._store = store
         self._mirror = mirror
@@ -81,9 +81,9 @@ class BucketStorage:
         return bytes(self._do(response.bytes))
 
     def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
-        """See `Storage.put`: a put is seen whole or not at all, and is durable when it is answered.
+        """See `Storage.put`: a put is visible as a whole or not at all, and durable when it returns.
 
-        What is durable is put only while the locks are held, and only over what was read before.
+        A durable put needs the locks, and replaces only the version that was read before.
         """
         if durable and not all(lease.is_held for lease in self._leases):
             raise StoreError("the lock of the store was lost: run again", path=self._url)
@@ -118,9 +118,9 @@ class BucketStorage:
 
     @contextmanager
     def locked(self, name: str, message: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
-        """See `Storage.locked`: an object that is put only where there is none, renewed until it is given back.
+        """See `Storage.locked`: an object that is put only if it does not exist, and renewed until it is released.
 
-        One that nobody renewed counts no longer: it is taken over by a put that succeeds only if nobody else was faster.
+        A lock without renewal expires. It is taken over by a conditional put, so only one process succeeds.
         """
         if shared:
             yield
@@ -167,7 +167,7 @@ class BucketStorage:
         """See `Storage.sweep`: nothing is half written."""
 
     def _do(self, ask: Callable[[], _Found]) -> _Found:
-        """What the storage answers; raises `StoreError` for what it refuses."""
+        """Return the storage's answer; raises `StoreError` if it refuses."""
         try:
             return ask()
         except (AlreadyExistsError, PreconditionError):
@@ -188,11 +188,11 @@ class _Lease:
 
     @property
     def is_held(self) -> bool:
-        """Whether nobody else can have taken the lock over."""
+        """Return whether no other process can have taken the lock."""
         return time.time() < self._until
 
     def take(self) -> bool:
-        """Take the lock where nobody has it, or where it has lapsed."""
+        """Take the lock if it is free or has expired."""
         if self._put("create"):
             return True
         try:
@@ -233,7 +233,10 @@ class _Lease:
 
 
 def _until(content: bytes) -> float:
-    """Until when a lock counts; one that says nothing of the kind was put by nobody who would give it back."""
+    """Return until when a lock counts.
+
+    Content that does not say was not written by a holder, so it counts as expired.
+    """
     try:
         return float(json.loads(content)["until"])
     except (ValueError, KeyError, TypeError):
@@ -241,17 +244,17 @@ def _until(content: bytes) -> float:
 
 
 def _version_of(meta: Any) -> dict[str, str]:
-    """What names one version of an object; clouds use either or both."""
+    """Return the identifiers of one version of an object. Clouds use either or both."""
     return {key: meta[key] for key in ("e_tag", "version") if meta.get(key)}
 
 
 def first_line(error: Exception) -> str:
-    """What an error says, in one line."""
+    """Return the first line of an error's text."""
     return " ".join(str(error).partition("\n")[0].split())
 
 
 def open_bucket(url: str, stack: ExitStack) -> BucketStorage:
-    """The storage at a URL, whose mirror is removed when `stack` closes; raises `StoreError` for what is no such URL."""
+    """Return the storage at a URL; `stack` removes its local copy on close; raises `StoreError` for other URLs."""
     try:
         store = from_url(url.rstrip("/"), client_options={"allow_http": True})
     except (BaseError, ValueError) as error:

@@ -1,4 +1,4 @@
-"""Many clusters in one store: each is a partition of it, a store of its own below `cluster=NAME`, so that no state of two ever meets."""
+"""Several clusters in one store: each is a separate store below `cluster=NAME`, so their data never mix."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def is_pattern(name: str) -> bool:
 
 
 def cluster_location(store: str, name: str) -> str:
-    """Where a store keeps one cluster; raises `StoreError` for what no cluster is called."""
+    """Return the location of one cluster in a store; raises `StoreError` for an invalid name."""
     if not _NAME.fullmatch(name):
         raise StoreError(f"`{name}` names no cluster: letters, digits, `.`, `_` and `-`, 63 at most", path=_OPTION)
     return f"{store.rstrip('/')}/{_FOLDER}{name}"
@@ -35,7 +35,7 @@ def cluster_names(store: str) -> tuple[str, ...]:
 
 
 def clusters_meant(store: str, pattern: str) -> dict[str, str]:
-    """The locations of the clusters that a pattern means, by name; raises `StoreError` where there is none."""
+    """Return the locations of the clusters that match a pattern, by name; raises `StoreError` if there are none."""
     names = cluster_names(store)
     locations = {name: cluster_location(store, name) for name in names if fnmatchcase(name, pattern)}
     if not locations:

@@ -18,7 +18,7 @@ from replay.storage.listing import files_below
 from replay.storage.storage import StoredFile
 
 PARTIAL = ".partial-"
-"""What the name of a file that is being written ends with, before the name of a machine and the number of its process."""
+"""Suffix of a file while it is written, before the machine's name and the process number."""
 PATIENCE_SECONDS = 120.0
 """How long a process waits for another one that writes to the same store."""
 _WAIT_SECONDS = 0.2
@@ -26,7 +26,7 @@ _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
 
 class DirectoryStorage:
-    """See `Storage`; files of one user, readable by nobody else where they are made here."""
+    """A directory (see `Storage`). New files are readable by their owner only."""
 
     def __init__(self, path: Path) -> None:
         """The directory at `path`, which need not be there yet."""
@@ -65,7 +65,7 @@ class DirectoryStorage:
             sync(path.parent)
 
     def entries(self, prefix: str = "") -> Iterator[StoredFile]:
-        """See `Storage.entries`; files that are being written are none."""
+        """See `Storage.entries`. Files that are being written are not listed."""
         for path in files_below(self.path / prefix):
             if PARTIAL not in path.name:
                 with suppress(FileNotFoundError):
@@ -95,7 +95,7 @@ class DirectoryStorage:
     def locked(self, name: str, message: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
         """See `Storage.locked`.
 
-        On a file system that is mounted read-only nobody can write, so that readers share a lock file that is there, or none.
+        On a read-only file system nobody can write, so readers share an existing lock file or use none.
         """
         path = self.path / name
         descriptor = _lock_file(path, shared=shared)
@@ -113,7 +113,7 @@ class DirectoryStorage:
         return self.path / name
 
     def workspace(self, name: str) -> Path:
-        """See `Storage.workspace`: beside what it becomes, because only there it can be renamed."""
+        """See `Storage.workspace`: beside its final place, because a rename must stay on one file system."""
         place = self.path / name
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -155,7 +155,7 @@ def sync(path: Path) -> None:
 
 
 def _lock_file(path: Path, *, shared: bool) -> int | None:
-    """A descriptor of a lock file, None where there is none and none can be made, which only readers may put up with."""
+    """Return a descriptor of a lock file, or None if it cannot be created, which only readers accept."""
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     except OSError as error:
@@ -193,5 +193,5 @@ def _is_alive(process: int) -> bool:
 
 
 def store_error(error: OSError, place: Path | str) -> StoreError:
-    """What the operating system refused, as the operator's error."""
+    """Return the user's error for what the operating system refused."""
     return StoreError((error.strerror or str(error)).lower(), path=str(error.filename or place))

@@ -8,9 +8,9 @@ from pathlib import Path
 
 
 def files_below(directory: Path) -> Iterator[Path]:
-    """What is no directory, links to directories not entered; a folder that goes away meanwhile holds nothing.
+    """Yield all files below a directory without following links. A directory that disappears meanwhile is empty.
 
-    `Path.rglob` raises FileNotFoundError for such a folder before Python 3.13.
+    `Path.rglob` raises FileNotFoundError for such a directory before Python 3.13.
     """
     for place, _, names in os.walk(directory):
         yield from (Path(place, name) for name in names)

@@ -63,7 +63,7 @@ def _is_there(store: Any, path: str) -> bool:
 
 
 def _pattern(path: str) -> re.Pattern[str]:
-    """As the shell means it: `*` within one folder, `**` through any number of them."""
+    """Return a shell pattern as a regular expression: `*` within one folder, `**` across folders."""
     parts = path.split("/")
     texts = [
         "(?:[^/]+/)*" if part == "**" else _of_one(part) + ("/" if number < len(parts) else "")

@@ -1,4 +1,4 @@
-"""Files at URLs that somebody names: objects of a bucket, and what a web server answers. Each is read once, piece by piece."""
+"""Files at URLs that the user names: objects of a bucket and answers of a web server. Each is read once, in pieces."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WEB = ("https://", "http://")
 
 
 class RemoteFile(NamedTuple):
-    """One file: `url` is what is asked for, `pieces` asks for it, and raises `AuditLogError` where not all of it comes."""
+    """One file at `url`; `pieces` fetches it, and raises `AuditLogError` if it is incomplete."""
 
     url: str
     pieces: Callable[[], Iterable[bytes]]
@@ -32,7 +32,7 @@ def is_remote(text: str) -> bool:
 
 
 def shown(text: str) -> str:
-    """A URL without what may be a secret (its user, its query); what is none as it is."""
+    """Return a URL without possible secrets (user, query). Other texts stay unchanged."""
     if not is_remote(text):
         return text
     parts = urlsplit(text)
@@ -40,9 +40,9 @@ def shown(text: str) -> str:
 
 
 def remote_files(url: str) -> Iterator[RemoteFile]:
-    """What a URL names: of a bucket an object, all below a folder, or all that a pattern means; else what a server answers.
+    """Return the files at a URL: an object, a folder or a pattern in a bucket, or the answer of a web server.
 
-    Raises `AuditLogError` for what is not there or not given away, `StoreError` where the extra for buckets is not installed.
+    Raises `AuditLogError` if a file is missing or forbidden, and `StoreError` without the extra for buckets.
     """
     if is_bucket(url):
         try:

@@ -23,7 +23,7 @@ _LOCK = "owner"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """A new directory that nobody else can read, as long as the context lasts; raises `OSError` if none can be made."""
+    """Yield a new private directory that exists during the context; raises `OSError` if none can be created."""
     _sweep(Path(tempfile.gettempdir()))
     path, descriptor = _made()
     try:
@@ -40,7 +40,7 @@ def is_of_one_run(path: Path) -> bool:
 
 
 def _made() -> tuple[Path, int]:
-    """A locked directory; another one where somebody swept it between its making and its locking."""
+    """Return a new locked directory. Try again if another process removed it before it was locked."""
     while True:
         path = Path(tempfile.mkdtemp(prefix=_PREFIX))
         with suppress(FileNotFoundError):
@@ -71,7 +71,7 @@ def _sweep(place: Path) -> None:
 
 
 def _sweep_one(path: Path) -> None:
-    """Remove one directory, if it is ours and nobody's; raises `OSError` for what others remove meanwhile."""
+    """Remove one directory of this user that no process holds; raises `OSError` for concurrent removals."""
     mode = path.lstat()
     if not stat.S_ISDIR(mode.st_mode) or mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) != stat.S_IRWXU:
         return

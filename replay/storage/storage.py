@@ -1,4 +1,4 @@
-"""What a store needs of the place where its files are."""
+"""Protocol of a store's storage."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Storage(Protocol):
         ...
 
     def entries(self, prefix: str = "") -> Iterator[StoredFile]:
-        """All files whose names begin with `prefix`, which is empty or ends in `/`; none where there is no such place."""
+        """Yield all files whose names begin with `prefix`, which is empty or ends in `/`."""
         ...
 
     def folders(self, prefix: str) -> Iterator[str]:
@@ -57,7 +57,7 @@ class Storage(Protocol):
         ...
 
     def remove(self, name: str) -> None:
-        """Remove a file, or everything below a name, as far as it is there."""
+        """Remove a file, or everything below a name, if it exists."""
         ...
 
     def locked(
@@ -67,15 +67,15 @@ class Storage(Protocol):
         ...
 
     def local(self, name: str) -> Path:
-        """A file of this machine with the content of a file, fetched if it has to be; it stands as long as the storage is open."""
+        """Return a local file with the content of a stored file. It exists as long as the storage is open."""
         ...
 
     def workspace(self, name: str) -> Path:
-        """A new directory of this machine, in which the files below a name come to be; raises `StoreError` if nothing can."""
+        """Return a new local directory for the files below a name; raises `StoreError` if it cannot be created."""
         ...
 
     def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
-        """Make what was written in a `workspace` the files below `name`."""
+        """Publish the content of a `workspace` as the files below `name`."""
         ...
 
     def sweep(self) -> None:

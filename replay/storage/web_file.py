@@ -1,4 +1,4 @@
-"""What a web server answers to one URL. No redirection is followed: only what was named is asked."""
+"""Answer of a web server to one URL. Redirections are not followed, so only the named place is contacted."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def answer(url: str) -> Iterator[bytes]:
 
 
 def _pieces(response: HTTPResponse | IO[bytes], url: str) -> Iterator[bytes]:
-    """The body; the length that the server says is held against what comes."""
+    """Yield the body and compare its length with the one that the server states."""
     content_length = response.headers.get("Content-Length") if isinstance(response, HTTPResponse) else None
     fetched = 0
     while piece := response.read(_PIECE):

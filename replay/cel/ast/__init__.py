@@ -1,1 +1,1 @@
-"""The syntax tree: nodes, positions, what is wrong at one, and what an expression may read."""
+"""Syntax tree: nodes, positions, issues at a node, and the paths that an expression may read."""

@@ -1,4 +1,4 @@
-"""What stands below a node of a tree, what stands in it beside that, and the shape that both make."""
+"""Children of a node, its other parts, and the shape of a tree."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExp
 BoundNames = Mapping[str, int]
 """The names of the loops around a node, by how far outside they were bound."""
 Leaf = Callable[[Expr, BoundNames], object]
-"""What stands for a node in a shape, None where it is what it is made of."""
+"""Function that replaces a node in a shape; it returns None to keep the node's own parts."""
 
 
 def children(node: Expr) -> Iterator[Expr]:
@@ -35,7 +35,7 @@ def children(node: Expr) -> Iterator[Expr]:
 
 
 def descendants(root: Expr) -> list[Expr]:
-    """All nodes, each after those below it."""
+    """Return all nodes, each after its children."""
     nodes: list[Expr] = []
     pending = [root]
     while pending:
@@ -47,7 +47,7 @@ def descendants(root: Expr) -> list[Expr]:
 
 
 def own_parts(node: Expr) -> tuple[object, ...]:  # noqa: PLR0911 - one return a kind of node
-    """What stands in a node beside those below it, but for the names of loops."""
+    """Return a node's parts other than its children, without the names of loops."""
     match node:
         case Const():
             return (type(node.value).__name__, repr(node.value))
@@ -69,7 +69,7 @@ def own_parts(node: Expr) -> tuple[object, ...]:  # noqa: PLR0911 - one return a
 
 
 def shape_of(node: Expr, leaf: Leaf, bound: BoundNames | None = None) -> object:
-    """A tree as tuples in which the names of loops stand for how they are bound; `leaf` says what else stands for itself."""
+    """Return a tree as tuples in which loop names are replaced by their binding; `leaf` replaces further nodes."""
     around = bound or {}
     if isinstance(node, Ident) and node.name in around:
         return ("bound", around[node.name])

@@ -13,9 +13,9 @@ T = TypeVar("T")
 
 
 def with_deep_stack(action: Callable[[], T]) -> T:
-    """What the action returns; it is begun anew with room for deeper recursion if it needs that.
+    """Return the action's result; run it again with a deeper stack if it needs one.
 
-    Nothing is changed for expressions of ordinary depth, and the limit is put back afterwards.
+    Normal expressions are unaffected. The recursion limit is restored afterwards.
     """
     try:
         return action()

@@ -25,13 +25,13 @@ from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.values import Value
 
 ACCUMULATOR: Final = "@result"
-"""The variable in which comprehensions fold; no expression can name it."""
+"""Accumulator variable of comprehensions. No expression can name it."""
 NAMED_ACCUMULATOR: Final = "__result__"
-"""What it is called until cel-go 0.22, where expressions can name it."""
+"""Name of the accumulator until cel-go 0.22, where expressions can name it."""
 
 
 class ExprFactory:
-    """Gives ids and remembers their offsets; while a macro expands, new nodes stand where the macro's call stands."""
+    """Factory that assigns ids and records offsets. While a macro expands, new nodes get the offset of its call."""
 
     __slots__ = ("accumulator_name", "macro_calls", "macro_offset", "next_id", "positions", "release")
 

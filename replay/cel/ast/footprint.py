@@ -25,7 +25,7 @@ Paths = frozenset[str]
 
 _NO_PATHS: Paths = frozenset()
 _PASSING = frozenset({"or", "orValue", "value", "optional.of", "dyn", operator.ADD, operator.OR_VALUE_EAGERLY})
-"""Functions whose result is one of their arguments, or a list of what stands in them."""
+"""Functions whose result is one of their arguments, or a list of the arguments' elements."""
 _GROWING = frozenset({operator.ADD, operator.LOGICAL_AND, operator.LOGICAL_OR, "cel.@mapInsert"})
 """Functions with which macros add to their accumulator, which is the first argument."""
 _MOST_PARTS = 256
@@ -33,9 +33,9 @@ _MOST_PARTS = 256
 
 
 class Places(NamedTuple):
-    """Where the value of a node comes from: paths whose value it may be, and the parts of what the expression builds.
+    """Possible sources of a node's value, and the parts of a value that the expression builds.
 
-    The part ANY is any element of a list, or the entry of a key that is computed.
+    The part ANY is any element of a list, or the entry of a computed key.
     """
 
     paths: Paths = _NO_PATHS
@@ -50,7 +50,7 @@ class Places(NamedTuple):
 
     @property
     def any_part(self) -> Places:
-        """What any part of the value may be."""
+        """Return the sources of any part of the value."""
         return _union(Places(frozenset(f"{path}[]" for path in self.paths)), *self.parts.values())
 
 
@@ -59,7 +59,7 @@ _NOTHING = Places()
 
 
 def _union(*places: Places) -> Places:
-    """What may be any of these."""
+    """Return the union of several sources."""
     distinct = list({id(each): each for each in places if each.paths or each.parts}.values())
     if len(distinct) < 2:
         return distinct[0] if distinct else _NOTHING
@@ -73,7 +73,7 @@ def _built(paths: Paths, parts: Mapping[str | None, Places]) -> Places:
 
 
 class Reads(NamedTuple):
-    """What it takes to compute an expression, and the places whose value it may then have."""
+    """Paths that an expression needs, and the sources of its value."""
 
     reads: Paths
     places: Places
@@ -101,7 +101,7 @@ def footprint_of(ast: Ast) -> frozenset[str]:
 
 
 def trace_of(ast: Ast, lazy: LazyMap) -> Reads:
-    """The trace of a checked expression; what it reads of a lazy map is where the entry comes from."""
+    """Return the trace of a checked expression. What it reads of a lazy map is attributed to the entry's source."""
     return with_deep_stack(lambda: _trace_of(ast, lazy))
 
 
@@ -127,11 +127,11 @@ class _Reader:
         self.reads.update(places.footprint)
 
     def consume_presence(self, places: Places) -> None:
-        """Whether there is something at these places is asked; what the expression builds is there."""
+        """Record a presence test at these places. Parts that the expression builds are always present."""
         self.reads.update(f"{path}?" for path in places.paths)
 
     def trace(self, node: Expr, scope: Mapping[str, Places]) -> Places:  # noqa: PLR0911 - one return a node
-        """Where the value of a node comes from; what it takes to compute it is consumed."""
+        """Return the sources of a node's value, and record the paths that it needs."""
         match node:
             case Ident():
                 return self._name(node, scope)
@@ -232,11 +232,11 @@ class _Reader:
         return _NOTHING
 
     def _consume_whether_null(self, places: Places) -> None:
-        """Whether it is null is asked; a path to any element says nothing of the single ones but what they are."""
+        """Record a null test. For a path to any element, this tells nothing about single elements."""
         self.reads.update(path if path.endswith("[]") else f"{path}?" for path in places.paths)
 
     def _consume_size(self, places: Places) -> None:
-        """How many elements there are is asked; how many an expression builds depends on what it read to build them."""
+        """Record a size test. The size of a built value depends on paths that are recorded already."""
         self.reads.update(f"{path}[]?" for path in places.paths)
 
     def _index(self, key: Expr, traced: list[Places]) -> Places:
@@ -267,7 +267,7 @@ class _Reader:
         return places
 
     def _step(self, node: Comprehension, scope: Mapping[str, Places], elements: Places, accumulator: Places) -> Places:
-        """What the accumulator may hold after one element."""
+        """Return what the accumulator may hold after one element."""
         names = {**scope, node.accu_var: accumulator, node.iter_var: _NOTHING if node.iter_var2 else elements}
         if node.iter_var2:
             names[node.iter_var2] = elements

@@ -20,7 +20,7 @@ BEFORE_START = -1
 
 
 class Issue(Struct, frozen=True):
-    """One finding: the node it concerns (0 if it has none), its offset in code points, and the text."""
+    """One finding: its node (0 if none), its offset in code points, and the text."""
 
     id: int
     offset: int
@@ -69,7 +69,7 @@ class Issues(Struct):
         return self.count > 0
 
     def to_display_string(self) -> str:
-        """All findings by their place in the source, as `kubectl` would show them."""
+        """Return all findings in source order, as `kubectl` would print them."""
         ordered = sorted(self.entries, key=lambda issue: issue.location(self.source))
         lines = [issue.to_display_string(self.source) for issue in ordered]
         if self.count > MAX_ISSUES:

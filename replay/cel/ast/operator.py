@@ -1,4 +1,4 @@
-"""The names under which operators stand in the tree (`common/operators` of cel-go)."""
+"""Names of operators in the tree (`common/operators` of cel-go)."""
 
 from __future__ import annotations
 

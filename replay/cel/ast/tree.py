@@ -100,7 +100,7 @@ class Comprehension(Expr, frozen=True):
 
 
 class Reference(Struct, frozen=True):
-    """What a checked name or call means: a variable's full name, a constant, or the candidate overloads of a call."""
+    """Meaning of a checked name or call: a variable's full name, a constant, or the candidate overloads of a call."""
 
     name: str = ""
     overload_ids: tuple[str, ...] = ()

@@ -1,1 +1,1 @@
-"""Types: what is checked in a tree before it is evaluated."""
+"""Type checking of a tree before it is evaluated."""

@@ -66,16 +66,16 @@ class Diagnostics:
         )
 
     def incompatible_type(self, node: Expr, earlier_type: Type, after: Type) -> None:
-        """A node that stands in two places gets another type in the second; the server prints it as Go sees it."""
+        """Report a node in two places whose second type differs. The server prints it as Go sees it."""
         self.report(
             node,
             f"incompatible type already exists for expression: ({node.id}) old:{earlier_type.display}, new:{after.display}",
         )
 
     def not_a_type(self, node: Expr, name: str) -> None:
-        """A message is made of a name that is none of a type."""
+        """Report a message whose name is not a type."""
         self.report(node, f"'{name}' is not a type")
 
     def not_a_message_type(self, node: Expr, type_: Type) -> None:
-        """A message is made of a type that has no fields."""
+        """Report a message whose type has no fields."""
         self.report(node, f"'{type_.name}' is not a message type")

@@ -29,7 +29,7 @@ _FREE = fixed(0)
 
 
 class EntrySize(NamedTuple):
-    """What is known of the entries of a list or map."""
+    """Known facts about the entries of a list or map."""
 
     container: Kind
     key: Range

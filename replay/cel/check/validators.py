@@ -22,11 +22,11 @@ from replay.cel.value.types import Kind, Type, optional_type
 from replay.cel.value.values import EvalError, Value
 
 AstValidator = Callable[[Ast, Diagnostics], None]
-"""Reports what it finds wrong with a checked expression."""
+"""Validator that reports problems of a checked expression."""
 
 
 def validate(ast: Ast, validators: Sequence[AstValidator], release: Release = NEWEST_RELEASE) -> Issues:
-    """All findings of these validators; empty if there are none."""
+    """Return all findings of these validators; empty if there are none."""
     issues = Issues(ast.source)
     diagnostics = Diagnostics(issues, ast.positions, release)
     for validator in validators:
@@ -117,7 +117,7 @@ def _check_map(ast: Ast, node: MapExpr, diagnostics: Diagnostics) -> None:
 
 
 def _held(ast: Ast, node: Expr, diagnostics: Diagnostics, *, optional: bool) -> Type:
-    """What an element holds. The server crashes over a dynamic value marked with `?`; here that is a finding."""
+    """Return the type of an element. The server crashes for a dynamic value marked with `?`. Here that is a finding."""
     type_ = ast.type_map[node.id]
     if not optional:
         return type_

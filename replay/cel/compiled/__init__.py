@@ -1,1 +1,1 @@
-"""The fast engine: Python source made of a checked tree."""
+"""The fast engine: Python source generated from a checked tree."""

@@ -19,10 +19,10 @@ _LONG_TEXT = scaled(LONG, STRING_FACTOR) + 1
 """The cost of one pass over the longest text that compiled code looks at."""
 
 _SCALARS = frozenset({Kind.BOOL, Kind.INT, Kind.STRING})
-"""The types of results that may stand inside a new object, where it matters whether a container was part of an input."""
+"""Result types that may be part of a new object, where it matters whether a container came from an input."""
 
 _PLAIN = _SCALARS | {Kind.BYTES, Kind.DOUBLE, Kind.DURATION, Kind.NULL, Kind.TIMESTAMP, Kind.UINT}
-"""The types of which every value is the same after it was a value of Go."""
+"""Types whose values do not change when they pass through Go."""
 
 _SMALL = 2**53
 """Ints up to this are exact as doubles, so comparing them with a number out of range needs no guard."""

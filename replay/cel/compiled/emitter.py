@@ -1,7 +1,8 @@
-"""What writes compiled code: the lines of a function so far, its names, and the bound on its cost.
+"""Writer of compiled code: the lines of a function so far, its names, and the bound on its cost.
 
-How the code of a node looks is said where the nodes of its kind are (`calls`, `folds`, `literals`, `codegen`); they are handed to
-the writer as a table, so that none of them needs to know the others.
+Each kind of node has its own module (`calls`, `folds`, `literals`, `codegen`). The writer gets them as a table, so they
+do not import
+each other.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ _BUILTINS = {"len": len, "type": type, "dict": dict, "list": list, "str": str, "
 
 
 class MessageProvider(Protocol):
-    """What compiled code asks about messages and lazy maps."""
+    """Facts about messages and lazy maps for compiled code."""
 
     @property
     def lazy_map(self) -> str:
@@ -88,7 +89,7 @@ class Emitter:
         return name
 
     def builtin(self, name: str) -> str:
-        """One of the few builtins that compiled code uses."""
+        """Return one of the few builtins that compiled code uses."""
         self.globals[name] = _BUILTINS[name]
         return name
 

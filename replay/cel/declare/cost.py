@@ -102,7 +102,7 @@ _COSTS_UNTIL_0_26: StandardCosts = {
 
 
 def standard_costs(release: Release) -> StandardCosts:
-    """What calls of the standard library cost in a release."""
+    """Return the costs of standard library calls in a release."""
     if release >= Release.V0_29:
         return _STANDARD_COSTS
     equality = _STANDARD_COSTS["equals"] if release >= Release.V0_22 else _smaller_size
@@ -150,7 +150,7 @@ class CostTracker:
             places[stack.pop()[0]].pop()
 
     def drop_args(self, node_ids: Sequence[int]) -> tuple[Value, ...] | None:
-        """The values of the arguments, last first from the top; None (with what was dropped gone) if one is missing."""
+        """Return the argument values, last first from the top; None (and drop them) if one is missing."""
         stack, places = self._stack, self._places
         values: list[Value] = []
         for node_id in reversed(node_ids):

@@ -22,7 +22,7 @@ from replay.cel.value.values import EvalError, Unknown, Value
 
 _DYNAMIC = frozenset({Kind.DYN, Kind.ANY, Kind.TYPE_PARAM})
 _PLAIN = {str: STRING, bool: BOOL, float: DOUBLE}
-"""Types of which every value is of one declared type."""
+"""Types whose values all have one declared type."""
 
 
 def is_assignable(declared: Type, value: Value) -> bool:
@@ -64,7 +64,7 @@ def no_such_overload(function: str, args: Sequence[Value]) -> EvalError | Unknow
 
 
 class OverloadBinding(Struct, frozen=True):
-    """What a call runs; `eager` calls evaluate every argument first. `of_texts`: all arguments are declared as strings."""
+    """Implementation of a call; `eager` calls evaluate every argument first; `of_texts` means that all arguments are strings."""
 
     implementation: Implementation
     trait: str = ""
@@ -153,7 +153,7 @@ class Dispatcher:
 
 
 def _estimates(libraries: Iterable[Library]) -> Estimates:
-    """What the libraries declare about the cost of calls before they run."""
+    """Return the libraries' cost estimates of calls."""
     calls: dict[str, CallEstimator] = {}
     equality: dict[str, Range] = {}
     for library in libraries:

@@ -1,4 +1,4 @@
-"""What a call may cost before it runs, as libraries declare it (cel-go `checker.CallEstimate`)."""
+"""Cost estimates that libraries declare for calls (cel-go `checker.CallEstimate`)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class AstNode(NamedTuple):
 
     @property
     def any_size(self) -> Range:
-        """The size, or what is assumed."""
+        """Return the size, or the assumed one."""
         return self.assumed if self.size is None else self.size
 
 
@@ -79,7 +79,7 @@ CallEstimator = Callable[[AstNode | None, Sequence[AstNode]], CallEstimate | Non
 
 
 class Estimates(NamedTuple):
-    """What libraries declare: estimators of calls by overload id, and what `==` of two values of a type costs by its name."""
+    """Declared estimators of calls by overload id, and the cost of `==` by type name."""
 
     calls: Mapping[str, CallEstimator]
     equality: Mapping[str, Range]

@@ -1,6 +1,6 @@
-"""What an environment is made of: function declarations with their implementation and cost, types, variables, macros.
+"""Parts of an environment: function declarations with implementation and cost, types, variables, macros.
 
-A `Library` is a plain value; the core knows no library by name. Kubernetes' libraries are made in `replay.cellib`.
+A `Library` is a plain value. The core knows no library by name. Kubernetes' libraries are in `replay.cellib`.
 """
 
 from __future__ import annotations

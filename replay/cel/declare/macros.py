@@ -22,7 +22,7 @@ Expander = Callable[[ExprFactory, Expr | None, tuple[Expr, ...]], Expr | None]
 """Makes the replacement from the receiver and the arguments; None leaves the call as it is, `MacroError` refuses it."""
 
 MacroTable = Mapping[tuple[str, int, bool], Expander]
-"""What to do with a call, by name, number of arguments and whether it has a receiver."""
+"""Expansion of a call, by name, number of arguments and presence of a receiver."""
 
 
 class MacroError(Exception):
@@ -36,7 +36,7 @@ class MacroError(Exception):
 
 
 class Macro(Struct, frozen=True):
-    """A macro: the call that it answers, with its numbers of arguments, and what it does."""
+    """A macro: the calls that it expands, by numbers of arguments, and the expansion."""
 
     function: str
     arg_counts: tuple[int, ...]

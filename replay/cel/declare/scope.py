@@ -75,7 +75,7 @@ class Declarations:
         self._qualified_roots = {name.partition(".")[0] for name in dotted if "." in name}
 
     def candidate_names(self, name: str) -> Sequence[str]:
-        """The full names that a name may stand for, innermost namespace first; a leading dot asks for the root."""
+        """Return the full names that a name may mean, innermost namespace first; a leading dot means the root."""
         if name.startswith("."):
             return (name[1:],)
         if not self.container:

@@ -1,7 +1,8 @@
-"""What the standard functions do, by overload id, and the functions that have one implementation for all overloads.
+"""Implementations of the standard functions by overload id, and functions with one implementation for all overloads.
 
-The declarations stand in `replay.cel.declare.declarations`; the split is cel-go's (`common/stdlib`): operators, `size`, `type`,
-`dyn` and `matches` are singletons that look at traits instead of types, all else is guarded by its argument types.
+`replay.cel.declare.declarations` has the declarations. The split is cel-go's (`common/stdlib`): operators, `size`,
+`type`, `dyn` and
+`matches` are singletons that check traits instead of types. All other functions check argument types.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from replay.cel.value.values import EvalError, Value
 
 
 class Singleton(Struct, frozen=True):
-    """One implementation for all overloads of a function; `trait` is what the first argument must have."""
+    """One implementation for all overloads of a function; `trait` is required of the first argument."""
 
     implementation: Implementation
     trait: str = ""

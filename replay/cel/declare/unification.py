@@ -1,6 +1,6 @@
-"""Which type fits where, and what type parameters stand for (`checker/types.go` of cel-go).
+"""Assignability of types and bindings of type parameters (`checker/types.go` of cel-go).
 
-Types that are known to fit are joined by binding type parameters; a failed attempt leaves no binding behind.
+Types that fit bind type parameters. A failed attempt leaves no binding behind.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def is_dyn(type_: Type) -> bool:
 
 
 def is_dyn_or_error(type_: Type) -> bool:
-    """Whether checking goes on without looking at the type."""
+    """Return whether checking continues without looking at the type."""
     return type_.kind in _WILDCARD
 
 
@@ -43,12 +43,12 @@ def _unwrap(type_: Type) -> Type:
 
 
 def is_exact(left: Type, right: Type) -> bool:
-    """Whether two types are the same; a wrapper is the same as what it wraps, as it has its kind."""
+    """Return whether two types are the same. A wrapper equals what it wraps, because it has the same kind."""
     return left.kind is not Kind.UNKNOWN and (left == right or _unwrap(left) == _unwrap(right))
 
 
 def is_equivalent(left: Type, right: Type) -> bool:
-    """Whether two types are the same but for the names of type parameters."""
+    """Return whether two types are the same except for names of type parameters."""
     left, right = _unwrap(left), _unwrap(right)
     if left.kind is not right.kind or len(left.parameters) != len(right.parameters):
         return False
@@ -81,7 +81,7 @@ def most_general(left: Type, right: Type) -> Type:
 
 
 class Substitutions:
-    """What the type parameters of one expression stand for so far."""
+    """Bindings of the type parameters of one expression."""
 
     __slots__ = ("_bound", "_trail")
 
@@ -107,7 +107,7 @@ class Substitutions:
         return False
 
     def substitute(self, type_: Type, *, to_dyn: bool) -> Type:
-        """The type with all bound parameters replaced, the unbound ones by `dyn` if asked."""
+        """Return the type with bound parameters replaced, and unbound ones by `dyn` if `to_dyn`."""
         if not type_.parametric:
             return type_
         kind = type_.kind
@@ -157,7 +157,7 @@ class Substitutions:
         return all(map(self._assignable, left, right))
 
     def _valid_substitution(self, type_: Type, parameter: Type) -> tuple[bool, bool]:
-        """Whether the type may stand for the parameter, and whether something does already."""
+        """Return whether the type may bind the parameter, and whether the parameter is bound already."""
         if type_.kind is Kind.TYPE_PARAM and type_.name == parameter.name:
             return True, True
         bound = self._bound.get(parameter.name)

@@ -1,6 +1,7 @@
-"""The well-known protobuf messages, which CEL knows by name: what they are as values, and their fields.
+"""Well-known protobuf messages, which CEL knows by name: their values and fields.
 
-A registry of cel-go always has them (`common/types/provider.go`, `common/types/types.go`), so Kubernetes accepts them too.
+A registry of cel-go always has them (`common/types/provider.go`, `common/types/types.go`), so Kubernetes accepts them
+too.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ WELL_KNOWN_TYPES: Final[dict[str, Type]] = {
     _PREFIX + "Struct": map_type(STRING, DYN),
     _PREFIX + "Value": DYN,
 }
-"""The type of the value that a well-known message stands for."""
+"""Type of the value of a well-known message."""
 
 WELL_KNOWN_MESSAGES: Final[dict[Kind, str]] = {
     Kind.ANY: _PREFIX + "Any",
@@ -63,7 +64,7 @@ WELL_KNOWN_MESSAGES: Final[dict[Kind, str]] = {
 """The message whose fields a value of a well-known type is made with."""
 
 EMPTY: Final = struct_type(_PREFIX + "Empty")
-"""The one message that is a value of its own, and a type that can be named."""
+"""The only message that is a value itself, and a type with a name."""
 
 _TIME = {"seconds": INT, "nanos": INT}
 

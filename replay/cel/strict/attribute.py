@@ -156,7 +156,7 @@ class ComputedQualifier:
 
 
 def _go_native(key: Value) -> str:
-    """The Go type of a key that is none; decoded JSON is not yet a CEL value at this point."""
+    """Return the Go type of an invalid key. Decoded JSON is not yet a CEL value at this point."""
     return {"*types.baseList": "[]interface {}", "*types.baseMap": "map[string]interface {}"}.get(
         go_type_name(key), "<nil>" if key is None else go_type_name(key)
     )

@@ -1,4 +1,4 @@
-"""What becomes constant while planning (cel-go `interpreter/decorators.go`, the server's `cel.OptOptimize`)."""
+"""Constants found while planning (cel-go `interpreter/decorators.go`, the server's `cel.OptOptimize`)."""
 
 from __future__ import annotations
 

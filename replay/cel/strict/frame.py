@@ -1,4 +1,4 @@
-"""Where names are looked up during a strict evaluation: the input at the root, a frame for each running fold."""
+"""Name lookup during a strict evaluation: the input at the root, a frame for each running fold."""
 
 from __future__ import annotations
 
@@ -72,11 +72,11 @@ class FoldLoop(Protocol):
 
     @property
     def accu_init(self) -> Operand:
-        """What it is at first."""
+        """Return the initial value."""
 
 
 class FoldFrame(Frame):
-    """One running fold: its iteration variables and its accumulator, which is computed when it is first read."""
+    """One running fold: its iteration variables and its accumulator, which is computed on first use."""
 
     __slots__ = ("accumulator", "computing_result", "fold", "initialized", "item", "item2", "mutable")
 

@@ -1,4 +1,4 @@
-"""What becomes of a value that goes through Go's own types and back (cel-go `ref.Val.Value` and `types.NativeToValue`)."""
+"""Conversion of a value to Go's own types and back (cel-go `ref.Val.Value` and `types.NativeToValue`)."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ _OPTIONAL_OR = {"or": "optional_or_optional", "orValue": "optional_orValue_value
 
 
 class TypeProvider(Protocol):
-    """What the planner asks about types."""
+    """Facts about types for the planner."""
 
     def has_type(self, name: str) -> bool:
-        """Whether a name stands for a type as a value."""
+        """Return whether a name is a type value."""
 
     def has_field_access(self, type_name: str) -> bool:
         """Whether fields of this type are read from a message that the expression built."""
@@ -71,7 +71,7 @@ class TypeProvider(Protocol):
         """The names that a name may mean in the container, most specific first."""
 
     def struct_name(self, name: str) -> str | None:
-        """The full name of a message type, None if there is none."""
+        """Return the full name of a message type, None if there is none."""
 
 
 class Planner:

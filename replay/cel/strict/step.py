@@ -75,7 +75,7 @@ class ObservedStep:
         raise error
 
     def charge(self, tracker: CostTracker, value: Value) -> None:
-        """As the step."""
+        """Charge the cost of the step."""
         self.step.charge(tracker, value)
 
 
@@ -85,7 +85,7 @@ class ConstStep:
     __slots__ = ("id", "value")
 
     def __init__(self, node_id: int, value: Value) -> None:
-        """A literal, or what folding made of constant arguments."""
+        """A literal, or the result of folding constant arguments."""
         self.id = node_id
         self.value = value
 
@@ -129,7 +129,7 @@ class ObservedQualifier:
         return part
 
     def qualify_if_present(self, frame: Frame, value: Value, *, presence_only: bool) -> Present:
-        """The selected part; only what is there is reported."""
+        """Return the selected part. Only a present part is reported."""
         part, present = self._qualifier.qualify_if_present(frame, value, presence_only=presence_only)
         if present or presence_only:
             self._report(frame, part)
@@ -186,7 +186,7 @@ class AttributeStep:
         return value
 
     def charge(self, tracker: CostTracker, value: Value) -> None:  # noqa: ARG002
-        """One, or nothing for a conditional."""
+        """Charge one, or nothing for a conditional."""
         charge_attribute(tracker, self.attribute)
 
 
@@ -206,7 +206,7 @@ class PresenceStep(AttributeStep):
         return self._id
 
     def exec(self, frame: Frame) -> Value:
-        """True or false; an optional stands for whether it has a value."""
+        """Return true or false. An optional stands for whether it has a value."""
         value = self.attribute.resolve(frame)
         if isinstance(value, OptionalValue):
             value = value.has_value
@@ -376,7 +376,7 @@ class OptionalOrStep:
         self._unwrap = unwrap
 
     def exec(self, frame: Frame) -> Value:
-        """The left value if there is one; until cel-go 0.26 what is no optional is its own value."""
+        """Return the left value if there is one. Until cel-go 0.26, a value that is not optional is its own value."""
         left = self._left.exec(frame)
         if isinstance(left, EvalError | Unknown):
             return stopping(left)

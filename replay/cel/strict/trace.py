@@ -1,6 +1,6 @@
-"""What every step of one evaluation came to, beside the evaluation itself (cel-go's `EvalDetails.State`).
+"""Values of all steps of one evaluation (cel-go's `EvalDetails.State`).
 
-cel-go keeps the last value of a node; here all are kept in order, so that what a macro found in each round can be told.
+cel-go keeps the last value of a node. Here all values are kept in order, to show what a macro found in each round.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from replay.cel.declare.cost import CallCosts, CostTracker, StandardCosts
 from replay.cel.value.values import Value
 
 MOST_STEPS = 100_000
-"""How many values are kept; the rest of a longer evaluation is not told."""
+"""Maximum number of values that are kept."""
 
 
 class TracingTracker(CostTracker):
-    """A cost tracker that remembers what is reported to it."""
+    """Cost tracker that remembers the reported values."""
 
     __slots__ = ("steps",)
 
@@ -34,7 +34,7 @@ class TracingTracker(CostTracker):
 
 
 class Trace(Struct, frozen=True):
-    """The values of steps by node id, in the order in which the steps ended."""
+    """Values of steps by node id, in order of completion."""
 
     steps: Sequence[tuple[int, Value]]
 

@@ -199,7 +199,7 @@ def scan(text: str) -> tuple[list[int], list[str], list[int]] | None:
 
 
 def tokens(text: str, release: Release = NEWEST_RELEASE) -> Iterator[Token | LexicalError]:
-    """All tokens with the hidden ones and with the errors between them, ended by `EOF`."""
+    """Yield all tokens, including hidden ones and errors, ended by `EOF`."""
     position = ordinal = 0
     has_escaped_names = release >= Release.V0_23
     while position < len(text):
@@ -234,7 +234,7 @@ _ESCAPE_PREFIX: Final = re.compile(r"\\(?:[xX][0-9a-fA-F]?|u[0-9a-fA-F]{0,3}|U[0
 
 
 def _end_of_error(text: str, start: int) -> int:
-    """Where reading goes on: after the character at which no rule could match any more (`Lexer.Recover` of ANTLR)."""
+    """Return where lexing continues: after the character at which no rule could match (`Lexer.Recover` of ANTLR)."""
     first = text[start]
     if first in _QUOTED_PREFIX:
         match = _QUOTED_PREFIX[first].match(text, start)

@@ -93,7 +93,7 @@ def double_from_literal(text: str) -> float:
 
 
 def _body(text: str) -> tuple[str, bool]:
-    """What stands between the quotes, with line feed as the only line end, and whether it is raw."""
+    """Return the text between the quotes, with line feed as the only line end, and whether it is raw."""
     if "\r" in text:
         text = text.replace("\r\n", "\n").replace("\r", "\n")
     raw = text[0] in "rR"

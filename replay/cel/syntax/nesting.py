@@ -14,7 +14,7 @@ _CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
 _LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
 _DEEPENING: Final = frozenset((*BINARY, lexer.DOT, lexer.QUESTIONMARK))
 _OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
-"""The tokens behind which a bracket opens an index; what else can stand there is a list."""
+"""Tokens after which a bracket opens an index. After other tokens it opens a list."""
 
 
 def is_shallow(kinds: list[int]) -> bool:

@@ -36,7 +36,7 @@ _MAX_NESTING = 80
 def parse(
     source: Source, macros: MacroTable, *, optional_syntax: bool = True, release: Release = NEWEST_RELEASE
 ) -> Ast | Issues:
-    """The tree of an expression, or what is wrong with it; never raises, whatever the text."""
+    """Return the tree of an expression, or its issues. It never raises."""
     scanned = lexer.scan(source.text) if len(source.text) <= lexer.MAX_CODE_POINTS else None
     if scanned is not None and is_shallow(scanned[0]):
         parser = _Parser(*scanned, macros, optional_syntax=optional_syntax, release=release)
@@ -50,11 +50,11 @@ def parse(
 
 
 class _NotWellFormedError(Exception):
-    """The fast parser gives up; what is wrong is for the other one to say."""
+    """The fast parser gives up. The recovering parser finds the message."""
 
 
 class _Parser:
-    """One run over one token list; methods leave `at` behind what they read."""
+    """One run over one token list. Methods leave `at` after the tokens that they read."""
 
     __slots__ = ("at", "factory", "kinds", "literals", "macros", "nesting", "optional_syntax", "starts", "texts")
 
@@ -90,7 +90,7 @@ class _Parser:
         self.at += 1
 
     def operator_id(self) -> int:
-        """The id of a node that stands at the current token, which is read."""
+        """Return the id of a node at the current token, and consume the token."""
         id_ = self.factory.new_id(self.starts[self.at])
         self.at += 1
         return id_
@@ -138,7 +138,7 @@ class _Parser:
         return self.factory.balanced(operator.LOGICAL_AND, terms, ops)
 
     def binary(self, strength: int) -> Expr:
-        """Read `relation` and `calc` in one: operands joined by operators at least as strong as asked."""
+        """Parse `relation` and `calc`: operands joined by operators of at least the given strength."""
         left = self.unary()
         while True:
             operator_ = BINARY.get(self.kinds[self.at])

@@ -50,7 +50,7 @@ _LOGICAL: Final = {operator.LOGICAL_AND: ("&&", _AND), operator.LOGICAL_OR: ("||
 _PREFIX: Final = {operator.LOGICAL_NOT: "!", operator.NEGATE: "-"}
 _IDENTIFIER: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _SIGNED: Final = re.compile(r"-|\d+(?!\d*u)")
-"""What the start of a number looks like that may have a sign: an int or a double, not a uint."""
+"""Pattern for the start of a number that may have a sign: an int or a double, not a uint."""
 _ESCAPES: Final = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

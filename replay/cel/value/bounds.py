@@ -31,7 +31,7 @@ class UndeterminedValue(Struct, frozen=True):
 
     reason: str
     path = "the evaluation"
-    """Where others have the path of what is missing."""
+    """Placeholder for the path of a missing value."""
 
     def __str__(self) -> str:
         """The reason."""
@@ -53,7 +53,7 @@ class UndeterminedError(Exception):
 
 
 class PlaceholderValue(OpaqueValue):
-    """Stands for the result of a call that was not made, where its cost is asked for."""
+    """Stands for the result of a call that was not made, if only its cost is needed."""
 
     __slots__ = ("size",)
     cel_type = DYN
@@ -85,13 +85,13 @@ class Steps:
         self.left = left
 
     def take(self, count: int) -> None:
-        """Use some up; raises `UndeterminedError` when there are no more."""
+        """Consume steps; raises `UndeterminedError` if none are left."""
         self.left -= count
         if self.left < 0:
             raise UndeterminedError("it visits more values than is done here")
 
     def each(self, values: Iterable[T]) -> Iterator[T]:
-        """The values, each of which is a step."""
+        """Yield the values, each of which is one step."""
         for value in values:
             self.take(1)
             yield value

@@ -41,7 +41,7 @@ class ConcatList:
         return part[index]
 
     def lists(self) -> Iterator[Any]:
-        """The lists that it is made of, in order; one that is in it often comes often."""
+        """Yield the lists that it consists of, in order, with repetitions."""
         pending: list[Any] = [self]
         while pending:
             part = pending.pop()

@@ -80,7 +80,7 @@ _SEPARATOR = re.compile(r"(?<=[0-9a-fA-FxX])_(?=[0-9a-fA-F])")
 
 
 def _without_separators(text: str) -> str:
-    """Go lets an underscore stand between digits."""
+    """Remove underscores between digits, as Go does."""
     return _SEPARATOR.sub("", text) if "_" in text else text
 
 

@@ -1,4 +1,4 @@
-"""Values as they leave an evaluation: no lazy parts, and no larger as a tree than whoever takes them can walk through."""
+"""Values after an evaluation: without lazy parts, and small enough to walk as a tree."""
 
 from __future__ import annotations
 

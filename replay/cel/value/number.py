@@ -81,7 +81,7 @@ def uint_from_double(value: float) -> Uint:
 
 
 def lossless_int(value: float) -> int | None:
-    """The int equal to a double, None where there is none."""
+    """Return the int equal to a double, or None."""
     try:
         integer = int_from_double(value)
     except EvalError:
@@ -90,7 +90,7 @@ def lossless_int(value: float) -> int | None:
 
 
 def lossless_uint(value: float) -> Uint | None:
-    """The uint equal to a double, None where there is none."""
+    """Return the uint equal to a double, or None."""
     try:
         integer = uint_from_double(value)
     except EvalError:

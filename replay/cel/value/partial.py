@@ -1,4 +1,4 @@
-"""A map or list of which some parts are missing: what is known of it can be selected, the whole is unknown."""
+"""Maps and lists with missing parts: known parts can be selected, the whole is unknown."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def unresolved(value: Value) -> Unknown | None:
 
 
 def stopping(value: Value) -> Value:
-    """The error or unknown that a step returns which looks at one of these, or at what is partly known."""
+    """Return the error or unknown that a step must return for one of these values, also if they are partly known."""
     return unresolved(value) or value
 
 
@@ -64,12 +64,12 @@ def is_stopping(value: Value, *, optional: bool = False) -> bool:
 
 
 def partial_list(elements: Sequence[Value]) -> Value:
-    """A list of elements of which some are partly known."""
+    """Return a list of elements, some of them partly known."""
     return _partial(elements, dict(enumerate(elements)))
 
 
 def partial_map(entries: Mapping[Value, Value]) -> Value:
-    """A map of entries of which some are partly known."""
+    """Return a map of entries, some of them partly known."""
     return _partial(entries, entries)
 
 
@@ -122,4 +122,4 @@ _HANDING: Mapping[str, Callable[..., Value]] = {
     "_+_": _joined,
     "cel.@mapInsert": _inserted,
 }
-"""What calls do with a partly known argument, by function; None where the whole is looked at."""
+"""Handling of a partly known argument, by function; None if the function reads the whole value."""

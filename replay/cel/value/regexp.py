@@ -90,7 +90,10 @@ def matches(text: Value, pattern: Value) -> bool:
 
 
 def found(text: str, pattern: Any) -> Iterator[str]:
-    """All matches of a compiled pattern in turn: as in Go, an empty one right after another does not count."""
+    """Yield all matches of a compiled pattern in order.
+
+    As in Go, an empty match directly after another does not count.
+    """
     data = matchable(text).encode("utf-8")  # once: RE2 would encode a text anew for each match
     position, last_end = 0, -1
     while position <= len(data):

@@ -14,7 +14,7 @@ Present = tuple[Value, bool]
 
 
 class ElementError(EvalError):
-    """An error that stands for an element of a list: the path goes on, and is charged, before it is seen."""
+    """Error in place of a list element: the path continues and is charged before the error is seen."""
 
 
 def select(value: Value, key: Value) -> Value:

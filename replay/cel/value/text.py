@@ -93,7 +93,7 @@ def type_text(declared: Type) -> str:
 
 
 def go_type_name(value: Value) -> str:
-    """What Go's `%T` prints for the server's representation of a value."""
+    """Return what Go's `%T` prints for the server's representation of a value."""
     for base in type(value).__mro__:
         if base in _GO_TYPES:
             return _GO_TYPES[base]

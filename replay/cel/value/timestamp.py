@@ -38,14 +38,14 @@ class Duration(Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Timestamp:
-    """An instant between the years 1 and 9999, with the UTC offset (seconds) in which it was written."""
+    """Instant between the years 1 and 9999, with the UTC offset (seconds) of its text."""
 
     seconds: int
     nanos: int = 0
     offset: int = 0
 
     def __eq__(self, other: object) -> bool:
-        """Equal instants, whatever the offset."""
+        """Return whether two instants are equal, with any offsets."""
         return isinstance(other, Timestamp) and (self.seconds, self.nanos) == (other.seconds, other.nanos)
 
     def __hash__(self) -> int:
@@ -239,7 +239,10 @@ def parse_duration(text: str) -> Duration | None:
 
 
 def _part_nanos(integer: str, fraction: str, unit: int) -> int | None:
-    """One number of a duration; the fraction is scaled through a double, which is how Go loses its last digits."""
+    """Return one number of a duration in nanoseconds.
+
+    The fraction goes through a double, which loses its last digits in Go too.
+    """
     significant = integer.lstrip("0")
     if len(significant) > 19:
         return None

@@ -1,4 +1,4 @@
-"""What values of a type can do (cel-go `common/types/traits`): operators look at this before they look at the operands."""
+"""Capabilities of types (cel-go `common/types/traits`): operators check these before the operands."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class Kind(Enum):
-    """What a type is; equality of types is that of kind, name and parameters."""
+    """Kind of a type. Types are equal if kind, name and parameters are."""
 
     ANY = "any"
     BOOL = "bool"
@@ -59,7 +59,7 @@ class Type:
         return Type, (self.kind, self.name, self.parameters)
 
     def __str__(self) -> str:
-        """As the server names the type of a finished expression (`common/types`, `Type.String`)."""
+        """Return the name of a finished expression's type, as the server prints it (`common/types`, `Type.String`)."""
         if self.kind is Kind.TYPE_PARAM:
             return f"<{self.name}>"
         if not self.parameters:
@@ -68,7 +68,7 @@ class Type:
 
     @property
     def display(self) -> str:
-        """As the checker names the type in its messages (`checker.FormatCELType`)."""
+        """Return the name of the type in the checker's messages (`checker.FormatCELType`)."""
         if self.kind in _DISPLAY:
             return _DISPLAY[self.kind]
         if not self.parameters:
@@ -99,7 +99,7 @@ TIMESTAMP = Type(Kind.TIMESTAMP, "google.protobuf.Timestamp")
 TYPE = Type(Kind.TYPE, "type")
 UINT = Type(Kind.UINT, "uint")
 UNSPECIFIED = Type(Kind.UNKNOWN, "")
-"""What has no type where cel-go expects one: it equals nothing, not even itself, and cannot be written down."""
+"""Type of a value without a type in cel-go. It equals nothing, not even itself, and has no name."""
 
 
 def list_type(element: Type) -> Type:

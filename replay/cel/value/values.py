@@ -37,7 +37,7 @@ class Uint(int):
     __slots__ = ()
 
     def __repr__(self) -> str:
-        """As written in CEL."""
+        """Return the value as CEL source."""
         return f"{int(self)}u"
 
 
@@ -47,7 +47,7 @@ class OpaqueValue:
     __slots__ = ()
     cel_type: Type
     native_go_type = ""
-    """The Go type of what it wraps; empty where its `Value` is the value itself."""
+    """Go type of the wrapped value; empty if `Value` returns the value itself."""
 
     def equal(self, other: Value) -> Value:
         """CEL `==` with any other value: True or False, or an `EvalError` raised (`no such overload`)."""
@@ -90,14 +90,14 @@ class Unknown(Struct, frozen=True):
     missing: tuple[Hashable, ...]
 
     def merge(self, other: Unknown | None) -> Unknown:
-        """Both sets, in the order in which they were met (cel-go `types.MergeUnknowns`)."""
+        """Return both sets, in the order of their occurrence (cel-go `types.MergeUnknowns`)."""
         if other is None or other == self:
             return self
         return Unknown(tuple(dict.fromkeys((*self.missing, *other.missing))))
 
 
 class UnknownParts(Unknown, frozen=True):
-    """A map or list of which some parts are not known: whatever they are, it is not null."""
+    """A map or list with unknown parts. It is certainly not null."""
 
 
 class TypeValue(Struct, frozen=True):
@@ -113,7 +113,7 @@ class OptionalValue(Struct, frozen=True):
     has_value: bool = True
 
     def get(self) -> Value:
-        """The value inside; raises `EvalError` where there is none."""
+        """Return the value inside; raises `EvalError` if there is none."""
         if not self.has_value:
             raise EvalError("optional.none() dereference")
         return self.value
@@ -150,7 +150,7 @@ class ObjectValue(Struct, frozen=True, eq=False):
 
 
 class MessageValue(OpaqueValue):
-    """A protobuf message without fields that stands for nothing but itself (cel-go `protoObj`)."""
+    """Protobuf message without fields that stands only for itself (cel-go `protoObj`)."""
 
     __slots__ = ("cel_type",)
     traits = frozenset({"field tester", "indexer"})
@@ -211,5 +211,5 @@ def map_key(value: Value) -> Value:
 
 
 def plain_key(key: Value) -> Value:
-    """The CEL value that stands behind a key of a `dict`."""
+    """Return the CEL value of a `dict` key."""
     return key.value if type(key) is MapKey else key

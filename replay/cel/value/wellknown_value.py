@@ -1,4 +1,4 @@
-"""Well-known protobuf messages as the values they stand for (language definition, "JSON Data Conversion" and wrappers)."""
+"""Values of well-known protobuf messages (language definition, "JSON Data Conversion" and wrappers)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DEFAULTS: dict[str, Value] = {
 
 
 def new_well_known(type_name: str, fields: Mapping[str, Value]) -> Value:  # noqa: PLR0911 - one return a message
-    """`google.protobuf.X{...}`; an `EvalError` for what no value stands for."""
+    """Build `google.protobuf.X{...}`; returns an `EvalError` for a message without a value."""
     name = type_name.removeprefix("google.protobuf.")
     if name in _DEFAULTS:
         return _narrowed(name, fields.get("value", _DEFAULTS[name]))

@@ -27,7 +27,7 @@ RESOURCE_CHECK_TYPE = struct_type("kubernetes.authorization.ResourceCheck")
 DECISION_TYPE = struct_type("kubernetes.authorization.Decision")
 
 _CHECK_COST = 350_000
-"""So that the limit of one expression allows for two checks."""
+"""Cost that allows for two checks within the limit of one expression."""
 
 
 class _ReceiverOnly(OpaqueValue):
@@ -86,7 +86,7 @@ class ResourceCheckValue(Struct, _ReceiverOnly, eq=False):
 
 
 class DecisionValue(Struct, _ReceiverOnly, frozen=True, eq=False):
-    """What `check` returns."""
+    """Result of `check`."""
 
     decision: AuthorizationDecision
     cel_type = DECISION_TYPE
@@ -238,5 +238,5 @@ _WITHOUT_EFFECT = replace(
 
 
 def authz_selectors(server: KubernetesVersion) -> Library:
-    """Selectors as a server has them; they are asked about since 1.32 (gate `AuthorizeWithSelectors`)."""
+    """Return the selectors of a server version. They exist since 1.32 (gate `AuthorizeWithSelectors`)."""
     return AUTHZ_SELECTORS if server.minor >= 32 else _WITHOUT_EFFECT

@@ -50,7 +50,7 @@ class CIDRValue(OpaqueValue):
 
 
 def parse_cidr(text: str) -> CIDRValue:
-    """`cidr(text)`: raises `EvalError` for what is no prefix and for IPv4 addresses mapped to IPv6."""
+    """Implement `cidr(text)`; raises `EvalError` for other texts and for IPv4 addresses mapped to IPv6."""
     # The server wraps the error twice in the same words.
     where = "network address parse error during conversion from string: "
     try:

@@ -20,12 +20,12 @@ from replay.identity import IdentityMap
 
 
 def nominal_cost(_args: Args, _result: Value) -> int:
-    """Reading what is at hand."""
+    """Return the cost of reading a value."""
     return 1
 
 
 def first_traversal(args: Args, _result: Value) -> int:
-    """One pass over the first argument."""
+    """Return the cost of one pass over the first argument."""
     return scaled(sizer_size(args[0]), STRING_FACTOR)
 
 
@@ -45,7 +45,7 @@ def pattern_cost(args: Args, _result: Value) -> int:
 
 
 def whole_traversal(args: Args, _result: Value) -> int:
-    """One pass over everything inside the first argument."""
+    """Return the cost of one pass over everything inside the first argument."""
     return traversal_cost(args[0])
 
 
@@ -110,7 +110,7 @@ def argument_estimate(factor: float = STRING_FACTOR, *, sized: bool = False) -> 
 
 
 def receiver_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallEstimate | None:
-    """One pass over the receiver, which the result is as long as."""
+    """Return the cost of one pass over the receiver, which has the length of the result."""
     return None if target is None else CallEstimate(target.any_size.scaled(STRING_FACTOR), target.any_size)
 
 

@@ -44,7 +44,7 @@ class IPValue(OpaqueValue):
 
 
 def parse_ip(text: str) -> IPValue:
-    """`ip(text)`: raises `EvalError` for what is no address, for zones, and for IPv4 addresses mapped to IPv6."""
+    """Implement `ip(text)`; raises `EvalError` for other texts, for zones, and for IPv4 addresses mapped to IPv6."""
     try:
         address = parse_address(text)
     except AddressError as error:

@@ -19,7 +19,7 @@ from replay.json import JSON
 
 _SAFE: Final = 2**53 - 1
 _WRAPS_AROUND: Final = -1
-"""What a call costs: the greatest number that there is, so that the cost so far plus it is one less."""
+"""Cost of a call: the greatest number, so that adding it to the cost so far wraps around to one less."""
 
 
 def no_text(value: Value) -> EvalError:

@@ -160,7 +160,10 @@ def _flatten_cost(args: Args, _result: Value) -> int:
 
 
 def _self_compare_cost(values: Value) -> int:
-    """Every element compared with every other; what is no list crashes the server's count, as it does here."""
+    """Return the cost of comparing every element with every other.
+
+    A value that is not a list crashes the server's count, and this one.
+    """
     if not is_list(values):
         method = "Contains" if has_trait(values, ADDER) else "Add"
         raise PanicError(f"interface conversion: {go_type_name(values)} is not traits.Lister: missing method {method}")

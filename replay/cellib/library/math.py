@@ -52,7 +52,7 @@ def _may_be_numbers(node: Expr) -> bool:
 
 
 def _chosen(function: str, sign: int) -> Implementation:
-    """Of two numbers the one that compares with this sign to the other, the first where they are equal."""
+    """Return an implementation that chooses between two numbers by the sign of their comparison, the first if equal."""
 
     def of_two(first: Value, second: Value) -> Value:
         try:

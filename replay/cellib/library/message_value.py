@@ -1,4 +1,4 @@
-"""What `Object{...}` and `JSONPatch{...}` are as values (apiserver `pkg/cel/mutation`, `pkg/cel/mutation/dynamic`)."""
+"""Values of `Object{...}` and `JSONPatch{...}` (apiserver `pkg/cel/mutation`, `pkg/cel/mutation/dynamic`)."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _field_content(value: Value) -> Value:
 
 
 def _content(value: Value) -> Value:
-    """What is inside: messages become maps, types their names, optionals their value; lists in lists stay as they are."""
+    """Return a message as plain value: messages become maps, types their names, optionals their value; nested lists stay."""
     if isinstance(value, OptionalValue):
         return _content(value.value) if value.has_value else None
     if isinstance(value, TypeValue):

@@ -70,7 +70,7 @@ class _Messages(Mapping[str, Mapping[str, Type]]):
         raise KeyError(name)
 
     def __iter__(self) -> Iterator[str]:
-        """One name of each form, so that a reader of the names learns where dots may be."""
+        """Yield one name of each form, which shows where a name may contain dots."""
         return iter((_JSON_PATCH, _OBJECT, f"{_OBJECT}.metadata"))
 
     def __len__(self) -> int:

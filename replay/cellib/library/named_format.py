@@ -55,7 +55,7 @@ class FormatValue(OpaqueValue):
     go_type = "cel.Format"
 
     def __init__(self, name: str, validate: Validate, regex_size: int) -> None:
-        """`validate` returns what is wrong with a text, nothing if it has the format."""
+        """`validate` returns the problems of a text, none if it has the format."""
         self.name = name
         self.validate = validate
         self.regex_size = regex_size

@@ -161,7 +161,7 @@ OPTIONALS = Library(
 """Optional types and their functions."""
 
 _SECOND = frozenset({"first", "last", "optional.unwrap", "unwrapOpt"})
-"""What version 2 of the library added."""
+"""Functions that version 2 of the library added."""
 
 _FIRST_VERSION = replace(
     OPTIONALS, functions=tuple(function for function in OPTIONALS.functions if function.name not in _SECOND)

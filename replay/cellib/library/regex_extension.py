@@ -15,7 +15,7 @@ from replay.go.format import quote
 
 
 def _matches(text: str, pattern: Any) -> Iterator[Any]:
-    """All matches in turn: as in Go, an empty one right after another does not count."""
+    """Yield all matches in order. As in Go, an empty match directly after another does not count."""
     position, last_end = 0, -1
     while position <= len(text):
         match = pattern.search(text, position)

@@ -181,7 +181,7 @@ def _replace_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEs
 
 
 def _replaced(size: int, part: int, *, grows: bool) -> tuple[int, int]:
-    """How often a part of a length can be replaced in a text, and what is left of the text beside."""
+    """Return how often a part of a given length can be replaced in a text, and the length of the rest."""
     if part == 0:
         return min(size + 1, UNBOUNDED), size
     if not grows:

@@ -1,1 +1,1 @@
-"""The parser for what is not well-formed: finds the messages that cel-go's parser gives."""
+"""Recovering parser for malformed expressions: finds the messages of cel-go's parser."""

@@ -1,4 +1,4 @@
-"""What can come next, given the rules around: the sets by which the recovering parser judges a token."""
+"""Tokens that can come next, given the enclosing rules: the sets by which the recovering parser judges a token."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replay.cel.syntax.recovery.syntax_tree import Tree
 
 
 def _after(automaton: Automaton, tree: Tree) -> int:
-    """The state in which parsing goes on after a rule."""
+    """Return the state in which parsing continues after a rule."""
     return automaton.states[tree.invoking_state].transitions[0].follow
 
 
@@ -47,5 +47,5 @@ def recovery_set(automaton: Automaton, tree: Tree | None) -> set[int]:
 
 
 def stack(automaton: Automaton, tree: Tree | None) -> RuleStack:
-    """The states in which parsing goes on after the rules around, from the inside out."""
+    """Return the states in which parsing continues after the enclosing rules, from the inside out."""
     return tuple([_after(automaton, rule) for rule in _around(tree)])

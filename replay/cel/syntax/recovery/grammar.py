@@ -23,7 +23,7 @@ class Element:
 
 @dataclass(slots=True, eq=False)
 class TokenMatch(Element):
-    """One token of any of these kinds, kept under a label."""
+    """One token of these kinds, stored under a label."""
 
     kinds: frozenset[int]
     label: str = ""
@@ -40,7 +40,7 @@ class Invoke(Element):
 
 @dataclass(slots=True, eq=False)
 class OptionalBody(Element):
-    """The body or nothing, told apart by one token."""
+    """The body or nothing, decided by one token."""
 
     body: tuple[Element, ...]
 
@@ -65,7 +65,7 @@ class Plus(Element):
 
 @dataclass(slots=True, eq=False)
 class Alternative:
-    """One way to go on, with the name that the tree gets."""
+    """One alternative, with the name of its tree."""
 
     name: str
     body: tuple[Element, ...]
@@ -299,7 +299,7 @@ def _entry() -> tuple[Element, ...]:
 
 
 RULES: Final = _rules()
-"""All rules, the first of which is where an expression begins."""
+"""All rules; the first is the start of an expression."""
 
 
 def rules_without_escaped_names() -> tuple[GrammarRule, ...]:

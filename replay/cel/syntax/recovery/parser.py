@@ -51,17 +51,20 @@ class LimitError(Exception):
 
 @cache
 def _predictor(grammar: Automaton) -> Predictor:
-    """What has been learnt about a grammar is the same for all expressions."""
+    """Return the predictor of a grammar. What it learns is the same for all expressions."""
     return Predictor(grammar)
 
 
 def parse_tree(text: str, issues: Issues, release: Release) -> Tree:
-    """What of a text follows the grammar; the rest is reported. Raises `LimitError` and `AbortedError`, where parsing stops."""
+    """Return the tree of the text's valid parts and report the rest.
+
+    Raises `LimitError` and `AbortedError`, where parsing stops.
+    """
     return _Parser(text, issues, release).parse()
 
 
 class _Parser:
-    """Runs the rules of the grammar and builds a tree, with whatever could be read."""
+    """Runs the rules of the grammar and builds a tree of the parts that it can read."""
 
     def __init__(self, text: str, issues: Issues, release: Release) -> None:
         self.report = SyntaxErrors(issues, release).report
@@ -84,7 +87,7 @@ class _Parser:
     # What is found.
 
     def report_once(self, message: str, offending: Token) -> None:
-        """An error while reading goes on after another one is not worth a message."""
+        """Report an error, unless an earlier error is still being skipped."""
         if not self.recovering:
             self.recovering = True
             self.report(offending.start, message)
@@ -360,7 +363,7 @@ class _Parser:
         return token
 
     def insert_token(self) -> Token:
-        """Make up the missing token where the next one stands."""
+        """Insert the missing token at the position of the next one."""
         current = self.stream.look(0)
         self.report_once(f"missing {self.expected_text()} at {shown(current)}", current)
         kind = min(self.expected())

@@ -63,7 +63,7 @@ class _Remembered(Struct):
 
 
 class Predictor:
-    """Predicts for one automaton; remembers what it finds, which depends on nothing else."""
+    """Predictor for one automaton. It remembers results, which depend on nothing else."""
 
     def __init__(self, automaton: Automaton) -> None:
         """Begin with an empty memory."""

@@ -39,7 +39,7 @@ class TokenStream:
         return self._visible[self.index - 1] if self.index else None
 
     def text(self, first: Token, last: Token) -> str:
-        """The text of tokens, with the hidden ones between them but without what is no token."""
+        """Return the text of tokens, with hidden tokens between them, without errors."""
         tokens = self._all[first.ordinal : last.ordinal + 1]
         return "".join([token.text for token in tokens if token.kind != EOF])
 

@@ -77,7 +77,7 @@ def expr_from_tree(
 
 
 class _TreeVisitor:
-    """One method per rule or alternative of the grammar."""
+    """Visitor with one method per rule or alternative of the grammar."""
 
     def __init__(self, factory: ExprFactory, issues: Issues, macros: MacroTable, *, optional_syntax: bool) -> None:
         self.issues = issues
@@ -368,4 +368,4 @@ _VISITS: Final[dict[str, Callable[[_TreeVisitor, Tree], Expr]]] = {
 }
 
 _COUNTED: Final = frozenset({"expr", "relation", "calc", "Select", "MemberCall", "Index"})
-"""What counts towards the depth of a tree."""
+"""Rules that count towards the depth of a tree."""
