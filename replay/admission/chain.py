@@ -17,6 +17,7 @@ from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, joined
 from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.ordered.by_minor import compiled_by_minor
 from replay.admission.ordered.plugin import (
     AdmissionPlugin,
     Admitter,
@@ -94,16 +95,19 @@ class Chain:
         asked_by: Callable[[int, Lister, Lister], Lister] | None = None,
         plugins: Sequence[AdmissionPlugin] = ALL_ORDERED_PLUGINS,
         overlays: Sequence[Overlay] | None = None,
+        versions: Sequence[KubernetesVersion] = (),
     ) -> None:
         """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister.
 
         Where the authorizers of the sets differ, `asked_by` makes of the lister of a request, and of what the set of a number
         sees of it, one by which `authorizer` knows the set. `plugins` are all that the server has, in its order.
-        `overlays` are what each set lays over the cluster; None for the objects of the sets.
+        `overlays` are what each set lays over the cluster; None for the objects of the sets. `versions` are the minors of the server
+        of each set, none where all are of `version`.
         """
         self._sets = len(sets)
         self.context = context = Context(version, discovery, schemas, authorizer)
-        self.plugins: tuple[CompiledPlugin, ...] = tuple(plugin.compiled(sets, context) for plugin in plugins)
+        contexts = [replace(context, version=each) for each in versions or (version,) * len(sets)]
+        self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
         """In the server's order."""
         self._busy_plugins = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
         self.patchers: ObjectPatchers = context.patchers

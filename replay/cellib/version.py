@@ -53,5 +53,26 @@ class KubernetesVersion(NamedTuple):
         return f"{self.major}.{self.minor}"
 
 
+class Versions(NamedTuple):
+    """The minors of the servers of both sets: an upgrade is rehearsed where they differ."""
+
+    current: KubernetesVersion
+    candidate: KubernetesVersion
+
+    @property
+    def differ(self) -> bool:
+        """Whether the servers are of different minors."""
+        return self.current != self.candidate
+
+    @property
+    def oldest(self) -> KubernetesVersion:
+        """The minor that asks its hooks about most: newer ones ask about less."""
+        return min(self)
+
+    def __str__(self) -> str:
+        """`1.36 → 1.37`, or the one that both are of."""
+        return f"{self.current} → {self.candidate}" if self.differ else str(self.current)
+
+
 NEWEST = KubernetesVersion(1, NEWEST_MINOR)
 """The version that decides where none is named."""

@@ -66,6 +66,14 @@ MinorVersion = Annotated[
         help=f"Minor version of the API server, 1.{OLDEST_MINOR} to {NEWEST}. Default: {NEWEST} (kcp: 1.36).",
     ),
 ]
+CurrentVersion = Annotated[
+    str | None,
+    typer.Option(help="Minor version of the API server that wrote the log, where an upgrade is rehearsed."),
+]
+CandidateVersion = Annotated[
+    str | None,
+    typer.Option(help="Minor version after the upgrade. Without --candidate or --add, the manifests stay the same."),
+]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OutputFormat = Annotated[DocumentFormat, typer.Option("--format", help="Output format.")]
 TimeZone = Annotated[
@@ -134,12 +142,18 @@ def scenario_of(
     log_format: str | None = None,
     add: Sequence[Path] | None = None,
     cluster_name: str | None = None,
+    upgrade: tuple[str | None, str | None] = (None, None),
 ) -> Scenario:
-    """What the options of a command are about. Raises ReplayError for a version or a cluster that is not known."""
+    """What the options of a command are about. Raises ReplayError for a version or a cluster that is not known.
+
+    `upgrade` are the minors of the servers of both sets, where an option names them.
+    """
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.pipeline.version import version_of  # noqa: PLC0415
     from replay.storage.cluster import one_cluster  # noqa: PLC0415
 
+    before, after = (version_of(each or kubernetes_version) for each in upgrade)
+    is_upgrade = any(upgrade) and before != after
     scenario = Scenario(
         tuple(logs or ()),
         log_format=log_format or "",
@@ -148,7 +162,11 @@ def scenario_of(
         candidate=candidate,
         add=tuple(add or ()),
         cluster=cluster,
+        version=before,
+        candidate_version=after if is_upgrade else None,
     ).resolved()
+    if any(upgrade):
+        return scenario
     return replace(
         scenario,
         version=version_of(kubernetes_version, (scenario.current, *scenario.candidate_paths, scenario.cluster)),

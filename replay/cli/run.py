@@ -15,9 +15,11 @@ from replay.cli.options import (
     AddedPolicies,
     AuthorizationMode,
     CandidateSet,
+    CandidateVersion,
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    CurrentVersion,
     FullReport,
     JsonOutput,
     LogFormat,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 EPILOG = (
     "Examples: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
     "replay run --policy team-label --namespace 'prod-*' --brief --watch\n\n"
+    "replay run audit.jsonl.zst --current now/ --current-version 1.36 --candidate-version 1.37\n\n"
     "replay run --format sarif --out replay.sarif --fail-on lockout\n\n"
     "Exit code: 0 no finding of --fail-on, 1 at least one, 2 or more an error."
 )
@@ -121,6 +124,8 @@ def run(
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
     kubernetes_version: MinorVersion = None,
+    current_version: CurrentVersion = None,
+    candidate_version: CandidateVersion = None,
 ) -> None:
     """Which real requests would a change of admission policy newly deny or mutate?
 
@@ -141,6 +146,7 @@ def run(
         log_format=log_format,
         cluster_name=cluster_name,
         add=add,
+        upgrade=(current_version, candidate_version),
     )
     options = Options(
         outcomes=outcomes,

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 
+from replay.cellib.version import NEWEST, Versions
 from replay.compare.accepted import AcceptedFacts
+from replay.compare.api_version_use import ApiVersionUse
 from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
 from replay.compare.summary import Summary
@@ -74,6 +76,18 @@ class RunResult(Struct):
     proofs: tuple[PolicyProof, ...] = ()
     """What is claimed of each policy that changed, where that is asked for."""
     accepted: AcceptedFacts = field(default_factory=AcceptedFacts)
+    versions: Versions = Versions(NEWEST, NEWEST)
+    """The minors of the servers of both sets."""
+    api_versions: tuple[ApiVersionUse, ...] = ()
+    """Who uses API versions that are deprecated or removed, where an upgrade is rehearsed."""
+
+    @property
+    def subject(self) -> str:
+        """The names of both sets, with the minors of their servers where these differ."""
+        if not self.versions.differ:
+            return f"{self.current.name} → {self.candidate.name}"
+        before, after = self.versions
+        return f"{self.current.name} on Kubernetes {before} → {self.candidate.name} on {after}"
 
     def origin(self, policy: str) -> Origin | None:
         """Where a policy was read: in the candidate set, else in the current one; None for what the cluster holds."""

@@ -53,8 +53,11 @@ def is_policy_file(path: Path) -> bool:
     return False
 
 
-def load_policy_file(path: Path, version: KubernetesVersion) -> PolicyFile:
-    """Load a file without raising for what is wrong in its manifests; raises ManifestError where it cannot be read."""
+def load_policy_file(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> PolicyFile:
+    """Load a file without raising for what is wrong in its manifests; raises ManifestError where it cannot be read.
+
+    `created` is the minor through whose API its API objects came.
+    """
     try:
         split = split_documents(str(path), _bytes(path))
         documents = tuple(each for each in split if not is_engine_document(each))
@@ -64,7 +67,7 @@ def load_policy_file(path: Path, version: KubernetesVersion) -> PolicyFile:
     static = tuple(each for each in documents if any(name.endswith(STATIC_SUFFIX) for name in names[each]))
     through_api = tuple(each for each in documents if each not in static)
     directories = _static(path, static, version) if static else {}
-    api = load_api_documents(path, DirectoryDocuments(through_api, ""), version) if through_api else None
+    api = load_api_documents(path, DirectoryDocuments(through_api, ""), created) if through_api else None
     return PolicyFile(directories, api, tuple(name for each in through_api for name in names[each]))
 
 

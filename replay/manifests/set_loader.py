@@ -109,9 +109,9 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
     return set_objects(path, version).manifest_set(version, api_objects)
 
 
-def set_objects(path: Path, version: KubernetesVersion) -> SetObjects:
-    """The objects of the set at `path`; raises ManifestError as `load_manifest_set`."""
-    loaded = load_set(path, version)
+def set_objects(path: Path, version: KubernetesVersion, created: KubernetesVersion | None = None) -> SetObjects:
+    """The objects of the set at `path`; raises ManifestError as `load_manifest_set`. `created` is as for `load_set`."""
+    loaded = load_set(path, version, created)
     for finding in loaded.findings:
         raise error_from_finding(finding)
     objects = [item for directory in loaded.directories.values() for item in directory.objects]
@@ -137,9 +137,10 @@ def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...
     return tuple(objects_by_name.values())
 
 
-def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
+def load_set(path: Path, version: KubernetesVersion, created: KubernetesVersion | None = None) -> LoadedSet:
     """Load a set without raising for what is wrong in its manifests.
 
+    `created` is the minor through whose API its API objects came, where that was another one: what is stored is not validated again.
     Raises ManifestError where there is no set at `path`, or its AdmissionConfiguration is refused.
     """
     if not path.exists():
@@ -149,11 +150,11 @@ def load_set(path: Path, version: KubernetesVersion) -> LoadedSet:
     if holds_engine_objects_alone(path):
         return LoadedSet(str(path), {}, engine=engine_documents(path))
     if not path.is_dir():
-        return _file_set(path, version) if is_policy_file(path) else _configured_set(path, version)
+        return _file_set(path, version, created or version) if is_policy_file(path) else _configured_set(path, version)
     server = server_of_directory(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
-    api = load_api(api_directory, version, gates=server.gates) if api_directory.is_dir() else None
+    api = load_api(api_directory, created or version, gates=server.gates) if api_directory.is_dir() else None
     for directory in own.values():
         require_static(directory, version, server.gates)
     engine = [
@@ -190,9 +191,9 @@ def require_static(directory: Path, version: KubernetesVersion, gates: Gates = N
         raise ManifestError(problem, path=str(directory))
 
 
-def _file_set(path: Path, version: KubernetesVersion) -> LoadedSet:
+def _file_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
     """A file of policies; raises ManifestError where a server of this version reads no static manifests."""
-    loaded = load_policy_file(path, version)
+    loaded = load_policy_file(path, version, created)
     if loaded.directories:
         require_static(path, version)
     names = ", ".join(f"`{name}`" for name in loaded.api_names)

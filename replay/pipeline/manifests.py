@@ -12,7 +12,7 @@ from msgspec import Struct
 from replay.admission.ordered.registry import check_plugins, reads_of
 from replay.admission.webhook.engine import check_engines
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
@@ -28,7 +28,8 @@ from replay.reconstruct.snapshot import read_snapshot
 class Manifests(Struct, frozen=True):
     """The sets of a scenario, loaded, and the snapshot; a set that was not given is None."""
 
-    version: KubernetesVersion
+    versions: Versions
+    """The minors of the servers of both sets."""
     snapshot: tuple[JSON, ...]
     current: ManifestSet | None
     candidate: ManifestSet | None
@@ -45,6 +46,11 @@ class Manifests(Struct, frozen=True):
     """The set that is named first, where one is."""
 
     @property
+    def version(self) -> KubernetesVersion:
+        """The minor of the server that wrote the log."""
+        return self.versions.current
+
+    @property
     def sets(self) -> tuple[ManifestSet, ManifestSet]:
         """Both sets as the chain wants them: what is not known to have been in force is taken to be empty."""
         current = self.current if self.current is not None else NO_SERVER.completed(ManifestSet(), self.version)
@@ -57,13 +63,16 @@ class SetFiles(NamedTuple):
     current: SetObjects | None
     candidate: SetObjects | None
     added: tuple[SetObjects, ...] = ()
+    upgraded: SetObjects | None = None
+    """The current set as the candidate's server has it, where that is of another minor and the set stays."""
 
-    def compile(self, version: KubernetesVersion) -> None:
+    def compile(self, versions: Versions) -> None:
         """Compile what policies say as a chain evaluates it, once for this process and all that are forked from it.
 
         Their validation has compiled it as the server does for what is new: with the libraries of the minor before.
         """
-        for each in (self.current, self.candidate, *self.added):
+        planned = ((each, versions.candidate) for each in (self.candidate, *self.added, self.upgraded))
+        for each, version in ((self.current, versions.current), *planned):
             if each is not None:
                 deque(reads_of(each.manifest_set(version), version), maxlen=0)
 
@@ -80,11 +89,14 @@ def set_files(scenario: Scenario) -> SetFiles | None:
             "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
         )
 
-    def read(path: Path | None) -> SetObjects | None:
-        return None if path is None else set_objects(path, scenario.version)
-
-    added = tuple(set_objects(path, scenario.version) for path in scenario.add)
-    return SetFiles(read(scenario.current), read(scenario.candidate), added)
+    current, candidate, versions = scenario.current, scenario.candidate, scenario.versions
+    added = tuple(set_objects(path, versions.candidate) for path in scenario.add)
+    own = None if current is None else set_objects(current, versions.current)
+    if not versions.differ or candidate not in (None, current):
+        return SetFiles(own, None if candidate is None else set_objects(candidate, versions.candidate), added)
+    if current is None:  # what the snapshot holds is in force before and after
+        return SetFiles(SetObjects(), None, added, SetObjects())
+    return SetFiles(own, None, added, set_objects(current, versions.candidate, versions.current))
 
 
 def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests:
@@ -95,14 +107,14 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     files = files or set_files(scenario)
     if files is None:
         return _by_workspace(scenario)
-    version = scenario.version
+    versions = scenario.versions
     snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
     api_objects = Cluster(snapshot).api_objects()
-    candidate = files.candidate
+    candidate = files.candidate or files.upgraded
     if files.added:
-        candidate = files.current or SetObjects(api=(), engine=())
+        candidate = files.upgraded or files.current or SetObjects(api=(), engine=())
         for added in files.added:
-            candidate = candidate.with_added(added, version, api_objects)
+            candidate = candidate.with_added(added, versions.candidate, api_objects)
 
     # What the baseline's `api/` names and a candidate without one does not is taken away, although the snapshot shows it.
     named = {key_of(obj) for obj in (files.current.api or ())} if files.current is not None else set()
@@ -110,7 +122,9 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
 
     hints: list[str] = []
 
-    def with_plugins(objects: SetObjects | None, in_cluster: Sequence[JSON]) -> ManifestSet | None:
+    def with_plugins(
+        objects: SetObjects | None, in_cluster: Sequence[JSON], version: KubernetesVersion
+    ) -> ManifestSet | None:
         if objects is None:
             return None
         manifest_set = objects.manifest_set(version, in_cluster)
@@ -118,18 +132,19 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         hints.extend(check_engines(manifest_set))
         return manifest_set
 
-    def authorizing(path: Path | None) -> AuthorizationManifests:
+    def authorizing(path: Path | None, version: KubernetesVersion) -> AuthorizationManifests:
         return NOTHING if path is None else load_authorization(path, version)
 
-    planned = scenario.current if scenario.add else scenario.candidate
-    current, planned_set = with_plugins(files.current, api_objects), with_plugins(candidate, left)
+    planned = scenario.current if scenario.add or files.upgraded is not None else scenario.candidate
+    current = with_plugins(files.current, api_objects, versions.current)
+    planned_set = with_plugins(candidate, left, versions.candidate)
     hints += (hint for each in (files.current, candidate) if each is not None for hint in each.hints)
     return Manifests(
-        version,
+        versions,
         snapshot,
         current,
         planned_set,
-        (authorizing(scenario.current), authorizing(planned)),
+        (authorizing(scenario.current, versions.current), authorizing(planned, versions.candidate)),
         tuple(dict.fromkeys(hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),
     )
@@ -141,12 +156,14 @@ def _is_by_workspace(scenario: Scenario) -> bool:
 
 def _by_workspace(scenario: Scenario) -> Manifests:
     """The same for sets and a snapshot by workspace."""
+    if scenario.versions.differ:
+        raise ReplayError("sets by workspace are of one server: leave out --current-version and --candidate-version")
     if scenario.add:
         raise ReplayError("--add is for plain sets: give --candidate with the folder of the workspace")
     folders = load_shard(scenario.current, scenario.candidate, scenario.cluster, scenario.version)
     current, candidate = folders.current, folders.candidate
     return Manifests(
-        scenario.version,
+        scenario.versions,
         tuple(snapshot_of(folders.cluster, folders.names(()))),
         None if current is None else union(current.values()),
         None if candidate is None else union({**(current or {}), **candidate}.values()),

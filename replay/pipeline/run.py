@@ -28,6 +28,7 @@ from replay.manifests.diff import diff_sets
 from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.api_versions import api_version_uses, no_longer_asked
 from replay.pipeline.authorization.run import (
     AuthorizationInputs,
     Authorized,
@@ -88,7 +89,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
 
     Raises ReplayError for unusable input; partial results are never shown as whole.
     """
-    if not scenario.candidate_paths:
+    if not scenario.candidate_paths and not scenario.versions.differ:
         raise ReplayError(
             "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/;"
             " `replay init` writes down where they are",
@@ -98,7 +99,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
         prepare_workers(options)
     files = set_files(scenario)
     if files is not None and reading is not None and are_forked(options):  # a store that is kept may hold all results
-        files.compile(scenario.version)
+        files.compile(scenario.versions)
     with forked_workers(options):  # an engine reads the snapshot
         return _answer(_question(scenario, options, files), scenario, options, progress, reading)
 
@@ -122,17 +123,19 @@ def _answer(
         aside = _RunExtras(store_results, authorized, finding_filter, health)
         summary, fidelity, world = _replay(store, job, options, progress, aside)
         facts.admission = summary.requests
+        uses = api_version_uses(store, scenario.versions)
         notes = (
             *options.focus.notes,
             *manifests.hints,
             *health(),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
+            *no_longer_asked(store, scenario.versions, manifests.sets[0], Cluster(job.snapshot).discovery),
             *_saved(store, job, summary, scenario, options),
         )
     return RunResult(
         facts,
         set_facts(scenario.current, manifests.sets[0]),
-        set_facts(scenario.candidate_paths[-1], manifests.sets[1]),
+        set_facts(next(reversed(scenario.candidate_paths), None), manifests.sets[1]),
         summary,
         fidelity,
         world,
@@ -140,8 +143,10 @@ def _answer(
         notes=notes,
         shared_webhooks=shared_webhooks(manifests.sets, webhooks.names),
         authorization=authorized.summary if authorized is not None else None,
-        proofs=_proofs(manifests.sets, scenario.version) if options.prove else (),
+        proofs=_proofs(manifests.sets, scenario.versions.candidate) if options.prove else (),
         accepted=question.accepted.facts(),
+        versions=scenario.versions,
+        api_versions=uses,
     )
 
 
@@ -302,7 +307,7 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     validating = {name for each in job.sets for name in policy_names(each, mutating=False)}
     base: tuple[str | bytes, ...] = (
         *(f"{entry.name} {file.path} {file.digest}" for entry in store.segments for file in entry.data),
-        str(job.version),
+        str(job.versions),
         orjson.dumps(sorted(policy_names(current))),
         orjson.dumps(sorted(validating & job.mutators)),
         f"{bool(policy_names(current, mutating=True))} {bool(job.mutators)} {job.mutates} {job.redact}",
@@ -314,5 +319,5 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
-    selector = partial(may_select, mapper=mapper, version=job.version)
+    selector = partial(may_select, mapper=mapper, version=job.versions.oldest)
     return kept_results(store.storage, base, (current, candidate), classes, selector)

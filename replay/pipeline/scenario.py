@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.audit.format.table import LogFormat, formats_named
-from replay.cellib.version import NEWEST, KubernetesVersion
+from replay.cellib.version import NEWEST, KubernetesVersion, Versions
 from replay.storage.remote import shown
 
 STDIN = "-"
@@ -23,7 +23,8 @@ def name_of(path: Path) -> str:
 class Scenario(Struct, frozen=True):
     """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
 
-    `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one.
+    `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one. Where
+    the candidate's server is of another minor, and nothing else is planned, the candidate is the current set.
     """
 
     logs: tuple[str, ...] = ()
@@ -34,6 +35,13 @@ class Scenario(Struct, frozen=True):
     add: tuple[Path, ...] = ()
     cluster: Path | None = None
     version: KubernetesVersion = NEWEST
+    candidate_version: KubernetesVersion | None = None
+    """The minor of the candidate's server, where it is another one: an upgrade."""
+
+    @property
+    def versions(self) -> Versions:
+        """The minors of the servers of both sets."""
+        return Versions(self.version, self.candidate_version or self.version)
 
     @property
     def formats(self) -> tuple[LogFormat, ...]:
@@ -51,6 +59,8 @@ class Scenario(Struct, frozen=True):
         """Where the candidate set is: a path, or those that are on top of each other; empty where there is none."""
         if self.add:
             return (*((self.current,) if self.current is not None else ()), *self.add)
+        if self.candidate is None and self.versions.differ and self.current is not None:
+            return (self.current,)
         return () if self.candidate is None else (self.candidate,)
 
     def resolved(self) -> Scenario:
@@ -64,7 +74,7 @@ class Scenario(Struct, frozen=True):
             self,
             logs=tuple(map(str, logs)),
             current=self.current or (current if current.exists() else None),
-            candidate=self.candidate or (None if self.add else directory / "candidate"),
+            candidate=self.candidate or (None if self.add or self.versions.differ else directory / "candidate"),
             cluster=self.cluster or (cluster[0] if cluster else None),
         )
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.cellib.version import NEWEST
+from replay.cellib.version import NEWEST, Versions
 from replay.errors import ReplayError
 from replay.gatekeeper.engine import GatekeeperEngine
 from replay.json import JSON
@@ -62,7 +62,7 @@ def request(*images: str) -> JSON:
 
 
 def manifests(*objects: JSON) -> Manifests:
-    return Manifests(NEWEST, (), ManifestSet(), ManifestSet(engine_objects=objects))
+    return Manifests(Versions(NEWEST, NEWEST), (), ManifestSet(), ManifestSet(engine_objects=objects))
 
 
 ROWS = [

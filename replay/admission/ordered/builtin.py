@@ -43,6 +43,7 @@ class BuiltinPlugin(Struct, frozen=True):
 
     type: type[Plugin]
     leaves_trace = False
+    differs_by_minor = False
 
     @property
     def name(self) -> str:

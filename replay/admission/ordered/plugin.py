@@ -168,6 +168,11 @@ class AdmissionPlugin(Protocol):
         """Whether the log says so where it changed an object."""
         ...
 
+    @property
+    def differs_by_minor(self) -> bool:
+        """Whether servers of different minors decide otherwise by the same set."""
+        ...
+
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """What it has of a set, in its order; what can match no request is left out."""
         ...

@@ -39,6 +39,7 @@ class MutatingAdmissionPolicyPlugin:
     name = "MutatingAdmissionPolicy"
     mutates = True
     leaves_trace = False
+    differs_by_minor = True
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """A policy with its bindings."""
@@ -133,6 +134,7 @@ class ValidatingAdmissionPolicyPlugin:
     name = "ValidatingAdmissionPolicy"
     mutates = False
     leaves_trace = False
+    differs_by_minor = True
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """A policy with its bindings."""

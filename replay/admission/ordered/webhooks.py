@@ -30,6 +30,7 @@ class WebhookPlugin(Struct, frozen=True):
 
     phase: Phase
     leaves_trace = True
+    differs_by_minor = True
 
     @property
     def name(self) -> str:

@@ -12,9 +12,11 @@ from replay.cli.options import (
     AuthorizationMode,
     AuthorizerWebhooks,
     CandidateSet,
+    CandidateVersion,
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    CurrentVersion,
     JsonOutput,
     LogFormat,
     Logs,
@@ -52,6 +54,8 @@ def explain(
     authorization_mode: AuthorizationMode = None,
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
+    current_version: CurrentVersion = None,
+    candidate_version: CandidateVersion = None,
 ) -> None:
     """Why was this request denied, mutated or admitted?
 
@@ -74,7 +78,15 @@ def explain(
 
     zone = time_zone(tz)
     scenario = scenario_of(
-        logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
+        logs,
+        store,
+        current,
+        candidate,
+        cluster,
+        kubernetes_version,
+        log_format=log_format,
+        cluster_name=cluster_name,
+        upgrade=(current_version, candidate_version),
     )
     with progress_on(Console(stderr=True)) as progress:
         options = Options(

@@ -13,9 +13,11 @@ from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AddedPolicies,
     CandidateSet,
+    CandidateVersion,
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    CurrentVersion,
     LogFormat,
     Logs,
     MinorVersion,
@@ -71,6 +73,8 @@ def accept(
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
     kubernetes_version: MinorVersion = None,
+    current_version: CurrentVersion = None,
+    candidate_version: CandidateVersion = None,
 ) -> None:
     """Record intended denials. `replay run` then counts them apart until they expire.
 
@@ -100,6 +104,7 @@ def accept(
         log_format=log_format,
         cluster_name=cluster_name,
         add=add,
+        upgrade=(current_version, candidate_version),
     )
     focus = Focus(tuple(policy or ()), tuple(namespace or ()), tuple(user or ()), since=since, until=until)
     with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:

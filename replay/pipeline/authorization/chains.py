@@ -103,7 +103,8 @@ class Chains(Struct, dict=True):
     cluster: Cluster
     sides: Sequence[AuthorizationSide]
     answers: AuthorizerAnswers = field(default_factory=NoAnswers)
-    version: KubernetesVersion = NEWEST
+    versions: Sequence[KubernetesVersion] = ()
+    """The minor of the server of each side; none where all are of the newest."""
     writes: Sequence[RequestRecord] = ()
     began: int = 0
     _rbac: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -193,7 +194,8 @@ class Chains(Struct, dict=True):
 
     @cached_property
     def _builders(self) -> tuple[ChainBuilder, ...]:
-        return tuple(ChainBuilder(side.configuration, self.answers, self.version) for side in self.sides)
+        servers = zip(self.sides, self.versions or (NEWEST,) * len(self.sides), strict=True)
+        return tuple(ChainBuilder(side.configuration, self.answers, version) for side, version in servers)
 
     @cached_property
     def _constant(self) -> list[RBACState]:

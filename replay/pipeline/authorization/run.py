@@ -15,7 +15,7 @@ from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import dangling_bindings
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.trace import Authorization
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import Versions
 from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.kind import RBAC_KINDS, RBAC_RESOURCES
@@ -55,7 +55,7 @@ class AuthorizationInputs(Struct, frozen=True):
 
     sides: tuple[AuthorizationSide, AuthorizationSide]
     answers: NamedAnswers
-    version: KubernetesVersion
+    versions: Versions
     warnings: tuple[str, ...] = ()
 
     @property
@@ -93,7 +93,7 @@ def authorization_inputs(manifests: Manifests, options: Options) -> Authorizatio
     warnings = (
         f"{each.path}: {warning}" for each in both_sides for warning in dangling_bindings(each.rbac or (), there)
     )
-    return AuthorizationInputs(both, answers, manifests.version, tuple(dict.fromkeys(warnings)))
+    return AuthorizationInputs(both, answers, manifests.versions, tuple(dict.fromkeys(warnings)))
 
 
 def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | None) -> list[ObjectDiff]:
@@ -116,13 +116,13 @@ def chains_of(
 ) -> Chains:
     """The chains of both sets over the time of a store, for some questions; `job` is one with history."""
     if not any(map(asks_graph, questions)):
-        return Chains(job.cluster, inputs.sides, inputs.answers, inputs.version, began=job.began)
+        return Chains(job.cluster, inputs.sides, inputs.answers, inputs.versions, began=job.began)
     job, lookups = looked_up(store, job, {*map(str, RBAC_RESOURCES), *_GRAPH_RESOURCES})
     clock = RevisionClock(widened_samples(revisions(store, job), job.clock_error))
     writes = [record for key, lookup in lookups.items() if key.resource in _GRAPH_NAMES for record in lookup]
     deletions = CollectionDeletions(job.deletions, job.clock_error)
     cluster = Cluster(job.snapshot, lookups, clock, deletions=deletions)
-    return Chains(cluster, inputs.sides, inputs.answers, inputs.version, writes, job.began)
+    return Chains(cluster, inputs.sides, inputs.answers, inputs.versions, writes, job.began)
 
 
 def authorized_request(

@@ -26,7 +26,7 @@ from replay.admission.place import Place, read_places
 from replay.admission.reads import AUTHORIZER, OLD_OBJECT
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import KubernetesVersion, Versions
 from replay.compare.subject.owner import OWNER_LABEL
 from replay.compare.subject.workload import Owners
 from replay.json import JSON
@@ -85,7 +85,8 @@ class Job(Struct, frozen=True, dict=True):
     """
 
     sets: tuple[ManifestSet, ManifestSet]
-    version: KubernetesVersion
+    versions: Versions
+    """The minors of the servers of both sets."""
     snapshot: tuple[JSON, ...]
     trust: Trust
     predicate: Predicate
@@ -112,6 +113,11 @@ class Job(Struct, frozen=True, dict=True):
     """Who answers the `authorizer` of policies, where a set says it."""
     workspaces: Workspaces | None = None
     """The workspaces of kcp; `sets` are then all policies that any of them ever has."""
+
+    @property
+    def version(self) -> KubernetesVersion:
+        """The minor of the server that wrote the log."""
+        return self.versions.current
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -149,7 +155,15 @@ class Job(Struct, frozen=True, dict=True):
         """Sets, compiled."""
         own = asked_by if self.authorizers is not None and self._asks_authorizers(sets) else None
         discovery, schemas = self.cluster.discovery, self.schemas
-        return Chain(sets, self.version, discovery, schemas, authorizer=self.authorizer, asked_by=own)
+        return Chain(
+            sets,
+            self.version,
+            discovery,
+            schemas,
+            authorizer=self.authorizer,
+            asked_by=own,
+            versions=self.versions,
+        )
 
     @cached_property
     def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
@@ -164,9 +178,9 @@ class Job(Struct, frozen=True, dict=True):
             return False
         return any(
             AUTHORIZER in reads.inputs
-            for manifests in sets
+            for manifests, version in zip(sets, self.versions, strict=True)
             for plugin in ALL_ORDERED_PLUGINS
-            for reads in plugin.reads(manifests, self.version)
+            for reads in plugin.reads(manifests, version)
         )
 
     @cached_property
@@ -179,7 +193,7 @@ class Job(Struct, frozen=True, dict=True):
         """The authorizers of both sets, with the RBAC that decisions look up."""
         assert self.authorizers is not None
         sides, answers = self.authorizers.sides, self.authorizers.answers
-        return Chains(self.cluster, sides, answers, self.version, began=self.began)
+        return Chains(self.cluster, sides, answers, self.versions, began=self.began)
 
     @cached_property
     def distinct_sets(self) -> Sets:
@@ -319,12 +333,12 @@ class Job(Struct, frozen=True, dict=True):
         """Whether a policy of the candidate that may match requests of a class asks authorizers or for parameters."""
         asking = (
             each
-            for each in reads_of(self.distinct_sets[1], self.version)
+            for each in reads_of(self.distinct_sets[1], self.versions.candidate)
             if AUTHORIZER in each.inputs or each.param_kind is not None
         )
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         criteria = (together[0] for each in asking for together in each.criteria)
-        selecting = [may_select(each, mapper, self.version) for each in criteria]
+        selecting = [may_select(each, mapper, self.versions.oldest) for each in criteria]
         return cache(lambda requests: any(each(requests) for each in selecting))
 
     def consults(self, record: Classed) -> bool:
@@ -351,14 +365,14 @@ class Job(Struct, frozen=True, dict=True):
     def _candidate_reads(self) -> list[tuple[Callable[[CoarseClass], bool], frozenset[str]]]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         return [
-            (may_select(together[0], mapper, self.version), each.paths)
-            for each in reads_of(self.distinct_sets[1], self.version)
+            (may_select(together[0], mapper, self.versions.oldest), each.paths)
+            for each in reads_of(self.distinct_sets[1], self.versions.candidate)
             for together in each.criteria
         ]
 
     def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[Classed], bool]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
-        selecting = [may_select(each, mapper, self.version) for each in criteria]
+        selecting = [may_select(each, mapper, self.versions.oldest) for each in criteria]
         verdicts: dict[tuple[str, str, str, str], bool] = {}
 
         def selects(record: Classed) -> bool:

@@ -245,7 +245,7 @@ class KeptWalks:
     def _units(self) -> list[list[tuple[str, Callable[[CoarseClass], bool]]]]:
         mapper = EquivalentResourceMapper(self._job.cluster.discovery)
         return [
-            [(unit.digest, may_select(unit.match, mapper, self._job.version)) for unit in units_of(manifests)]
+            [(unit.digest, may_select(unit.match, mapper, self._job.versions.oldest)) for unit in units_of(manifests)]
             for manifests in self._job.distinct_sets
         ]
 

@@ -155,10 +155,10 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
     distinct = distinct_sets(sets, webhooks.names, with_plugins=with_plugins)
     return Job(
         sets=sets,
-        version=manifests.version,
+        versions=manifests.versions,
         snapshot=manifests.snapshot,
         trust=_trust(store, error),
-        predicate=coarse_predicate(criteria_of(distinct), mapper, version=manifests.version),
+        predicate=coarse_predicate(criteria_of(distinct), mapper, version=manifests.versions.oldest),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,

@@ -36,6 +36,7 @@ def unlike(job: Job) -> Callable[[CoarseClass], bool]:
     current, candidate = job.distinct_sets
     if (
         job.workspaces is not None
+        or job.versions.differ
         or job.gate != OPEN
         or job.authorizers is not None
         or current.objects != candidate.objects
@@ -89,7 +90,8 @@ class LogAnswers:
 def may_differ(job: Job) -> bool:
     """Whether anything may be decided otherwise by the candidate than by the current set, or by its authorizers."""
     current, candidate = job.distinct_sets
-    return current != candidate or job.workspaces is not None or job.gate != OPEN or job.authorizers is not None
+    is_other = current != candidate or job.versions.differ or job.workspaces is not None
+    return is_other or job.gate != OPEN or job.authorizers is not None
 
 
 def followed_collections(records: Iterable[RequestRecord], job: Job, findings: Container[int]) -> Collections:
@@ -97,8 +99,10 @@ def followed_collections(records: Iterable[RequestRecord], job: Job, findings: C
     changed = {name for each in diff_sets(*job.distinct_sets) for name in (each.name, each.new_name)}
 
     def is_followed(record: RequestRecord) -> bool:
-        is_refused = answered(record).cause == Cause.DENIED
-        return not is_refused or (record.seq in findings and not changed.isdisjoint(refusers(record)))
+        if answered(record).cause != Cause.DENIED:
+            return True
+        may_change = job.versions.differ or not changed.isdisjoint(refusers(record))
+        return record.seq in findings and may_change
 
     return Collections.of(filter(is_followed, records), job.cluster.discovery)
 

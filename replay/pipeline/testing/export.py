@@ -21,6 +21,7 @@ from replay.case.form.own import read_document
 from replay.case.minimise import minimised
 from replay.case.policies import PolicyLoader, is_policy
 from replay.case.recorded import RecordingLister, recording
+from replay.cellib.version import KubernetesVersion
 from replay.errors import UNFORESEEN, ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
@@ -54,19 +55,24 @@ class Exporter(Struct, frozen=True, dict=True):
         if job.workspaces is not None:
             raise ReplayError("a case has one set of policies: none is written of a request to a workspace of kcp")
         authorizer = recording(job.authorizer)
-        return Chain(job.distinct_sets, job.version, job.cluster.discovery, job.schemas, authorizer=authorizer)
+        sets, discovery = job.distinct_sets, job.cluster.discovery
+        return Chain(sets, job.version, discovery, job.schemas, authorizer=authorizer, versions=job.versions)
+
+    @property
+    def _version(self) -> KubernetesVersion:
+        return self.job.versions[self.index]
 
     @cached_property
     def _loader(self) -> PolicyLoader:
-        return PolicyLoader(self.job.version)
+        return PolicyLoader(self._version)
 
     @cached_property
     def _decider(self) -> CaseDecider:
-        return CaseDecider(self.job.version)
+        return CaseDecider(self._version)
 
     @cached_property
     def _set(self) -> SetObjects:
-        version = self.job.version
+        version = self._version
         objects = set_objects(self.paths[0], version)
         for path in self.paths[1:]:
             objects = objects.with_added(set_objects(path, version), version, filter(is_policy, self.job.snapshot))

@@ -15,6 +15,7 @@ from replay.compare.world_facts import WorldFacts
 from replay.report.authorization.changes import authorization_json
 from replay.report.disagreement import fidelity_json
 from replay.report.run.accepted import accepted_json
+from replay.report.run.api_versions import api_versions_json
 from replay.report.run.hits import hit_values
 from replay.report.run.mutations import chain_cells, mutation_groups
 from replay.report.run.proofs import proofs_summary
@@ -105,6 +106,9 @@ def _members(result: RunResult) -> dict[str, Any]:
         "webhooks": _webhooks(result),
         "undetermined": _undetermined(result),
     }
+    if result.versions.differ:
+        members["versions"] = {"current": str(result.versions.current), "candidate": str(result.versions.candidate)}
+        members["apiVersions"] = api_versions_json(result)
     if result.accepted.entries:
         members["accepted"] = accepted_json(result.accepted)
     if result.authorization is not None:

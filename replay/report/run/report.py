@@ -28,6 +28,7 @@ from replay.report.render.document import (
     span,
 )
 from replay.report.run.accepted import accepted_facts, accepted_section
+from replay.report.run.api_versions import api_versions_fact, api_versions_section
 from replay.report.run.charts import charts
 from replay.report.run.denied import denied_section, examples_section, lockouts_section, views_section, where
 from replay.report.run.hits import hits_section
@@ -80,6 +81,7 @@ def run_document(
         examples_section(result, rows),
         *mutation_sections(result.summary, rows, partial(where, result)),
         webhook_section(result, rows),
+        api_versions_section(result, rows),
         _others(result, rows),
         proof_section(result),
         _changes(result, rows),
@@ -94,7 +96,7 @@ def run_document(
         verdict, tone = f"{warning} {verdict}", Tone.BAD
     return Document(
         title=TITLE,
-        subtitle=f"{result.current.name} → {result.candidate.name} · {few(result.log.names)}",
+        subtitle=f"{result.subject} · {few(result.log.names)}",
         verdict=verdict,
         tone=tone,
         facts=_facts(result),
@@ -123,6 +125,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         *mutation_facts(summary),
         *accepted_facts(result.accepted),
         *_world_facts(result.world),
+        *([served] if (served := api_versions_fact(result)) else []),
         *([failed] if (failed := failed_calls_fact(summary)) else []),
         *([Fact("Unusable", plural(rejected, "line"), "list them with --rejects FILE", Tone.WARN)] if rejected else []),
     )

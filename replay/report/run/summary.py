@@ -30,6 +30,7 @@ from replay.report.render.document import (
 )
 from replay.report.render.screen import cut, fitted, next_steps, part_of
 from replay.report.run.accepted import accepted_facts
+from replay.report.run.api_versions import api_versions_fact, removed_verdict
 from replay.report.run.trust import fidelity_fact, mismatch
 from replay.report.run.views import (
     CellItems,
@@ -75,7 +76,7 @@ def run_summary(result: RunResult) -> Document:
     facts = tuple(_facts(result, denied))
     return Document(
         title=TITLE,
-        subtitle=f"{result.current.name} → {result.candidate.name} · {few(result.log.names)}",
+        subtitle=f"{result.subject} · {few(result.log.names)}",
         verdict=verdict,
         tone=tone,
         facts=facts,
@@ -96,6 +97,8 @@ def run_verdict(result: RunResult) -> tuple[str, Tone]:
     What the authorizers would do comes first, then what admission would do.
     """
     verdict, tone = _admission_verdict(result)
+    if removed := removed_verdict(result):
+        verdict, tone = f"{removed} {verdict}", Tone.BAD
     authorized, grave = authorization_verdict(result.authorization) if result.authorization is not None else ("", tone)
     if not authorized:
         return verdict, tone
@@ -148,6 +151,8 @@ def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
     if mutated:
         groups = grouped(mutated, by_policy)
         yield Fact("Mutated", plural(counted(mutated)[0], "request"), f"by {_named(groups)}", Tone.WARN)
+    if served := api_versions_fact(result):
+        yield served
     yield from accepted_facts(result.accepted)
     for note in result.notes:
         yield Fact("Note", inert(note))

@@ -1,0 +1,103 @@
+"""A plugin over sets that servers of different minors decide by: each set is compiled as its own server compiles it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from replay.admission.alike.decisions import HookReads
+from replay.admission.conversion import Object
+from replay.admission.decision import Decision
+from replay.admission.effects import ADMITTED
+from replay.admission.hooks import MOST_PLANS
+from replay.admission.ordered.plugin import (
+    AdmissionPlugin,
+    Admitter,
+    AdmitterWatch,
+    Asking,
+    CompiledPlugin,
+    Context,
+    RequestValidator,
+    ValidatorWatch,
+)
+from replay.identity import IdentityMemo
+from replay.kube.admissionregistration import ManifestSet
+
+
+def compiled_by_minor(
+    plugin: AdmissionPlugin, sets: Sequence[ManifestSet], contexts: Sequence[Context]
+) -> CompiledPlugin:
+    """The plugin over several sets, each with the context of its server."""
+    versions = [context.version for context in contexts]
+    if len(set(versions)) <= 1 or not plugin.differs_by_minor:
+        return plugin.compiled(sets, contexts[0])
+    servers: list[CompiledPlugin] = []
+    for version in dict.fromkeys(versions):
+        own = [each if of_set == version else ManifestSet() for each, of_set in zip(sets, versions, strict=True)]
+        servers.append(plugin.compiled(own, contexts[versions.index(version)]))
+    order = list(dict.fromkeys(versions))
+    return _PluginByMinor(servers, [order.index(version) for version in versions])
+
+
+class _PluginByMinor:
+    """One compiled plugin for each server; every one of them meets the sets of the others as empty ones."""
+
+    def __init__(self, servers: Sequence[CompiledPlugin], server_of: Sequence[int]) -> None:
+        """`server_of` is for each set the number of its server."""
+        self._servers = servers
+        self._server_of = server_of
+        self._reads: IdentityMemo[HookReads] = IdentityMemo()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no set has anything for it."""
+        return all(each.is_idle for each in self._servers)
+
+    def hook_reads(self, asking: Asking) -> HookReads | None:
+        """What acts on this request under any server, and all that it reads."""
+        reads = [each.hook_reads(asking) for each in self._servers]
+        known = tuple(each for each in reads if each is not None)
+        if len(known) < len(reads):
+            return None
+        together = self._reads.get(known)
+        if together is None:
+            if len(self._reads) >= MOST_PLANS:
+                self._reads = IdentityMemo()
+            hooks = tuple(each.hooks for each in known)
+            together = HookReads(hooks, frozenset[str]().union(*(each.footprint for each in known)))
+            self._reads.put(known, together)
+        return together
+
+    def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
+        """For each set what changes this request."""
+        by_server = [each.admitters(asking) for each in self._servers]
+        if all(each is None for each in by_server):
+            return None
+        admitters = (by_server[server] for server in self._server_of)
+        return [own[index] if own is not None else None for index, own in enumerate(admitters)]
+
+    def validator(self, asking: Asking) -> RequestValidator | None:
+        """What validates this request under any server."""
+        validators = [each.validator(asking) for each in self._servers]
+        return _ValidatorByMinor(validators, self._server_of) if any(validators) else None
+
+    def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> AdmitterWatch | None:
+        """The mutating phase of one set, watched."""
+        return self._servers[self._server_of[index]].admitter_watch(index, manifests, asking)
+
+    def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatorWatch | None:
+        """The validating phase of one set, watched."""
+        return self._servers[self._server_of[index]].validator_watch(index, manifests, asking)
+
+
+class _ValidatorByMinor:
+    """What validates one request, by server."""
+
+    def __init__(self, validators: Sequence[RequestValidator | None], server_of: Sequence[int]) -> None:
+        self._validators = validators
+        self._server_of = server_of
+
+    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
+        """The decision of each set."""
+        by_server = [None if each is None else each(objects, asking, live) for each in self._validators]
+        decisions = (by_server[server] for server in self._server_of)
+        return [own[index] if own is not None else ADMITTED for index, own in enumerate(decisions)]
