@@ -67,6 +67,7 @@ def webhook(url: str, **more: Any) -> list[Any]:
 
 DELETE = {"operations": ["CREATE", "DELETE"]}
 LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
+DEPLOYMENTS = {"apiGroups": ["apps"], "resources": ["deployments"]}
 ADMISSION = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}
 LOOPS = "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, a + b != c)))"
 
@@ -173,6 +174,184 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
             validations=validation("object.metadata.annotations.size() < 9"),
         ),
         [],
+    ),
+    "optional field inside all": (
+        policy(validations=validation("object.spec.containers.all(each, each.securityContext.privileged != true)")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field inside all, tested": (
+        policy(
+            validations=validation(
+                "object.spec.containers.all(each, !has(each.securityContext) || "
+                "!has(each.securityContext.privileged) || !each.securityContext.privileged)"
+            )
+        ),
+        [],
+    ),
+    "optional field inside all, asked for with in": (
+        policy(
+            validations=validation(
+                "object.spec.containers.all(each, !('workingDir' in each) || each.workingDir.startsWith('/'))"
+            )
+        ),
+        [],
+    ),
+    "optional field inside exists": (
+        policy(validations=validation("!object.spec.containers.exists(each, each.workingDir == '/')")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field inside map": (
+        policy(validations=validation("object.spec.containers.map(each, each.workingDir).size() < 9")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field of what filter leaves": (
+        policy(
+            validations=validation(
+                "object.spec.containers.filter(each, each.name != 'a').all(each, each.workingDir != '/')"
+            )
+        ),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field of what filter leaves, tested there": (
+        policy(
+            validations=validation(
+                "object.spec.containers.filter(each, has(each.workingDir)).all(each, each.workingDir != '/')"
+            )
+        ),
+        [],
+    ),
+    "optional field of two lists": (
+        policy(
+            validations=validation(
+                "(object.spec.containers + object.spec.?initContainers.orValue([])).all(each, each.ports.size() < 9)"
+            )
+        ),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional list": (
+        policy(validations=validation("object.spec.initContainers.all(each, each.name != 'a')")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field inside a loop inside a loop": (
+        policy(
+            validations=validation(
+                "object.spec.containers.all(each, each.?env.orValue([]).all(entry, entry.value != 'debug'))"
+            )
+        ),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field of an optional": (
+        policy(validations=validation("object.spec.containers.all(each, each.?workingDir.orValue('/a') != '/')")),
+        [],
+    ),
+    "optional field through a variable": (
+        policy(
+            variables=[{"name": "pod", "expression": "object.spec"}],
+            validations=validation("variables.pod.nodeName != 'a'"),
+        ),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field in a variable, twice read": (
+        policy(
+            variables=[{"name": "node", "expression": "object.spec.nodeName"}],
+            validations=[*validation("variables.node != 'a'"), *validation("variables.node != 'b'")],
+        ),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field in a variable that is read after the test": (
+        policy(
+            variables=[{"name": "node", "expression": "object.spec.nodeName"}],
+            validations=validation("!has(object.spec.nodeName) || variables.node != 'a'"),
+        ),
+        [],
+    ),
+    "optional field in a variable that nothing reads": (
+        policy(variables=[{"name": "node", "expression": "object.spec.nodeName"}]),
+        [],
+    ),
+    "a test that is a variable": (
+        policy(
+            variables=[{"name": "placed", "expression": "has(object.spec.nodeName)"}],
+            validations=validation("!variables.placed || object.spec.nodeName != 'a'"),
+        ),
+        [],
+    ),
+    "a test below what is absent": (
+        policy(validations=validation("has(object.spec.affinity.nodeAffinity)")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field below one that is tested": (
+        policy(
+            validations=validation(
+                "!has(object.spec.os) || !has(object.spec.affinity) || object.spec.affinity.nodeAffinity != null"
+            )
+        ),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "optional field that another validation demands": (
+        policy(
+            validations=[*validation("has(object.spec.nodeName)"), *validation("object.spec.nodeName != 'a'")],
+        ),
+        [],
+    ),
+    "optional field in the message of what tests it": (
+        policy(
+            validations=validation(
+                "!has(object.spec.nodeName) || object.spec.nodeName != 'a'",
+                messageExpression="'not on ' + object.spec.nodeName",
+            )
+        ),
+        [],
+    ),
+    "optional field at the root": (
+        policy(rule={"resources": ["configmaps"]}, validations=validation("object.data.all(key, key != 'a')")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "field that a type of union has": (
+        policy(
+            rule={"resources": ["services"]},
+            validations=validation("object.spec.type != 'ExternalName' || object.spec.externalName != 'a'"),
+        ),
+        [],
+    ),
+    "field that the server's code defaults": (
+        policy(rule=DEPLOYMENTS, validations=validation("object.spec.replicas <= 5")),
+        [],
+    ),
+    "field of a template that the server's code defaults": (
+        policy(
+            rule=DEPLOYMENTS,
+            validations=validation("object.spec.template.spec.containers.all(c, c.imagePullPolicy != 'Never')"),
+        ),
+        [],
+    ),
+    "field that is defaulted for some values of another": (
+        policy(rule=DEPLOYMENTS, validations=validation("object.spec.strategy.rollingUpdate.maxSurge != 0")),
+        [catalogue.UNGUARDED_FIELD],
+    ),
+    "field that validation demands": (
+        policy(validations=validation("object.spec.containers.all(c, c.image.contains('@'))")),
+        [],
+    ),
+    "label of a template, that its selector demands": (
+        policy(rule=DEPLOYMENTS, validations=validation("object.spec.template.metadata.labels.size() < 9")),
+        [],
+    ),
+    "field that a built-in plugin writes": (
+        policy(validations=validation("object.spec.serviceAccountName != 'admin'")),
+        [],
+    ),
+    "labels of a namespace": (
+        policy(rule={"resources": ["namespaces"]}, validations=validation("object.metadata.labels.size() < 9")),
+        [],
+    ),
+    "namespace of a kind that has one": (
+        policy(validations=validation("object.metadata.namespace != 'a'")),
+        [],
+    ),
+    "namespace of a kind that has none": (
+        policy(rule={"resources": ["persistentvolumes"]}, validations=validation("object.metadata.namespace != 'a'")),
+        [catalogue.UNGUARDED_FIELD],
     ),
     "message that can fail": (
         policy(validations=validation("true", messageExpression="'no ' + object.metadata.labels['a']")),
@@ -326,6 +505,41 @@ def test_custom_resources_of_a_snapshot(tmp_path: Path) -> None:
     }
     assert warnings(tmp_path, objects, cluster=[NAMESPACE, crd]) == []
     assert warnings(tmp_path, objects, cluster=[NAMESPACE]) == [catalogue.UNKNOWN_RESOURCE]
+
+
+WIDGET_FIELDS: dict[str, tuple[str, list[str]]] = {
+    "required": ("object.spec.size > 1", []),
+    "with a default": ("object.spec.colour != 'red'", []),
+    "optional": ("object.spec.owner != 'nobody'", [catalogue.UNGUARDED_FIELD]),
+    "optional in a list": ("object.spec.parts.all(part, part.name != 'a')", [catalogue.UNGUARDED_FIELD]),
+}
+
+
+@pytest.mark.parametrize("name", WIDGET_FIELDS)
+def test_fields_of_custom_resources(name: str, tmp_path: Path) -> None:
+    expression, names = WIDGET_FIELDS[name]
+    text = {"type": "string"}
+    fields = {
+        "size": {"type": "integer"},
+        "colour": {"type": "string", "default": "blue"},
+        "owner": text,
+        "parts": {"type": "array", "items": {"type": "object", "properties": {"name": text}}},
+    }
+    spec = {"type": "object", "properties": fields, "required": ["size", "parts"]}
+    schema = {"type": "object", "properties": {"spec": spec}, "required": ["spec"]}
+    crd = {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": "widgets.acme.test"},
+        "spec": {
+            "group": "acme.test",
+            "scope": "Namespaced",
+            "names": {"plural": "widgets", "kind": "Widget"},
+            "versions": [{"name": "v1", "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}],
+        },
+    }
+    objects = policy(rule={"apiGroups": ["acme.test"], "resources": ["widgets"]}, validations=validation(expression))
+    assert warnings(tmp_path, objects, cluster=[NAMESPACE, crd]) == names
 
 
 def test_configuration_file(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from replay.json import JSON
 from replay.kube.admissionregistration import GROUP, RESOURCES
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import mentions
-from replay.manifests.lint.expression import rules_of
+from replay.manifests.lint.rule import rules_of
 from replay.manifests.lint.selector import selects
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject

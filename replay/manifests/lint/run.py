@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replay.json import JSON
-from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.discovery import builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
 from replay.manifests.api_object import RESERVED, LoadedApi
 from replay.manifests.lint import catalogue
@@ -50,12 +50,8 @@ def _context(directory: LoadedDirectory | LoadedApi, cluster: Sequence[JSON] | N
     if cluster is None:
         return LintContext(directory.objects, builtin_discovery())
     namespaces = [obj for obj in cluster if obj.get("kind") == "Namespace"]
-    return LintContext(directory.objects, _discovery(cluster), namespaces)
-
-
-def _discovery(cluster: Sequence[JSON]) -> Discovery:
     crds = [obj for obj in cluster if obj.get("kind") == "CustomResourceDefinition"]
-    return builtin_discovery().with_crds(crds)
+    return LintContext(directory.objects, builtin_discovery().with_crds(crds), namespaces, crds)
 
 
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from functools import cached_property
 
 from msgspec import Struct
 
 from replay.json import JSON
 from replay.kube.discovery import Discovery
+from replay.kube.schema import Schemas
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.loader import LoadedObject
 
@@ -22,12 +24,18 @@ class SilenceableWarning(Struct, frozen=True):
     silenced: frozenset[str] = frozenset()
 
 
-class LintContext(Struct, frozen=True):
+class LintContext(Struct, frozen=True, dict=True):
     """What lints may look at beside the object; `namespaces` is None without a snapshot of the cluster."""
 
     objects: Sequence[LoadedObject]
     discovery: Discovery
     namespaces: Sequence[JSON] | None = None
+    crds: Sequence[JSON] = ()
+
+    @cached_property
+    def schemas(self) -> Schemas:
+        """The schemas of all kinds; a set that reads no fields needs none."""
+        return Schemas(self.crds)
 
     def bindings(self, policy: LoadedObject) -> list[LoadedObject]:
         """The bindings of a policy."""

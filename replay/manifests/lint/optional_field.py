@@ -1,0 +1,161 @@
+"""Warnings about fields that an object or a request need not have, and that an expression reads without a test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from replay.cel.ast.tree import Select
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.schema import Schema
+from replay.manifests.expression import CheckedExpression, ExpressionKind
+from replay.manifests.lint import catalogue
+from replay.manifests.lint.cel import conjuncts
+from replay.manifests.lint.presence import optional_fields
+from replay.manifests.lint.reading import ELEMENT, Reading, SchemaPath, path_of, reading_of
+from replay.manifests.lint.rule import named_resources, rules_of
+from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
+from replay.manifests.loader import LoadedObject
+
+_OBJECTS = ("object", "oldObject")
+_OPTIONAL_METADATA = frozenset(
+    [
+        "annotations",
+        "deletionGracePeriodSeconds",
+        "deletionTimestamp",
+        "finalizers",
+        "generateName",
+        "labels",
+        "namespace",
+        "ownerReferences",
+        "selfLink",
+    ]
+)
+_OPTIONAL_IN_REQUEST: frozenset[SchemaPath] = frozenset({("request", "subResource"), ("request", "requestSubResource")})
+_MAX_KINDS = 8
+_LABELLED = GroupVersionKind("", "v1", "Namespace")
+"""A kind whose objects have a label in any case, that of their name."""
+
+
+def readings_of(compiled: Sequence[CheckedExpression]) -> dict[str, Reading]:
+    """What each expression of a policy reads, by its field."""
+    variables: dict[str, Reading] = {}
+    readings: dict[str, Reading] = {}
+    for checked in compiled:
+        assert checked.compiled.program is not None
+        readings[checked.path] = reading_of(checked.compiled.program.ast, variables)
+        if checked.variable:
+            variables[checked.variable] = readings[checked.path]
+    return readings
+
+
+def lint_optional_fields(
+    policy: LoadedObject, compiled: Sequence[CheckedExpression], readings: dict[str, Reading], context: LintContext
+) -> Iterator[SilenceableWarning]:
+    """Fields that an object need not have, read without a test in the expression, its variables or a match condition.
+
+    A variable is evaluated where it is read: it is reported, but what reads it may have tested before.
+    """
+    fails = policy.value["spec"]["failurePolicy"] == "Fail"
+    optional = _OptionalFields(policy, context)
+    conditions = [each for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION]
+    around = [readings[each.path] for each in conditions]
+    demanded = frozenset(path for each in compiled for path in _demanded(each))
+    variables = {each.variable: each for each in compiled if each.variable}
+    reported: set[tuple[str, str]] = set()
+    for checked in compiled:
+        is_message = checked.compiled.kind is ExpressionKind.MESSAGE_EXPRESSION
+        if checked.variable or not (fails or is_message):
+            continue
+        used = [checked, *_variables_used(checked, variables, readings)]
+        guards = [*around, *(readings[each.path] for each in used)]
+        if is_message and (validation := readings.get(checked.path.replace(".messageExpression", ".expression"))):
+            guards.append(validation)
+        in_variables = {path for each in used[1:] for path in optional.of(readings[each.path])}
+        for each in used:
+            missing = sorted(
+                _shown(path)
+                for path in optional.of(readings[each.path]) - (in_variables if each is checked else set())
+                if path not in demanded and not any(guard.is_guarded(path) for guard in guards)
+            )
+            if missing and (each.path, missing[0]) not in reported:
+                reported.add((each.path, missing[0]))
+                yield _warning(policy, each.path, missing[0], is_message=is_message)
+
+
+def _warning(policy: LoadedObject, field_path: str, missing: str, *, is_message: bool) -> SilenceableWarning:
+    lacking = f"fails where {'a request' if missing.startswith('request.') else 'an object'} has no `{missing}`"
+    if is_message:
+        return warned(policy, catalogue.MESSAGE_CAN_FAIL, f"{lacking}; the message is then the fixed one", field_path)
+    return warned(
+        policy, catalogue.UNGUARDED_FIELD, f"{lacking}: test it with `has()` or read it with `.?`", field_path
+    )
+
+
+def _shown(path: SchemaPath) -> str:
+    return ".".join(path).replace(f".{ELEMENT}", ELEMENT)
+
+
+def _demanded(checked: CheckedExpression) -> Iterator[SchemaPath]:
+    """The fields without which a validation denies in any case: `has(...)` that must be true."""
+    if checked.compiled.kind is not ExpressionKind.VALIDATION or checked.compiled.program is None:
+        return
+    for node in conjuncts(checked.compiled.program.ast.expr):
+        if isinstance(node, Select) and node.test_only and (path := path_of(node)) is not None:
+            yield path
+
+
+def _variables_used(
+    checked: CheckedExpression, variables: dict[str, CheckedExpression], readings: dict[str, Reading]
+) -> list[CheckedExpression]:
+    """The variables that an expression reads, and those that these read."""
+    used: dict[str, CheckedExpression] = {}
+    pending = [checked]
+    while pending:
+        for name in sorted(readings[pending.pop().path].variables & variables.keys() - used.keys()):
+            used[name] = variables[name]
+            pending.append(variables[name])
+    return list(used.values())
+
+
+class _OptionalFields:
+    """Which fields the objects and requests that a policy matches may lack."""
+
+    def __init__(self, policy: LoadedObject, context: LintContext) -> None:
+        self._is_validated = policy.kind == "ValidatingAdmissionPolicy"
+        resources = list(named_resources(policy, context.discovery))
+        known = [resource for resource, _ in resources if resource is not None]
+        is_known = len(known) == len(resources)
+        self._metadata = _OPTIONAL_METADATA
+        if is_known and known and all(resource.namespaced for resource in known):
+            self._metadata -= {"namespace"}
+        kinds = {r.subresources.get(sub) if sub else r.kind for r, sub in resources if r is not None}
+        if is_known and kinds == {_LABELLED}:
+            self._metadata -= {"labels"}
+        is_readable = is_known and None not in kinds and len(kinds) <= _MAX_KINDS
+        schemas = (context.schemas.for_kind(kind) for kind in kinds if kind is not None) if is_readable else ()
+        self._schemas: list[Schema] = [schema for schema in schemas if schema is not None]
+        self._request = _OPTIONAL_IN_REQUEST if _may_lack_subresource(policy) else frozenset()
+
+    def of(self, reading: Reading) -> set[SchemaPath]:
+        """The fields that an expression reads and that may be absent."""
+        return {part for path in reading.paths for part in self._parts(path)}
+
+    def _parts(self, path: SchemaPath) -> Iterable[SchemaPath]:
+        if path[:2] in self._request:
+            yield path[:2]
+        if path[0] not in _OBJECTS or len(path) < 2:
+            return
+        if path[1] == "metadata":
+            if len(path) > 2 and path[2] in self._metadata:
+                yield path[:3]
+            return
+        for schema in self._schemas:
+            for end in optional_fields(schema, path[1:], is_validated=self._is_validated):
+                yield path[: end + 1]
+
+
+def _may_lack_subresource(policy: LoadedObject) -> bool:
+    """Whether some rule matches requests of a resource itself: an AdmissionRequest leaves out what is empty."""
+    return any(
+        "/" not in entry or entry.endswith("/*") for rule in rules_of(policy) for entry in rule.get("resources") or ()
+    )

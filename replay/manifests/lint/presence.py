@@ -1,0 +1,136 @@
+"""Which fields every object of a kind has when policies see it: required, defaulted, or demanded by the server's validation.
+
+Admission of validating policies comes after defaulting and validation (`k8s.io/apiserver/pkg/registry/generic/registry/store.go`),
+mutating policies see an object that is defaulted alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
+
+from replay.json import JSON
+from replay.kube.default.defaults import set_defaults
+from replay.kube.schema import Schema
+from replay.manifests.lint.reading import ELEMENT, SchemaPath
+
+_CORE, _APPS = "io.k8s.api.core.v1.", "io.k8s.api.apps.v1."
+_IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
+_LABELS_OF_TEMPLATE: SchemaPath = ("template", "metadata", "labels")
+
+_VALIDATED: Mapping[str, frozenset[SchemaPath]] = {
+    _CORE + "Container": frozenset({("image",)}),
+    _CORE + "EphemeralContainer": frozenset({("image",)}),
+    _CORE + "PersistentVolumeClaimSpec": frozenset({("accessModes",), ("resources", "requests")}),
+    _CORE + "PersistentVolumeSpec": frozenset({("accessModes",), ("capacity",)}),
+    _APPS + "DeploymentSpec": frozenset({_LABELS_OF_TEMPLATE}),
+    _APPS + "DaemonSetSpec": frozenset({_LABELS_OF_TEMPLATE}),
+    _APPS + "StatefulSetSpec": frozenset({_LABELS_OF_TEMPLATE}),
+    _APPS + "ReplicaSetSpec": frozenset({("template",), _LABELS_OF_TEMPLATE}),
+    _CORE + "ReplicationControllerSpec": frozenset({("selector",), ("template",), _LABELS_OF_TEMPLATE}),
+}
+"""What the server refuses an object without, beside what its schema requires (`Validate…` of `pkg/apis/*/validation`)."""
+
+_WRITTEN_BY_PLUGINS: Mapping[str, frozenset[SchemaPath]] = {
+    _CORE + "Pod": frozenset(
+        ("spec", field) for field in ("preemptionPolicy", "priority", "serviceAccountName", "tolerations")
+    ),
+}
+"""What plugins that are on by default write where it is absent (ServiceAccount, Priority, DefaultTolerationSeconds)."""
+
+_VARIATIONS: Mapping[str, JSON] = {"string": "another", "integer": 1, "boolean": True}
+_BLANK: dict[str, Any] = {}
+
+
+def optional_fields(schema: Schema, path: SchemaPath, *, is_validated: bool) -> Iterator[int]:
+    """The lengths of those parts of a path that end in a field which an object of the kind may lack.
+
+    `path` begins below the object. `is_validated`: as validating policies see it.
+    """
+    at: Schema | None = schema
+    around: list[Schema] = []
+    for end, name in enumerate(path, 1):
+        if at is None:
+            return
+        around.append(at)
+        if name == ELEMENT:
+            at = at.items or at.values
+            continue
+        field = at.fields.get(name)
+        if field is None:
+            at = at.values  # the key of a map
+            continue
+        is_there = (
+            (end == 1 and name in _IDENTITY)
+            or _is_there(at, name)
+            or _is_defaulted(schema, path[:end])
+            or (is_validated and _is_demanded(around, path[:end]))
+        )
+        if not is_there:
+            yield end
+        at = field
+
+
+def _is_there(schema: Schema, name: str) -> bool:
+    """Whether the schema says that the field is always there."""
+    return name in schema.required or name in schema.always_written or name in schema.with_default
+
+
+def _is_demanded(around: list[Schema], path: SchemaPath) -> bool:
+    """Whether validation demands the last field of a path, or a plugin writes it; `around` are the structs along it."""
+    return any(
+        path[index:] in table.get(struct.name, ())
+        for index, struct in enumerate(around)
+        for table in (_VALIDATED, _WRITTEN_BY_PLUGINS)
+    )
+
+
+@lru_cache(maxsize=4096)
+def _is_defaulted(schema: Schema, path: SchemaPath) -> bool:
+    """Whether defaulting writes the field whatever else is in the struct that has it; a custom kind says it in its schema."""
+    return bool(schema.name) and all(
+        _has(_defaulted(schema, path[:-1], beside), path) for beside in _besides(schema, path)
+    )
+
+
+def _besides(schema: Schema, path: SchemaPath) -> Iterator[dict[str, JSON]]:
+    """Nothing, and each other scalar field, that may stand beside the last field of a path."""
+    yield _BLANK
+    at: Schema | None = schema
+    for name in path[:-1]:
+        at = None if at is None else at.items if name == ELEMENT else at.field(name)
+    if at is None:
+        return
+    for name, field in at.fields.items():
+        if name != path[-1] and field.type in _VARIATIONS:
+            yield {name: _VARIATIONS[field.type]}
+
+
+def _defaulted(schema: Schema, path: SchemaPath, beside: dict[str, JSON]) -> JSON:
+    """An object with just what a path needs, defaulted."""
+    value = _along(schema, path, beside)
+    value["metadata"] = {"name": "example", **value.get("metadata", _BLANK)}
+    set_defaults(schema, value)
+    return value
+
+
+def _along(schema: Schema | None, path: SchemaPath, beside: dict[str, JSON]) -> JSON:
+    if not path or schema is None:
+        return dict(beside)
+    if path[0] != ELEMENT:
+        return {path[0]: _along(schema.field(path[0]), path[1:], beside)}
+    if schema.items is None:
+        return {"example": _along(schema.values, path[1:], beside)}
+    return [_along(schema.items, path[1:], beside)]
+
+
+def _has(value: JSON, path: SchemaPath) -> bool:
+    for name in path:
+        if name == ELEMENT:
+            value = next(iter(value.values() if isinstance(value, dict) else value), None)
+        else:
+            value = value.get(name) if isinstance(value, dict) else None
+        if value is None:
+            return False
+    return True

@@ -1,0 +1,198 @@
+"""What an expression reads, and what it tests before: paths of fields, through loops, variables and what is passed on.
+
+A path is a chain of fields from a root, `("object", "spec", "containers", "[]", "image")`; `[]` is any element of a list. What an
+expression reads of a CEL optional cannot fail and is no reading.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from msgspec import Struct
+
+from replay.cel.ast import operator
+from replay.cel.ast.below import children
+from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, Select
+
+SchemaPath = tuple[str, ...]
+
+ELEMENT = "[]"
+VARIABLES = "variables"
+_DISCRIMINATOR = "type"
+"""The field of a union that says which of its other fields is there."""
+_OPTIONAL_MAKERS = frozenset({"optional.of", "optional.ofNonZeroValue"})
+_PASSING = frozenset({"dyn", "reverse", "sort", "slice", "distinct"})
+"""Functions whose result is their argument, or a list of some of its elements."""
+
+
+class Origin(Struct, frozen=True):
+    """Where a value may come from: paths whose value it may be, and paths whose values the elements of a list may be."""
+
+    paths: frozenset[SchemaPath] = frozenset()
+    elements: frozenset[SchemaPath] = frozenset()
+    is_optional: bool = False
+    """Whether it is a CEL optional, in which a field that is absent is nothing wrong."""
+
+    @property
+    def any_element(self) -> frozenset[SchemaPath]:
+        """Where an element of it may come from."""
+        return frozenset((*path, ELEMENT) for path in self.paths) | self.elements
+
+
+_NOWHERE = Origin()
+
+
+class Reading(Struct, frozen=True):
+    """The paths that an expression reads, the paths that it tests for presence, and the variables that it reads."""
+
+    paths: frozenset[SchemaPath]
+    guards: frozenset[SchemaPath]
+    variables: frozenset[str]
+    origin: Origin
+
+    def is_guarded(self, path: SchemaPath) -> bool:
+        """Whether the path itself is tested somewhere in the expression, or the type that says which fields there are."""
+        return path in self.guards or (*path[:-1], _DISCRIMINATOR) in self.guards
+
+
+def reading_of(ast: Ast, variables: Mapping[str, Reading] | None = None) -> Reading:
+    """What a checked expression reads by itself; `variables` say where the value of each may come from."""
+    tracer = _Tracer(variables or {})
+    origin = with_deep_stack(lambda: tracer.trace(ast.expr, {}))
+    return Reading(frozenset(tracer.paths), frozenset(tracer.guards), frozenset(tracer.variables), origin)
+
+
+def path_of(node: Expr) -> SchemaPath | None:
+    """The path of a chain of selections, None for anything else."""
+    fields: list[str] = []
+    while isinstance(node, Select):
+        fields.append(node.field)
+        node = node.operand
+    if not isinstance(node, Ident):
+        return None
+    return (*node.name.split("."), *reversed(fields))
+
+
+class _Tracer:
+    """Follows values through one expression."""
+
+    def __init__(self, variables: Mapping[str, Reading]) -> None:
+        self._known = variables
+        self.paths: set[SchemaPath] = set()
+        self.guards: set[SchemaPath] = set()
+        self.variables: set[str] = set()
+
+    def trace(self, node: Expr, scope: Mapping[str, Origin]) -> Origin:
+        match node:
+            case Ident():
+                return scope[node.name] if node.name in scope else self._variable(node)
+            case Select():
+                return self._select(node, scope)
+            case Call():
+                return self._call(node, scope)
+            case Comprehension():
+                return self._loop(node, scope)
+            case ListExpr():
+                items = [self.trace(item, scope) for item in node.elements]
+                return Origin(elements=frozenset[SchemaPath]().union(*(item.paths for item in items)))
+        for child in children(node):
+            self.trace(child, scope)
+        return _NOWHERE
+
+    def _variable(self, node: Ident) -> Origin:
+        paths = frozenset({tuple(node.name.split("."))})
+        self.paths |= paths
+        return Origin(paths)
+
+    def _select(self, node: Select, scope: Mapping[str, Origin]) -> Origin:
+        operand = self.trace(node.operand, scope)
+        selected = self._field(operand, node.field)
+        if node.test_only:
+            self.guards |= selected.paths
+            return _NOWHERE
+        if not operand.is_optional:
+            self.paths |= selected.paths
+        return selected
+
+    def _field(self, operand: Origin, field: str) -> Origin:
+        """A field of a value; one of `variables` is what the variable is."""
+        paths = {(*path, field) for path in operand.paths if path != (VARIABLES,)}
+        if (VARIABLES,) not in operand.paths:
+            return Origin(frozenset(paths), is_optional=operand.is_optional)
+        self.variables.add(field)
+        known = self._known.get(field)
+        origin = known.origin if known is not None else _NOWHERE
+        return Origin(origin.paths | paths, origin.elements, origin.is_optional or operand.is_optional)
+
+    def _call(self, node: Call, scope: Mapping[str, Origin]) -> Origin:  # noqa: PLR0911 - one return a form of call
+        operands = node.args if node.target is None else (node.target, *node.args)
+        traced = [self.trace(operand, scope) for operand in operands]
+        match node.function:
+            case operator.OPT_SELECT | operator.OPT_INDEX:
+                found = self._entry(traced[0], operands[1])
+                self.guards |= found.paths
+                return Origin(found.paths, found.elements, is_optional=True)
+            case operator.INDEX:
+                return self._entry(traced[0], operands[1])
+            case operator.IN if isinstance(operands[0], Const):
+                self.guards |= self._entry(traced[1], operands[0]).paths
+                return _NOWHERE
+            case operator.EQUALS | operator.NOT_EQUALS | operator.IN:
+                self.guards |= _roots_compared_with_null(operands) | _types(traced)
+                return _NOWHERE
+            case operator.CONDITIONAL:
+                return _any_of(traced[1:])
+            case operator.ADD | "or":
+                return _any_of(traced)
+            case "orValue" | "value":
+                origin = _any_of(traced)
+                return Origin(origin.paths, origin.elements)
+            case "flatten":
+                inner = traced[0].any_element
+                return Origin(elements=frozenset((*path, ELEMENT) for path in inner))
+        if node.function in _OPTIONAL_MAKERS:
+            return Origin(traced[0].paths, traced[0].elements, is_optional=True)
+        return traced[0] if node.function in _PASSING else _NOWHERE
+
+    def _entry(self, operand: Origin, key: Expr) -> Origin:
+        """An element of a list, or the entry of a map: one with a constant key is like a field, and not read as one."""
+        if isinstance(key, Const) and isinstance(key.value, str):
+            return self._field(operand, key.value)
+        return Origin(operand.any_element, is_optional=operand.is_optional)
+
+    def _loop(self, node: Comprehension, scope: Mapping[str, Origin]) -> Origin:
+        element = Origin(self.trace(node.iter_range, scope).any_element)
+        accumulator = self.trace(node.accu_init, scope)
+        names = {**scope, node.accu_var: accumulator}
+        names[node.iter_var2 or node.iter_var] = element
+        if node.iter_var2:
+            names[node.iter_var] = _NOWHERE
+        self.trace(node.loop_condition, names)
+        accumulator = _any_of([accumulator, self.trace(node.loop_step, names)])
+        return self.trace(node.result, {**scope, node.accu_var: accumulator})
+
+
+def _any_of(origins: Iterable[Origin]) -> Origin:
+    """What may be any of these."""
+    found = list(origins)
+    return Origin(
+        frozenset[SchemaPath]().union(*(each.paths for each in found)),
+        frozenset[SchemaPath]().union(*(each.elements for each in found)),
+        any(each.is_optional for each in found),
+    )
+
+
+def _roots_compared_with_null(operands: tuple[Expr, ...]) -> frozenset[SchemaPath]:
+    """The variables that are compared with null; a field is read before it is compared."""
+    pairs = (operands, operands[::-1])
+    return frozenset(
+        (one.name,)
+        for one, other in pairs
+        if isinstance(other, Const) and other.value is None and isinstance(one, Ident)
+    )
+
+
+def _types(origins: Iterable[Origin]) -> frozenset[SchemaPath]:
+    """The fields that say which member of a union there is."""
+    return frozenset(path for each in origins for path in each.paths if path[-1] == _DISCRIMINATOR and len(path) > 2)
