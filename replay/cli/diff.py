@@ -23,7 +23,9 @@ EPILOG = (
     "Example: replay diff manifests/current manifests/next --format markdown\n\n"
     "replay diff manifests/current manifests/next --prove --format json\n\n"
     "replay diff template.yaml audit.jsonl --engines --cluster cluster.jsonl\n\n"
-    "Exit code: 0 the sets, or the sources, are equivalent, 1 they differ, 2 or more an error."
+    "replay diff manifests/current manifests/next --no-new-access --cluster cluster.jsonl\n\n"
+    "Exit code: 0 the sets, or the sources, are equivalent, 1 they differ, 2 or more an error. With --no-new-access: 0 nothing new, "
+    "1 new access, or a role that is not known."
 )
 DIFFERENT = 1
 
@@ -67,6 +69,10 @@ def diff(
         Path | None,
         typer.Option(help="With --log: a list of `{old: NAME, new: NAME}`. All other policies are paired by name."),
     ] = None,
+    no_new_access: Annotated[
+        bool,
+        typer.Option("--no-new-access", help="Compare only what RBAC grants: who would newly be allowed to do what?"),
+    ] = False,
     cluster: ClusterSnapshot = None,
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
@@ -82,6 +88,9 @@ def diff(
     With --engines, Rego and CEL of each ConstraintTemplate that has both decide the requests of a log and of --cases. The answer lists the
     requests that the two sources decide differently.
 
+    With --no-new-access, the answer lists every subject that RBAC would newly allow something, and the rules. Roles and bindings of both sets
+    are laid over those of --cluster.
+
     With --log, each policy of the baseline is compared with the one that takes its place, on the requests of a log. Each pair that differs
     comes with a request.
     """
@@ -89,10 +98,10 @@ def diff(
         _compare_engines(current, candidate, cases or [], cluster, kubernetes_version, output)
     if candidate is None:
         raise ReplayError("no candidate: give the planned manifests after the baseline, or --engines for one template")
-    if log:
-        _compare_pairs((current, candidate), log, pairs, cluster, kubernetes_version, output)
-    if pairs is not None:
-        raise ReplayError("--pairs compares policies on real requests: give them with --log")
+    if no_new_access:
+        _compare_access((current, candidate), cluster, kubernetes_version, output)
+    if log or pairs is not None:
+        _compare_pairs((current, candidate), log or [], pairs, cluster, kubernetes_version, output)
     from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.diff import diff_authorization  # noqa: PLC0415
     from replay.authorization.manifest import load_authorization  # noqa: PLC0415
@@ -153,6 +162,25 @@ def _compare_engines(
     raise typer.Exit(DIFFERENT if result.differing else 0)
 
 
+def _compare_access(
+    sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
+) -> NoReturn:
+    """What RBAC newly grants."""
+    from replay.pipeline.authorization.access import compare_access  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
+    from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
+    from replay.pipeline.scenario import name_of  # noqa: PLC0415
+    from replay.report.authorization.access import access_document, access_json, access_screen  # noqa: PLC0415
+
+    change = compare_access(*sides, cluster, version_of(kubernetes_version, sides))
+    if output is DiffFormat.JSON:
+        sys.stdout.write(json.dumps(access_json(change), indent=1, ensure_ascii=False) + "\n")
+    else:
+        names = (name_of(sides[0]), name_of(sides[1]))
+        show(access_document(change, names), DocumentFormat(output.value), access_screen(change, names))
+    raise typer.Exit(0 if change.is_empty else DIFFERENT)
+
+
 def _compare_pairs(
     sides: tuple[Path, Path],
     log: list[str],
@@ -162,6 +190,8 @@ def _compare_pairs(
     output: DiffFormat,
 ) -> NoReturn:
     """What each policy and the one in its place decide otherwise."""
+    if not log:
+        raise ReplayError("--pairs compares policies on real requests: give them with --log")
     from msgspec.structs import replace  # noqa: PLC0415
     from rich.console import Console  # noqa: PLC0415
 

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, UserInfo
 
-_SERVICE_ACCOUNT = "system:serviceaccount:"
+SERVICE_ACCOUNT = "system:serviceaccount:"
+"""What the user names of service accounts begin with: namespace and name follow."""
 
 
 class BoundRole(NamedTuple):
@@ -49,7 +50,7 @@ class RoleBindings:
             if number in self._partial and missing_in(subjects) is not None:
                 self._anybodys.append(number)
                 continue
-            for key in {_subject_key(subject, namespace) for subject in subjects}:
+            for key in {subject_key(subject, namespace) for subject in subjects}:
                 if key is not None:
                     self._by_subject[key].append(number)
         self._namespace = namespace
@@ -71,17 +72,17 @@ class RoleBindings:
                 yield BoundRole(self._kind, binding, subject, is_partial)
 
 
-def _subject_key(subject: JSON, namespace: str) -> tuple[str, str] | None:
+def subject_key(subject: JSON, namespace: str) -> tuple[str, str] | None:
     """What a user must have to be this subject: a name or a group; None if nobody is."""
     kind, name = subject.get("kind"), subject.get("name", "")
     if kind in ("User", "Group"):
         return kind, name
     home = subject.get("namespace") or namespace
-    return ("User", f"{_SERVICE_ACCOUNT}{home}:{name}") if kind == "ServiceAccount" and home else None
+    return ("User", f"{SERVICE_ACCOUNT}{home}:{name}") if kind == "ServiceAccount" and home else None
 
 
 def _applies(subject: JSON, user: UserInfo, namespace: str) -> bool:
-    key = _subject_key(subject, namespace)
+    key = subject_key(subject, namespace)
     return key is not None and (key[1] == user.username if key[0] == "User" else key[1] in user.groups)
 
 

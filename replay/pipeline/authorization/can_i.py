@@ -18,13 +18,13 @@ from replay.errors import ReplayError
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
+from replay.kube.rbac.binding import SERVICE_ACCOUNT
 from replay.kube.rbac.kind import RBAC_KINDS
 from replay.pipeline.authorization.answers import named_answers, webhook_names
 from replay.pipeline.authorization.chains import Chains, sides
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
-_SERVICE_ACCOUNT = "system:serviceaccount:"
 _AUTHENTICATED, _UNAUTHENTICATED = "system:authenticated", "system:unauthenticated"
 _ANONYMOUS = "system:anonymous"
 _END = 2**62
@@ -154,8 +154,8 @@ def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
 def _groups(question: AccessQuestion) -> tuple[str, ...]:
     """The groups that impersonation gives (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
     groups = list(question.groups)
-    if not groups and question.user.startswith(_SERVICE_ACCOUNT):
-        namespace = question.user.removeprefix(_SERVICE_ACCOUNT).partition(":")[0]
+    if not groups and question.user.startswith(SERVICE_ACCOUNT):
+        namespace = question.user.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
         groups = ["system:serviceaccounts", f"system:serviceaccounts:{namespace}"]
     if question.user == _ANONYMOUS:
         return (*groups, *([] if _UNAUTHENTICATED in groups else [_UNAUTHENTICATED]))

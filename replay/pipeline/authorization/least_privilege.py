@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 
 import yaml
 
@@ -11,16 +11,15 @@ from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.binding import SERVICE_ACCOUNT
 from replay.kube.rbac.kind import RBAC_GROUP
+from replay.kube.rbac.rule import Permission, compacted, permission_asked
 from replay.pipeline.authorization.replay import Request, read_questions
 
-_SERVICE_ACCOUNT = "system:serviceaccount:"
 _HEADER = (
     "# What `{user}` was allowed to do in the log, and no more. What it does less often than the log is long is not in it:\n"
     "# look at a period that covers upgrades, failures and the end of a month before anything is taken away.\n"
 )
-GrantedVerbs = Mapping[tuple[str, str], set[str]]
-"""Verbs by group and resource."""
 
 
 def least_privilege(store: Store, user: str) -> str:
@@ -36,40 +35,11 @@ def least_privilege(store: Store, user: str) -> str:
 
 def _objects(user: str, allowed: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
     """A ClusterRole for what lies in no namespace or in all, and a Role for each namespace, each with its binding."""
-    places: dict[str, dict[tuple[str, str], set[str]]] = defaultdict(lambda: defaultdict(set))
-    urls: dict[str, set[str]] = defaultdict(set)
+    places: dict[str, list[Permission]] = defaultdict(list)
     for each in allowed:
-        if each.is_resource_request:
-            resource = f"{each.resource}/{each.subresource}" if each.subresource else each.resource
-            places[each.namespace][each.api_group, resource].add(each.verb)
-        else:
-            urls[each.path].add(each.verb)
-    if urls:
-        places[""].setdefault(("", ""), set())
+        places[each.namespace].append(permission_asked(each))
     for namespace in sorted(places):
-        rules = _rules(places[namespace])
-        if not namespace:
-            rules += [{"nonResourceURLs": paths, "verbs": list(verbs)} for verbs, paths in _by_verbs(urls)]
-        yield from _role_and_binding(user, namespace, rules)
-
-
-def _rules(grants: GrantedVerbs) -> list[JSON]:
-    """Resources of one group that have the same verbs share a rule."""
-    resources_by_verbs: dict[tuple[str, tuple[str, ...]], list[str]] = defaultdict(list)
-    for (group, resource), verbs in grants.items():
-        if verbs:
-            resources_by_verbs[group, tuple(sorted(verbs))].append(resource)
-    return [
-        {"apiGroups": [group], "resources": sorted(resources), "verbs": list(verbs)}
-        for (group, verbs), resources in sorted(resources_by_verbs.items())
-    ]
-
-
-def _by_verbs(urls: Mapping[str, set[str]]) -> list[tuple[tuple[str, ...], list[str]]]:
-    paths_by_verbs: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for path, verbs in sorted(urls.items()):
-        paths_by_verbs[tuple(sorted(verbs))].append(path)
-    return sorted(paths_by_verbs.items())
+        yield from _role_and_binding(user, namespace, compacted(places[namespace]))
 
 
 def _role_and_binding(user: str, namespace: str, rules: list[JSON]) -> Iterable[JSON]:
@@ -83,7 +53,7 @@ def _role_and_binding(user: str, namespace: str, rules: list[JSON]) -> Iterable[
 
 
 def _subject(user: str) -> JSON:
-    if not user.startswith(_SERVICE_ACCOUNT):
+    if not user.startswith(SERVICE_ACCOUNT):
         return {"apiGroup": RBAC_GROUP, "kind": "User", "name": user}
-    namespace, _, name = user.removeprefix(_SERVICE_ACCOUNT).partition(":")
+    namespace, _, name = user.removeprefix(SERVICE_ACCOUNT).partition(":")
     return {"kind": "ServiceAccount", "namespace": namespace, "name": name}

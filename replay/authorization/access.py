@@ -1,0 +1,227 @@
+"""Whether a change of RBAC grants anything new, and to whom: what subjects have under two states, compared rule by rule.
+
+A rule is new unless one rule that the subject has today covers it, as the server asks before somebody may grant it
+(`ConfirmNoEscalation` of `k8s.io/kubernetes/pkg/registry/rbac/validation`). What a subject has includes what the groups have that it is
+in by its name, such as `system:authenticated`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from msgspec import Struct, field
+
+from replay.authorization.manifest import RBACKey, rbac_key
+from replay.json import JSON
+from replay.kube.rbac.authorizer import MASTERS_GROUP
+from replay.kube.rbac.binding import SERVICE_ACCOUNT, subject_key
+from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_GROUP
+from replay.kube.rbac.rule import ALL, Permission, PolicyRule, covers, permissions_of, uncovered
+
+_SERVICE_ACCOUNTS = "system:serviceaccounts"
+_AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
+_FULL = Permission(ALL, ALL, ALL)
+_ESCALATE = tuple(Permission("escalate", RBAC_GROUP, each) for each in ("clusterroles", "roles"))
+_BIND = tuple(Permission("bind", RBAC_GROUP, each) for each in ("clusterroles", "roles"))
+_IMPERSONATE = tuple(Permission("impersonate", "", each) for each in ("users", "groups", "serviceaccounts"))
+_REACH = (
+    ("everything", (_FULL,)),
+    ("any permission (escalate)", _ESCALATE),
+    ("any role (bind)", _BIND),
+    ("what others may do (impersonate)", _IMPERSONATE),
+)
+"""What some permissions give beyond themselves."""
+
+
+class Subject(NamedTuple):
+    """A user or a group as the authorizer knows it; a service account is a user."""
+
+    kind: str
+    name: str
+
+    @property
+    def text(self) -> str:
+        """As reports name it."""
+        if self.kind == "User" and self.name.startswith(SERVICE_ACCOUNT):
+            return f"ServiceAccount {self.name.removeprefix(SERVICE_ACCOUNT).replace(':', '/', 1)}"
+        return f"{self.kind} {self.name}"
+
+
+class RoleRef(NamedTuple):
+    """A role with the namespace that it is looked up in, empty for a ClusterRole."""
+
+    kind: str
+    namespace: str
+    name: str
+
+
+class NewAccess(Struct, frozen=True):
+    """What one subject would newly be granted, in one namespace or (empty) in all of the cluster.
+
+    `sources` are the bindings that grant it. `leads_to` says what that gives beyond itself; `reachable` whether the subject could
+    already grant it to itself.
+    """
+
+    subject: Subject
+    namespace: str
+    permissions: tuple[Permission, ...]
+    sources: tuple[str, ...]
+    leads_to: tuple[str, ...] = ()
+    reachable: bool = False
+
+
+class UnknownAccess(NamedTuple):
+    """A subject that is newly bound to a role that is not known."""
+
+    subject: Subject
+    namespace: str
+    role: RoleRef
+    source: str
+
+
+class AccessChange(Struct, frozen=True):
+    """What a change of RBAC newly grants; `unknown` are bindings of which that is not known."""
+
+    new: tuple[NewAccess, ...]
+    unknown: tuple[UnknownAccess, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it certainly grants nothing new."""
+        return not self.new and not self.unknown
+
+
+class _Bound(NamedTuple):
+    """A role bound to a subject, by which binding."""
+
+    role: RoleRef
+    rules: tuple[PolicyRule, ...] | None
+    source: str
+
+
+class _State(Struct):
+    """Who is bound to what, by subject and namespace."""
+
+    bound: dict[tuple[Subject, str], list[_Bound]] = field(default_factory=lambda: defaultdict(list))
+
+    def rules(self, subject: Subject, namespace: str) -> list[PolicyRule]:
+        """All rules that apply to a subject in a namespace, also by the groups that its name tells."""
+        places = ("", namespace) if namespace else ("",)
+        holders = [subject, *implied_groups(subject)]
+        bound = (each for holder in holders for place in places for each in self.bound.get((holder, place), ()))
+        return [rule for each in bound for rule in each.rules or ()]
+
+
+def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: bool) -> AccessChange:
+    """What the RBAC objects of `candidate` grant that those of `current` do not.
+
+    `is_whole` tells that these are all there are: a role that is not among them grants nothing.
+    """
+    before, after = _state(current), _state(candidate)
+    new, unknown = [], []
+    for (subject, namespace), bound in sorted(after.bound.items()):
+        if subject == Subject("Group", MASTERS_GROUP):
+            continue  # it may do everything, whatever RBAC says
+        old = before.bound.get((subject, namespace), ())
+        known = {each.role for each in old}
+        unknown += [
+            UnknownAccess(subject, namespace, each.role, each.source)
+            for each in bound
+            if not is_whole and each.rules is None and each.role not in known
+        ]
+        had = {permission for each in old for rule in each.rules or () for permission in permissions_of(rule)}
+        granted = _by_permission(bound)
+        own = before.rules(subject, namespace)
+        if permissions := uncovered(own, (each for each in granted if each not in had)):
+            sources = tuple(dict.fromkeys(source for each in permissions for source in granted[each]))
+            leads_to = tuple(_leads_to(permissions))
+            new.append(NewAccess(subject, namespace, tuple(permissions), sources, leads_to, _may_grant_itself(own)))
+    return AccessChange(tuple(new), tuple(unknown))
+
+
+def implied_groups(subject: Subject) -> tuple[Subject, ...]:
+    """The groups that whoever is this subject is in, too (`k8s.io/apiserver/pkg/authentication`)."""
+    names: tuple[str, ...] = (_AUTHENTICATED,)
+    if subject.name in (_ANONYMOUS, _UNAUTHENTICATED):
+        names = (_UNAUTHENTICATED,)
+    elif subject.kind == "User" and subject.name.startswith(SERVICE_ACCOUNT):
+        namespace = subject.name.removeprefix(SERVICE_ACCOUNT).partition(":")[0]
+        names = (f"{_SERVICE_ACCOUNTS}:{namespace}", _SERVICE_ACCOUNTS, _AUTHENTICATED)
+    elif subject.kind == "Group" and subject.name.startswith(f"{_SERVICE_ACCOUNTS}:"):
+        names = (_SERVICE_ACCOUNTS, _AUTHENTICATED)
+    return tuple(Subject("Group", name) for name in names if name != subject.name)
+
+
+def _state(objects: Iterable[JSON]) -> _State:
+    listed = {rbac_key(obj): obj for obj in objects}
+    state = _State()
+    for key, obj in sorted(listed.items(), key=lambda item: item[0]):
+        if not key[0].endswith("Binding"):
+            continue
+        namespace = "" if key[0] == CLUSTER_ROLE_BINDING.kind else key[1]
+        role = _role(obj, namespace)
+        found = listed.get((role.kind, role.namespace, role.name))
+        rules = None if found is None else tuple(_applying(found.get("rules") or (), namespace))
+        for each in obj.get("subjects") or ():
+            subject = subject_key(each, namespace)
+            if subject is not None:
+                state.bound[Subject(*subject), namespace].append(_Bound(role, rules, _source(key, role)))
+    return state
+
+
+def _role(binding: JSON, namespace: str) -> RoleRef:
+    ref = binding["roleRef"]
+    return RoleRef(ref["kind"], namespace if ref["kind"] == "Role" else "", ref["name"])
+
+
+def _source(key: RBACKey, role: RoleRef) -> str:
+    kind, namespace, name = key
+    return f"{kind} {f'{namespace}/' if namespace else ''}{name} of {role.kind} {role.name}"
+
+
+def _applying(rules: Sequence[PolicyRule], namespace: str) -> Iterator[PolicyRule]:
+    """The rules as a binding gives them: one of a namespace is never asked about a URL."""
+    for rule in rules:
+        yield {**rule, "nonResourceURLs": []} if namespace and rule.get("nonResourceURLs") else rule
+
+
+def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
+    """What is granted, and by which bindings."""
+    sources: dict[Permission, list[str]] = defaultdict(list)
+    for each in bound:
+        for rule in each.rules or ():
+            for permission in permissions_of(rule):
+                sources[permission].append(each.source)
+    return sources
+
+
+def _leads_to(permissions: Sequence[Permission]) -> Iterator[str]:
+    """What permissions give beyond themselves; who may do everything may do the rest."""
+    rules = [_rule(each) for each in permissions if each.url is None and each.name is None]
+    for words, wanted in _REACH:
+        if any(covers(rule, each) for rule in rules for each in wanted):
+            yield words
+            if wanted == (_FULL,):
+                return
+
+
+def _rule(permission: Permission) -> PolicyRule:
+    return {"verbs": [permission.verb], "apiGroups": [permission.group], "resources": [permission.resource]}
+
+
+def _may_grant_itself(rules: Sequence[PolicyRule]) -> bool:
+    """Whether somebody with these rules may write a role of any content, or bind any role, and so have any permission.
+
+    (`RoleEscalationAuthorized` and `BindingAuthorized` of `k8s.io/kubernetes/pkg/registry/rbac`.)
+    """
+
+    def may(verb: str, *resources: str) -> bool:
+        return any(covers(rule, Permission(verb, RBAC_GROUP, each)) for rule in rules for each in resources)
+
+    writes_role = any(may(verb, "clusterroles", "roles") for verb in ("create", "update", "patch"))
+    writes_binding = any(may("create", each) for each in ("clusterrolebindings", "rolebindings"))
+    return (may("escalate", "clusterroles", "roles") and writes_role) or (
+        may("bind", "clusterroles") and writes_binding
+    )
