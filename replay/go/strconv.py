@@ -15,7 +15,7 @@ _MOST_DIGITS = 20
 
 
 def parse_int(text: str, bits: int = 64) -> int | None:
-    """The number of so many bits; None for what is no number, or out of range."""
+    """Parse an integer with `bits` bits; None for other texts or out of range."""
     if _SIGNED.fullmatch(text) is None:
         return None
     magnitude = _magnitude(text.lstrip("+-"))
@@ -26,7 +26,7 @@ def parse_int(text: str, bits: int = 64) -> int | None:
 
 
 def parse_uint(text: str, bits: int = 64) -> int | None:
-    """The number of so many bits, without a sign; None for what is no number, or out of range."""
+    """Parse an unsigned integer with `bits` bits; None for other texts or out of range."""
     if _UNSIGNED.fullmatch(text) is None:
         return None
     value = _magnitude(text)

@@ -77,7 +77,7 @@ class GoTime(Struct, frozen=True):
         return year, month, day, rest // 3600, rest % 3600 // 60, rest % 60, (days + 4) % 7
 
     def rfc3339(self) -> str:
-        """As `Format(time.RFC3339)` writes it: whole seconds, `Z` for an offset of zero."""
+        """Format as `time.RFC3339`: whole seconds, `Z` for an offset of zero."""
         year, month, day, hour, minute, second, _ = self.civil
         minutes = abs(self.offset) // 60
         zone = f"{'-' if self.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if self.offset else "Z"
@@ -118,7 +118,7 @@ class _BadValueError(Exception):
 
 
 class _Parser:
-    """One run over one text; fields are kept until all is read."""
+    """One run over one text; fields are kept until the end."""
 
     def __init__(self, layout: str, text: str) -> None:
         self._layout = layout
@@ -155,7 +155,7 @@ class _Parser:
         return TimeError(f"parsing time {quoted(self._text)}{layout}{message}")
 
     def _skip(self, prefix: str) -> None:
-        """Read a literal part of the layout, in which one blank stands for any number of them."""
+        """Read a literal part of the layout, in which one blank matches any number of blanks."""
         for character in prefix:
             if character == " ":
                 if self._rest and self._rest[0] != " ":
@@ -170,7 +170,7 @@ class _Parser:
         raise self._error(f": cannot parse {quoted(self._rest)} as {quoted(prefix)}", plain=False)
 
     def _chunk(self, chunk: str, following: str) -> str:
-        """Read what stands for a chunk of the layout; the name of a field that is out of range, if one is."""
+        """Read the text of one layout element; return the name of a field that is out of range, if any."""
         if chunk in ("2006", "_2006"):
             self._year = self._digits(4)
         elif chunk == "06":

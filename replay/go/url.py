@@ -53,12 +53,12 @@ def to_bytes(text: str) -> str:
 
 
 def from_bytes(text: str) -> str:
-    """The text again; what is no UTF-8 becomes surrogates."""
+    """Decode bytes; invalid UTF-8 becomes surrogates."""
     return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 class ParsedURL(Struct):
-    """A parsed URL; every field has one character a byte. `user` is None where there is none."""
+    """Parsed URL; every field has one character per byte; `user` is None if absent."""
 
     scheme: str = ""
     opaque: str = ""

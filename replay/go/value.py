@@ -1,4 +1,4 @@
-"""Values of Go types that are none of JSON's, on their way from CEL to structured merge."""
+"""Values of Go types that JSON lacks, between CEL and structured merge."""
 
 from __future__ import annotations
 
@@ -19,5 +19,5 @@ class GoValue(Struct, frozen=True):
     syntax: str = ""
 
     def __str__(self) -> str:
-        """As `%v` prints it."""
+        """Format with `%v`."""
         return self.text

@@ -34,7 +34,7 @@ RESOURCES: Final = (
 
 
 class Origin(NamedTuple):
-    """Where an object was read: the file, the line on which it begins, and which document of the file it is, from 1."""
+    """Source of an object: the file, the line where it begins, and the number of its document, from 1."""
 
     file: str
     line: int
@@ -42,7 +42,7 @@ class Origin(NamedTuple):
 
 
 class FailurePolicy(StrEnum):
-    """What an error does."""
+    """Effect of an error."""
 
     FAIL = "Fail"
     IGNORE = "Ignore"
@@ -56,7 +56,7 @@ class MatchPolicy(StrEnum):
 
 
 class LabelSelectorRequirement(Struct, frozen=True):
-    """One of `matchExpressions`; `operator` is In, NotIn, Exists or DoesNotExist."""
+    """One item of `matchExpressions`; `operator` is In, NotIn, Exists or DoesNotExist."""
 
     key: str
     operator: str
@@ -92,7 +92,7 @@ class MatchResources(Struct, frozen=True):
 
 
 class MatchCondition(Struct, frozen=True):
-    """A named expression that must be true for the policy or webhook to be asked."""
+    """Named expression that must be true for the policy or webhook to run."""
 
     name: str
     expression: str
@@ -122,7 +122,7 @@ class ParamRef(Struct, frozen=True):
 
 
 class Validation(Struct, frozen=True):
-    """One of `spec.validations`; `reason` is None where the manifest has none (the server then answers Invalid)."""
+    """One item of `spec.validations`; `reason` is None if the manifest has none (the server then answers Invalid)."""
 
     expression: str
     message: str = ""
@@ -131,7 +131,7 @@ class Validation(Struct, frozen=True):
 
 
 class AuditAnnotation(Struct, frozen=True):
-    """One of `spec.auditAnnotations`."""
+    """One item of `spec.auditAnnotations`."""
 
     key: str
     value_expression: str
@@ -163,7 +163,7 @@ class ValidatingAdmissionPolicyBinding(Struct, frozen=True):
 
 
 class Mutation(Struct, frozen=True):
-    """One of `spec.mutations`."""
+    """One item of `spec.mutations`."""
 
     patch_type: Literal["ApplyConfiguration", "JSONPatch"]
     expression: str
@@ -203,7 +203,7 @@ class ServiceReference(Struct, frozen=True):
 
 
 class WebhookClientConfig(Struct, frozen=True):
-    """Where a webhook is called; `ca_bundle` is PEM, empty for the system's trust roots."""
+    """Address of a webhook; `ca_bundle` is PEM, empty for the system's trust roots."""
 
     url: str = ""
     service: ServiceReference | None = None
@@ -211,7 +211,7 @@ class WebhookClientConfig(Struct, frozen=True):
 
 
 class Webhook(Struct, frozen=True):
-    """One webhook of a configuration; `reinvocation_policy` is meaningful for mutating ones."""
+    """One webhook of a configuration; `reinvocation_policy` applies to mutating ones."""
 
     name: str
     client_config: WebhookClientConfig
@@ -242,9 +242,9 @@ class PluginSettings(Struct, frozen=True):
     configuration: Any = None
     flags: Mapping[str, str] = field(default_factory=dict)
     path: str = ""
-    """Where the configuration stands."""
+    """Path of the configuration."""
     admits: bool = True
-    """Whether its mutating phase is asked: not where what it did at the time stands in the objects, and stays."""
+    """Whether its mutating phase runs: not if its recorded effect stays in the objects."""
 
 
 class ManifestSet(Struct, frozen=True):
@@ -273,7 +273,7 @@ class ManifestSet(Struct, frozen=True):
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
 
     def __eq__(self, other: object) -> bool:
-        """Whether both decide alike: wherever they were read."""
+        """Return whether both decide alike, from any source."""
         names = (name for name in self.__struct_fields__ if name != "origins")
         return isinstance(other, ManifestSet) and all(getattr(self, name) == getattr(other, name) for name in names)
 

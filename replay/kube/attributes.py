@@ -61,7 +61,7 @@ class PartialObject(Struct, frozen=True):
 
 
 def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
-    """The value at a path of maps in an object: None where there is none, `Missing` where that is not known."""
+    """Return the value at a path of maps in an object: None if absent, `Missing` if unknown."""
     value = obj.value if isinstance(obj, PartialObject) else obj
     for name in path:
         if isinstance(value, Missing):
@@ -71,7 +71,7 @@ def field_of(obj: JSON | PartialObject, *path: str) -> JSON | Missing:
 
 
 class UserInfo(Struct, frozen=True):
-    """Who admission saw: the impersonated user where there is one. `missing` names the fields that are not known."""
+    """User that admission sees: the impersonated user if there is one; `missing` names unknown fields."""
 
     username: str = ""
     uid: str = ""

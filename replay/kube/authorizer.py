@@ -61,8 +61,8 @@ class AuthorizationDecision(Struct, frozen=True):
 
 
 class Authorizer(Protocol):
-    """Who answers."""
+    """Protocol of an authorizer."""
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
-        """The decision, or why it is not known."""
+        """Return the decision, or why it is unknown."""
         ...

@@ -57,7 +57,7 @@ def _field_problems(schema: JSON, value: dict[str, JSON], path: str) -> Iterator
 
 
 def _alternatives(schema: JSON, value: dict[str, JSON], path: str) -> Iterator[str]:
-    """`oneOf` and `not`, as far as they say which fields exclude each other."""
+    """Apply `oneOf` and `not`, as far as they exclude fields."""
     if choices := schema.get("oneOf"):
         fitting = sum(all(name in value for name in choice.get("required") or ()) for choice in choices)
         if fitting != 1:
@@ -165,7 +165,10 @@ def pruned(schema: JSON, value: JSON, *, is_root: bool = False) -> JSON:
 
 
 def defaulted(schema: JSON, value: JSON) -> JSON:
-    """A value with the defaults of its schema; a default stands for a field that is missing, or null where that is not allowed."""
+    """Return a value with its schema's defaults.
+
+    A default replaces a missing field, and null where null is not allowed.
+    """
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""Which resources exist, of which kind and scope (`apidiscovery.k8s.io/v2` aggregated discovery, and CRDs).
+"""Known resources, with kind and scope (`apidiscovery.k8s.io/v2` aggregated discovery, and CRDs).
 
 The package carries the built-in resources of Kubernetes 1.37 (`data/discovery.json`, made by
-`tests.tools.distill_discovery`); custom resources are added from the CustomResourceDefinitions of a snapshot or log.
+`tests.tools.distill_discovery`). Custom resources come from the CustomResourceDefinitions of a snapshot or log.
 """
 
 from __future__ import annotations
@@ -39,31 +39,31 @@ class Discovery:
             self._by_kind[api_resource.kind] = api_resource
 
     def __iter__(self) -> Iterator[APIResource]:
-        """All resources, in no particular order."""
+        """Iterate over all resources, in no particular order."""
         return iter(self._by_resource.values())
 
     def of(self, workspace: str) -> Discovery:
-        """What is served in a workspace of kcp; the same everywhere in other servers."""
+        """Return what a kcp workspace serves; the same everywhere in other servers."""
         del workspace
         return self
 
     def resource(self, resource: GroupVersionResource) -> APIResource | None:
-        """The resource of a group, version and plural name, None if it is not known."""
+        """Return the resource of a group, version and plural name, None if unknown."""
         return self._by_resource.get(resource)
 
     def of_kind(self, kind: GroupVersionKind) -> APIResource | None:
-        """The resource whose objects are of a kind, None if it is not known."""
+        """Return the resource of a kind, None if unknown."""
         return self._by_kind.get(kind)
 
     def kind(self, resource: GroupVersionResource, subresource: str = "") -> GroupVersionKind | None:
-        """The kind that a request to a resource or subresource carries, None if it is not known."""
+        """Return the kind of a resource or subresource, None if unknown."""
         api_resource = self._by_resource.get(resource)
         if api_resource is None:
             return None
         return api_resource.subresources.get(subresource) if subresource else api_resource.kind
 
     def versions(self, group: str, resource: str) -> tuple[str, ...]:
-        """The versions in which a resource is served."""
+        """Return the served versions of a resource."""
         return tuple(gvr.version for gvr in self._by_resource if gvr.group == group and gvr.resource == resource)
 
     def with_crds(self, crds: Iterable[Mapping[str, Any]]) -> Discovery:
@@ -85,7 +85,7 @@ def builtin_discovery() -> Discovery:
 
 
 def _decode(row: list[Any]) -> APIResource:
-    """One row of the package data: `[group, version, resource, kind, namespaced, {subresource: [group, version, kind]}]`."""
+    """Parse one row of the package data: `[group, version, resource, kind, namespaced, {subresource: [group, version, kind]}]`."""
     group, version, resource, kind, namespaced, subresources = row
     return APIResource(
         GroupVersionResource(group, version, resource),

@@ -1,7 +1,8 @@
-"""Whether JSON text decodes into the Go type of its kind, told in C: every body of a log is asked.
+"""Fast check whether JSON text decodes into the Go type of its kind. Every body of a log is checked.
 
-What does not decode never reaches admission (`k8s.io/apimachinery/pkg/runtime/serializer/json`, 400 BadRequest), so a body that
-does not is none that a server has logged. Fields that the type does not know are no error there, nor is null anywhere.
+A body that does not decode never reaches admission (`k8s.io/apimachinery/pkg/runtime/serializer/json`, 400 BadRequest),
+so a server
+cannot have logged it. Unknown fields and null are no errors there.
 """
 
 from __future__ import annotations
@@ -31,9 +32,9 @@ _NAMED: Mapping[str, Any] = {
 
 
 def misfit(text: str, kind: GroupVersionKind | None) -> str:
-    """Where a body does not fit, and how (`spec.containers: expected an array, got str`); empty where it does.
+    """Return where and why a body does not fit (`spec.containers: expected an array, got str`), empty if it does.
 
-    Of kinds that are not built in only the metadata have a type.
+    For custom kinds, only the metadata has a type.
     """
     try:
         _decoder(kind).decode(text)
@@ -56,7 +57,7 @@ def _decoder(kind: GroupVersionKind | None) -> msgspec.json.Decoder[Any]:
 
 @cache
 def _untyped() -> msgspec.json.Decoder[Any]:
-    """What decodes any object; one for all kinds that are not built in."""
+    """Return the decoder of any object, shared by all custom kinds."""
     metadata = _types().of(Schema({"$ref": OBJECT_META}, _schemas().types))
     return msgspec.json.Decoder(msgspec.defstruct("Object", [("metadata", metadata, None)], gc=False))
 
@@ -68,7 +69,7 @@ def _schemas() -> Schemas:
 
 @cache
 def _types() -> _Types:
-    """What makes the types of all kinds, which share most of theirs: making them once takes a quarter of the time."""
+    """Return the factory of all kinds' types. Kinds share most types, so each type is made once."""
     return _Types()
 
 

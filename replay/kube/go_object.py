@@ -1,7 +1,8 @@
-"""What the API server makes of an object by decoding it into its Go type and writing it again.
+"""Conversion of an object through its Go type, as the API server decodes and writes it.
 
-Unknown fields go, empty values that the type leaves out go, empty structs that it always writes come, and quantities and
-times get their canonical form. Kinds of CustomResourceDefinitions have no Go type: their objects stay as they are.
+Unknown fields are dropped, omitted empty values are dropped, structs that are always written are added, and quantities
+and
+times get their canonical form. Custom kinds have no Go type, so their objects stay unchanged.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ def round_trip(
 
 
 class _Place:
-    """Where the decoder is, as its two kinds of messages spell it."""
+    """Current place of the decoder, in the spellings of its two kinds of messages."""
 
     __slots__ = ("field", "path", "struct")
 
@@ -141,7 +142,7 @@ def _is_part(value: JSON, old: JSON) -> bool:
 
 
 def counterparts(items: list[JSON], old: JSON) -> list[JSON]:
-    """For each item what it may have been made of: the very same item of `old`, else the one in its place."""
+    """Return the likely old item of each item: the identical item of `old`, else the one at its position."""
     if not isinstance(old, list):
         return [None] * len(items)
     identities = IdentityMap((item, item) for item in old)
@@ -156,7 +157,7 @@ def _left_out(field: Schema, value: JSON) -> bool:
 
 
 def _zero(schema: Schema) -> JSON:
-    """What Go writes for the zero value of the type."""
+    """Return what Go writes for the zero value of the type."""
     if schema.name in TIMES or schema.name in RAW:
         return None
     if schema.name == QUANTITY:

@@ -1,4 +1,4 @@
-"""Image references, as far as defaulting needs them (github.com/distribution/reference)."""
+"""Image references, as far as defaults need them (github.com/distribution/reference)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What built-in kinds refuse of a write (`k8s.io/kubernetes/pkg/apis/*/validation`): fields that may not change, or not be missing."""
+"""Writes that built-in kinds refuse (`k8s.io/kubernetes/pkg/apis/*/validation`): immutable and required fields."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PODS = ("", "pods")
 SERVICES = ("", "services")
 JOBS = ("batch", "jobs")
 POD_TEMPLATE = ("spec", "template")
-"""Where a workload keeps the pods that it makes."""
+"""Path of a workload's pod template."""
 IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("", "secrets"): (("type",),),
     ("", "persistentvolumeclaims"): (("spec", "storageClassName"), ("spec", "accessModes"), ("spec", "volumeMode")),
@@ -39,10 +39,10 @@ FROZEN: Mapping[tuple[str, str], tuple[str, ...]] = {
     ("", "configmaps"): ("data", "binaryData", "immutable"),
     ("", "secrets"): ("data", "immutable"),
 }
-"""What `immutable: true` holds fast (`ValidateConfigMapUpdate`, `ValidateSecretUpdate`)."""
+"""Fields that `immutable: true` protects (`ValidateConfigMapUpdate`, `ValidateSecretUpdate`)."""
 
 MUTABLE_OF_PODS = ("activeDeadlineSeconds", "schedulingGates", "terminationGracePeriodSeconds", "tolerations")
-"""What an update may change in the spec of a pod, beside images (`ValidatePodUpdate`)."""
+"""Fields of a pod's spec that an update may change, besides images (`ValidatePodUpdate`)."""
 
 REQUIRED: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     PODS: (("spec", "containers"),),
@@ -59,7 +59,7 @@ REQUIRED: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
 """By group and resource the fields that no object may be without (`Validate…` of each kind)."""
 
 REQUIRED_OF_UPDATES: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {JOBS: (("spec", "selector"),)}
-"""What the server generates on creation alone (`pkg/registry/batch/job/strategy.go`)."""
+"""Fields that the server generates only on creation (`pkg/registry/batch/job/strategy.go`)."""
 
 CONDITIONAL = frozenset(
     [

@@ -224,7 +224,7 @@ def _index_of(items: list[JSON], key: str) -> int:
 
 
 def _position(items: list[JSON], key: str) -> int:
-    """Where `add` inserts; a negative position counts from the end of the list as it will be."""
+    """Return where `add` inserts. A negative position counts from the end of the new list."""
     if key == "-":
         return len(items)
     try:
@@ -267,7 +267,7 @@ def _removed(document: JSON, path: str) -> JSON:
 
 
 def _with_parent(document: JSON, path: str, change: Any) -> JSON:
-    """A document in which `change` was applied to the container of the last token; what it shares is unchanged."""
+    """Return a document with `change` applied to the container of the last token; it shares unchanged parts."""
     root = container = document.copy()
     for key in tokens(path)[:-1]:
         at = _index_of(container, key) if isinstance(container, list) else key

@@ -1,4 +1,4 @@
-"""Where decisions find the objects of the cluster: namespaces, parameters, RBAC objects, CRDs."""
+"""Protocol for cluster objects that decisions look up: namespaces, parameters, RBAC objects, CRDs."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from replay.kube.gvk import GroupVersionKind
 
 
 class Lister(Protocol):
-    """The objects of the cluster at the instant of one request, as plain JSON that nobody changes."""
+    """Objects of the cluster at the time of one request, as plain JSON that must not be changed."""
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """The object, None if it is known not to exist, or why that is not known; `namespace` is empty for cluster scope."""
         ...
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
-        """All objects of a kind in a namespace (None: in all), sorted by namespace and name, or why they are not known."""
+        """Return all objects of a kind in a namespace (None: all), sorted by namespace and name, or why they are unknown."""
         ...
 
 
@@ -26,7 +26,7 @@ class ObjectLister:
     """A lister over objects that are all there is of their kinds."""
 
     def __init__(self, objects: Iterable[JSON | PartialObject]) -> None:
-        """Of objects with the same identity the last counts; what is known in part is listed as it is."""
+        """If several objects have one identity, the last counts. Partly known objects are listed as they are."""
         self._objects: dict[tuple[str, str], dict[tuple[str, str], JSON | PartialObject]] = {}
         self._by_namespace: dict[tuple[str, str], dict[str, list[JSON]]] = {}
         for obj in objects:

@@ -1,6 +1,6 @@
-"""What names, labels and keys may look like (`k8s.io/apimachinery/pkg/util/validation`, `pkg/api/validate/content`).
+"""Valid names, labels and keys (`k8s.io/apimachinery/pkg/util/validation`, `pkg/api/validate/content`).
 
-Each function returns the messages of the API server, none for a valid text. Lengths are those of the UTF-8 bytes.
+Each function returns the API server's messages, none for a valid text. Lengths count UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def regex_message(message: str, pattern: str, *examples: str) -> str:
 
 
 class LabelWording(NamedTuple):
-    """What messages about label keys and values call lengths, and keys."""
+    """Words for lengths and keys in messages about labels."""
 
     unit: str
     key: str
@@ -59,7 +59,7 @@ class LabelWording(NamedTuple):
 
 WORDING = LabelWording("bytes", "a valid label key")
 WORDING_UNTIL_1_34 = LabelWording("characters", "a qualified name")
-"""Since Kubernetes 1.35 these checks stand in a package of their own (`k8s.io/apimachinery/pkg/api/validate/content`)."""
+"""Wording until 1.34. Since Kubernetes 1.35 these checks are in `k8s.io/apimachinery/pkg/api/validate/content`."""
 
 
 def wording_of(minor: int) -> LabelWording:
@@ -127,12 +127,12 @@ def label_value(text: str, words: LabelWording = WORDING) -> list[str]:
 
 
 def masked_prefix(text: str) -> str:
-    """A name's beginning as if it were whole: a dash at its end stands for what follows (`maskTrailingDash`)."""
+    """Return a name's prefix as a whole name: a dash at its end is replaced (`maskTrailingDash`)."""
     return text[:-2] + "a" if len(text) > 1 and text.endswith("-") else text
 
 
 def path_segment(text: str) -> list[str]:
-    """A name that can stand in a URL path (`path.IsValidPathSegmentName`)."""
+    """Check a name for use in a URL path (`path.IsValidPathSegmentName`)."""
     if text in (".", ".."):
         return [f"may not be '{text}'"]
     return [f"may not contain '{illegal}'" for illegal in "/%" if illegal in text]

@@ -1,4 +1,4 @@
-"""Objects in memory as a lister: the cluster where it does not change, or changes by what is put into it."""
+"""Objects in memory as a lister: a cluster that changes only by its own methods."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ ObjectKey = tuple[str, str, str, str]
 
 
 class ObjectTracker:
-    """`replay.kube.lister.Lister` over plain objects, of which all that there are is known."""
+    """Lister over plain objects (`replay.kube.lister.Lister`). All existing objects are known."""
 
     def __init__(self, objects: Iterable[JSON] = ()) -> None:
-        """Of two objects with one identity the later counts."""
+        """If two objects have one identity, the later one counts."""
         self._objects: dict[ObjectKey, JSON] = {}
         for obj in objects:
             self.put(obj)
@@ -32,11 +32,11 @@ class ObjectTracker:
         self._objects.pop((kind.group, kind.kind, namespace, name), None)
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | None:
-        """The object, None if there is none."""
+        """Return the object, None if there is none."""
         return self._objects.get((kind.group, kind.kind, namespace, name))
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
-        """All objects of a kind in a namespace (None: in all), sorted by namespace and name."""
+        """Return all objects of a kind in a namespace (None: all), sorted by namespace and name."""
         objects = [
             (key[2:], obj)
             for key, obj in self._objects.items()

@@ -6,10 +6,11 @@ from typing import NamedTuple
 
 
 class ObjectRef(NamedTuple):
-    """What keeps an object apart from all others, its uid aside, as `objectRef` of an event names it.
+    """Identity of an object without its UID, as `objectRef` of an event names it.
 
-    A namespace stands in no namespace. `name` is empty where it is not known. `workspace` is the logical cluster of kcp, in
-    which the names of all others are free; it is empty in the log of a Kubernetes API server, which has one cluster.
+    A namespace has no namespace. `name` is empty if unknown. `workspace` is the logical cluster of kcp, and empty in
+    the log of a
+    Kubernetes API server.
     """
 
     group: str

@@ -50,12 +50,12 @@ class Overlay(Struct, frozen=True, dict=True):
 
     @cached_property
     def own(self) -> Mapping[GroupKind, Mapping[NamespacedName, JSON]]:
-        """What is laid over the cluster."""
+        """Return the objects that are laid over the cluster."""
         return objects_by_kind(self.objects)
 
     @cached_property
     def last(self) -> Mapping[GroupKind, Mapping[NamespacedName, JSON]]:
-        """What was applied before."""
+        """Return the objects that were applied before."""
         return objects_by_kind(self.earlier)
 
     def lister(self, lister: Lister) -> Lister:
@@ -128,7 +128,7 @@ def _unlabelled(live: Any, last: JSON) -> Any:
 
 
 def applied(live: JSON, last: JSON, new: JSON) -> JSON:
-    """The three-way merge of maps; nobody's values are changed."""
+    """Merge maps three ways. Arguments are not changed."""
     merged = {key: value for key, value in live.items() if key in new or key not in last}
     for key, value in new.items():
         live_value = live.get(key)
@@ -141,7 +141,7 @@ def applied(live: JSON, last: JSON, new: JSON) -> JSON:
 
 
 def _defaulted(obj: JSON, kind: GroupKind) -> JSON:
-    """What decisions read of the defaults of the API (`k8s.io/kubernetes/pkg/apis/core/v1/defaults.go`)."""
+    """Apply the API defaults that decisions read (`k8s.io/kubernetes/pkg/apis/core/v1/defaults.go`)."""
     if kind == _NAMESPACE:
         metadata = obj.get("metadata") or {}
         labels = {_NAME_LABEL: metadata.get("name"), **(metadata.get("labels") or {})}

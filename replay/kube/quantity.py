@@ -70,7 +70,7 @@ class Quantity(Struct, frozen=True):
 
     @property
     def as_int64(self) -> int | None:
-        """The amount as an integer, None where it is none or is kept as a big decimal."""
+        """Return the amount as an integer, None if it is not one or is a big decimal."""
         if self.big or self.scale < 0:
             return None
         return _scaled_up(self.value, self.scale)

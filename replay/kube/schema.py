@@ -30,7 +30,7 @@ _NO_NODE: SchemaNode = {}
 
 
 class Encoding(StrEnum):
-    """What the Go type behind a field writes for an empty value (`encoding/json` and the field's tag)."""
+    """How the Go type behind a field writes an empty value (`encoding/json` and the field's tag)."""
 
     OMIT_EMPTY = ""
     """Left out if null, false, zero, or an empty string, list or map."""
@@ -43,7 +43,7 @@ class Encoding(StrEnum):
 
 
 class Schema:
-    """One place in an object: a field, a list item or the object itself, with the type it refers to resolved."""
+    """Schema of a place in an object: a field, a list item or the object, with references resolved."""
 
     def __init__(self, node: SchemaNode, types: Mapping[str, SchemaNode]) -> None:
         """`node` is an OpenAPI schema; references in it are names in `types`."""
@@ -64,7 +64,7 @@ class Schema:
 
     @cached_property
     def format(self) -> str:
-        """The OpenAPI `format`, empty if there is none."""
+        """Return the OpenAPI `format`, empty if there is none."""
         return str(self._target.get("format", ""))
 
     @cached_property
@@ -90,7 +90,7 @@ class Schema:
 
     @cached_property
     def written_defaults(self) -> tuple[tuple[str, JSON], ...]:
-        """The stated defaults of built-in kinds that show; `{}` and zero stand for what the Go type writes anyway."""
+        """Return the visible defaults of built-in kinds; `{}` and zero mean what the Go type writes anyway."""
         pointers = {Encoding.POINTER, Encoding.NULL}
         stated = ((name, field.default, field.encoding) for name, field in self.with_default.items())
         return tuple(
@@ -105,7 +105,7 @@ class Schema:
 
     @cached_property
     def values(self) -> Schema | None:
-        """The schema of the values of a map (`additionalProperties`), None if there is none or it is a boolean."""
+        """Return the schema of a map's values (`additionalProperties`), None if there is none or it is a boolean."""
         node = self._target.get("additionalProperties")
         return Schema(node, self._types) if isinstance(node, dict) else None
 
@@ -162,12 +162,12 @@ class Schema:
         return frozenset(self._target.get("required", ()))
 
     def constraint(self, name: str) -> Any:
-        """What a CustomResourceDefinition states of values (`minimum`, `maxLength`, `pattern`, `enum`, ...), None if nothing."""
+        """Return a constraint of a CustomResourceDefinition (`minimum`, `maxLength`, `pattern`, `enum`, ...), or None."""
         return self._own_or_target(name)
 
     @cached_property
     def nullable(self) -> bool:
-        """Whether null is a value of its own (custom kinds)."""
+        """Return whether null is a value of its own (custom kinds)."""
         return bool(self._own_or_target("nullable"))
 
     @cached_property
@@ -182,7 +182,7 @@ class Schema:
 
     @cached_property
     def encoding(self) -> Encoding:
-        """What an empty value of this field is written as; meaningful for built-in kinds only."""
+        """Return how an empty value of this field is written (built-in kinds only)."""
         return Encoding(self._node.get("x-go-encoding", ""))
 
 
@@ -225,7 +225,7 @@ class Schemas:
         return schemas.get(kind)
 
     def for_kind(self, kind: GroupVersionKind) -> Schema | None:
-        """The schema of a kind, None if there is none."""
+        """Return the schema of a kind, None if there is none."""
         if self.lister is not None and kind in self._definitions:
             return self._shown(kind)
         schema = self._custom.get(kind) or self._builtin.get(kind)
@@ -257,7 +257,7 @@ def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]
 
 
 def known_spec(definition: JSON | PartialObject | Missing | None) -> JSON:
-    """What a definition defines, None where there is none, or not all of that is known."""
+    """Return the spec of a definition, None if there is none or it is partly unknown."""
     if isinstance(definition, PartialObject):
         is_open = any(f"{each.path}.".startswith(f"{CRD.kind}.spec.") for each in definition.missing)
         return None if is_open else definition.value.get("spec")

@@ -1,4 +1,4 @@
-"""Selectors as they stand in a query string (`k8s.io/apimachinery/pkg/fields`, `k8s.io/apimachinery/pkg/labels`)."""
+"""Selectors in a query string (`k8s.io/apimachinery/pkg/fields`, `k8s.io/apimachinery/pkg/labels`)."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _field_term(term: str) -> Requirement:
 
 
 def _unescaped(value: str) -> str:
-    r"""A value without its backslashes, which stand before `\`, `,` and `=` only (`UnescapeValue`)."""
+    r"""Remove the backslashes before `\`, `,` and `=` (`UnescapeValue`)."""
     if not re.fullmatch(r"(?:\\[\\,=]|[^\\,=])*", value, re.DOTALL):
         raise SelectorError(f"invalid field selector value '{value}'")
     return re.sub(r"\\(.)", r"\1", value, flags=re.DOTALL)
@@ -91,7 +91,7 @@ def parse_label_selector(text: str) -> tuple[Requirement, ...]:
 
 
 class _LabelParser:
-    """A token is a text and whether it is an identifier; the words `in` and `notin` are both, by where they stand."""
+    """Parser whose tokens are a text and whether it is an identifier. `in` and `notin` can be either."""
 
     def __init__(self, text: str) -> None:
         self._tokens = _tokens(text)
@@ -171,7 +171,7 @@ class _LabelParser:
 
 
 def _checked(requirement: Requirement) -> Requirement:
-    """What `NewRequirement` refuses: values that are no label values, or no integers where they are compared."""
+    """Check a requirement as `NewRequirement` does: label values, and integers where they are compared."""
     if any(label_value(value) for value in requirement.values):
         raise SelectorError(f"`{requirement.key}`: no label value")
     if requirement.operator in ("<", ">") and not all(map(_is_int64, requirement.values)):

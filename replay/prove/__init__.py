@@ -1,1 +1,1 @@
-"""What a change of policies can ever do: proofs, and requests that show a difference."""
+"""Proofs about changes of policies: what a change can do, and requests that show a difference."""

@@ -9,14 +9,14 @@ from replay.kube.attributes import UserInfo
 from replay.prove.claim import EnforcementLevel, Witness
 
 PLACE = ("cases", 0)
-"""Where the one case stands in the document."""
+"""Position of the only case in the document."""
 
 PLACES = {"object": "object", "oldObject": "oldObject", "namespaceObject": "namespace"}
 """The fields of a case by the bindings of expressions."""
 
 
 def case_of(witness: Witness, policy: str) -> dict[str, JSON]:
-    """The file as a document; what is empty is left out."""
+    """Return the file as a document, without empty parts."""
     request, target = witness.request, witness.request.target
     case: dict[str, Any] = {
         "name": f"{policy}, {witness.current.text} before and {witness.candidate.text} after",

@@ -1,4 +1,4 @@
-"""What is claimed about a change of a policy, and the requests that show it."""
+"""Claims about a change of a policy, and the requests that show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replay.prove.request import SymbolicRequest
 
 
 class Comparison(StrEnum):
-    """How the candidate decides, held against the current policy, over all requests within the bound."""
+    """How the candidate decides compared with the baseline, over all requests within the bound."""
 
     SAME = "same"
     STRICTER = "stricter"
@@ -22,7 +22,7 @@ class Comparison(StrEnum):
 
 
 class EnforcementLevel(IntEnum):
-    """What becomes of a request, from nothing to a refusal: the hardest of the actions that are taken."""
+    """Result of a request, from allowed to denied: the strictest of the actions."""
 
     ADMITTED = 0
     AUDITED = 1
@@ -31,7 +31,7 @@ class EnforcementLevel(IntEnum):
 
     @property
     def text(self) -> str:
-        """One word."""
+        """Return the claim as one word."""
         return self.name.lower()
 
 
@@ -63,7 +63,7 @@ class ClaimBound(Struct, frozen=True):
         return ", ".join(each for each in (size, cost) if each)
 
     def merge(self, other: ClaimBound) -> ClaimBound:
-        """What two claims hold within together."""
+        """Return the bounds within which both claims hold."""
         return ClaimBound(
             _least(self.items, other.items),
             _least(self.keys, other.keys),
@@ -98,7 +98,7 @@ class Witness(Struct, frozen=True):
 
 
 class Proof(Struct, frozen=True):
-    """The claim about one policy; `reason` says why it is not known, or how it was found."""
+    """Claim about one policy; `reason` says why it is not known, or how it was found."""
 
     result: Comparison
     bound: ClaimBound = UNBOUNDED

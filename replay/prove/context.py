@@ -1,4 +1,4 @@
-"""What the search for differences of one pair of policies works with."""
+"""Context of the search for differences between two policies."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replay.prove.unit import BoundPolicy, CompiledUnit, manifests_of
 
 
 class ProofContext(Struct):
-    """Some policies, compiled, with all that requests about them are made of."""
+    """Compiled policies, with everything that requests to them consist of."""
 
     units: Sequence[BoundPolicy]
     compiled: Sequence[CompiledUnit]
@@ -73,12 +73,12 @@ def context_of(  # noqa: PLR0913 - what requests are made of
 
 
 def targets_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[Target]:
-    """What some policies may be asked about, by their rules."""
+    """Return the targets that some policies may evaluate, by their rules."""
     return _matched(_with_asked_kinds(discovery, units), units)
 
 
 def kinds_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[GroupVersionKind]:
-    """The kinds that some policies may be asked about, in the order of the discovery."""
+    """Return the kinds that some policies may evaluate, in the order of the discovery."""
     return list(dict.fromkeys(target.kind for target in targets_of(units, discovery)))
 
 
@@ -119,7 +119,7 @@ def _with_param_kinds(discovery: Discovery, units: Sequence[BoundPolicy]) -> Dis
 
 
 def _add_match(interest: InterestingValues, section: MatchResources) -> None:
-    """What selectors and names of a match section look at."""
+    """Add what selectors and names of a match section read."""
     for selector, root in ((section.namespace_selector, "namespaceObject"), (section.object_selector, "object")):
         for key, values in _requirements(selector):
             interest.paths.setdefault(root, set()).add(("metadata", "labels", key))

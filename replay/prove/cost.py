@@ -19,7 +19,7 @@ ANY = 3 * 1024 * 1024
 """No value of a request is longer: the server reads no larger body (`MaxRequestBodyBytes`)."""
 _SIZES = (ANY, 1_000_000, 300_000, 100_000, 30_000, 10_000, 3_000, 1_000, 300, 100, 30)
 _GROWING = frozenset({"join", "format", "replace", "flatten", "lists.range", "quote"})
-"""What makes much of little: where a variable does, nothing is concluded."""
+"""Functions whose result can be much larger than their arguments. If a variable calls one, no size is certain."""
 
 
 def affordable_size(units: Sequence[BoundPolicy], compiled: Sequence[CompiledUnit]) -> int | None:

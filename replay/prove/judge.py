@@ -18,7 +18,7 @@ from replay.prove.request import OneAnswer, SymbolicRequest
 
 
 class JudgedVerdict(Struct, frozen=True):
-    """What one set does with a request; `level` is None where that is not known."""
+    """Result of a request in one set; `level` is None if it is unknown."""
 
     level: EnforcementLevel | None
     messages: tuple[str, ...] = ()
@@ -33,7 +33,7 @@ class WitnessJudge:
         self._count = len(sets)
 
     def levels(self, request: SymbolicRequest) -> list[EnforcementLevel | None]:
-        """What each set does with a request; None where that is not known."""
+        """Return the result of a request in each set, None if unknown."""
         return [verdict.level for verdict in self.verdicts(request)]
 
     def verdicts(self, request: SymbolicRequest) -> list[JudgedVerdict]:

@@ -1,6 +1,6 @@
-"""What is true of the policies of one set by themselves: what they can never do, and what makes another one needless.
+"""Properties of the policies of one set: errors, denials that are impossible, redundant policies.
 
-The answers have the form of proofs: a property holds within a bound, or a request shows that it does not, or it is not known.
+The answers are proofs: a property holds within a bound, or a request refutes it, or it is not known.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Property(Struct, frozen=True):
 
 
 def properties_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
-    """All that is worth telling about the validating policies of a set."""
+    """Yield all properties of a set's validating policies that are worth reporting."""
     units = [unit for unit in units_of(manifests).values() if unit.bindings]
     for unit in units:
         yield never_errors(prover, unit)
@@ -47,12 +47,12 @@ def properties_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
 
 
 def errors_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
-    """Of each validating policy whether it ever errs."""
+    """Yield for each validating policy whether it can fail with an error."""
     yield from (never_errors(prover, unit) for unit in units_of(manifests).values() if unit.bindings)
 
 
 def _what_it_denies(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
-    """Whether a policy never denies, or denies all that it matches; else of which kinds that is so."""
+    """Yield whether a policy never denies, or denies everything that it matches, overall or for some kinds."""
     extreme = _nothing_or_everything(prover, unit, None)
     if extreme is not None:
         yield extreme
@@ -94,9 +94,9 @@ def _conditions(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
 
 
 def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
-    """Whether some request makes an expression of a policy fail where that counts: then Fail and Ignore differ.
+    """Return whether some request makes an expression fail so that Fail and Ignore differ.
 
-    A validation is asked for the type of its value alone, so that no denial by another one hides that it fails.
+    Only the type of a validation's value matters here, so a denial by another validation cannot hide its failure.
     """
     boolean_checks = tuple(Validation(f"type({each.expression}) == bool") for each in unit.policy.validations)
     one, other = (
@@ -114,7 +114,7 @@ def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
 
 
 def _beside(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) -> Iterator[Property]:
-    """Another policy that refuses whatever this one does."""
+    """Yield another policy that denies everything that this policy denies."""
     for other in units:
         if other is unit or other.policy.match_constraints is None or not _may_imply(other, unit):
             continue
@@ -132,7 +132,7 @@ def _may_imply(other: BoundPolicy, unit: BoundPolicy) -> bool:
 
 
 def _with_validations(unit: BoundPolicy, expression: str) -> BoundPolicy:
-    """The same policy with one validation, and without errors of its own."""
+    """Return the same policy with one validation, and without other errors."""
     policy = replace(unit.policy, validations=(Validation(expression),), audit_annotations=())
     return replace(unit, policy=policy)
 
@@ -150,7 +150,7 @@ def _same(
 
 
 def _contradictions(prover: Prover, units: Sequence[BoundPolicy]) -> Iterator[Property]:
-    """Pairs of policies of which one refuses whatever the other lets pass, by the kinds that both are asked about."""
+    """Yield pairs of policies that together allow nothing, by the kinds that both match."""
     denying = [unit for unit in units if all("Deny" in each.validation_actions for each in unit.bindings)]
     kinds = {unit.policy.name: kinds_of([unit], prover.discovery) for unit in denying}
     for one, other in combinations(denying, 2):

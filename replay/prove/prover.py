@@ -1,4 +1,4 @@
-"""The claim about one changed policy: what is found by trying, what is excluded by formulas, and what attacks it before it is made."""
+"""Claim about one changed policy: a search finds requests, formulas exclude them, random requests test the claim."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Prover:
         return context
 
     def _normal(self, side: Iterable[BoundPolicy]) -> dict[NormalPolicy, set[Any]]:
-        """The normal forms of some policies, with what is written of each, which decides what evaluations cost."""
+        """Return the normal forms of some policies, each with its written forms, which determine costs."""
         policies_by_form: dict[NormalPolicy, set[Any]] = {}
         for unit in side:
             form = normal_policy(unit, self.settings.version)
@@ -255,7 +255,7 @@ class _Search:
         return ModelTarget(target, is_converted or target.resource.group not in self._builtin)
 
     def run(self, state: ProofState) -> None:
-        """All targets at once without what is known of their types, then kind by kind."""
+        """Search all targets together without types, then kind by kind."""
         if not self._targets:
             state.leave_open("no resource that is known is matched")
             return

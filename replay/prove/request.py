@@ -1,4 +1,4 @@
-"""One request that may be put to policies: everything that a decision depends on, as plain values."""
+"""One request for policies, with everything that a decision depends on, as plain values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from replay.kube.lister import ObjectLister
 
 
 class Target(Struct, frozen=True):
-    """What requests are about: a resource or subresource in a version, one operation, and whether it is namespaced."""
+    """Target of requests: a resource or subresource in a version, one operation, and the scope."""
 
     resource: GroupVersionResource
     subresource: str
@@ -33,8 +33,8 @@ class Target(Struct, frozen=True):
 class SymbolicRequest(Struct, frozen=True):
     """One request. Objects are never changed in place.
 
-    `allowed` is what every question of an `authorizer` is answered; `params` are the
-    parameter objects, None for one that does not exist.
+    `allowed` is the answer to every question of an `authorizer`; `params` are the parameter objects, None for one that
+    does not exist.
     """
 
     target: Target
@@ -54,7 +54,7 @@ class SymbolicRequest(Struct, frozen=True):
         return replace(self, **parts)
 
     def attributes(self) -> Attributes:
-        """What admission is told."""
+        """Return the request's attributes."""
         return Attributes(
             operation=self.target.operation,
             kind=self.target.kind,
@@ -86,10 +86,10 @@ class RequestLister(ObjectLister):
 
 
 class OneAnswer:
-    """Authorizers that answer every question alike."""
+    """Authorizers that give the same answer to every question."""
 
     def __init__(self, lister: Any) -> None:
-        """The answer stands in the lister."""
+        """The lister holds the answer."""
         self._allowed = bool(getattr(lister, "allowed", False))
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:  # noqa: ARG002

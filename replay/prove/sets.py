@@ -39,14 +39,14 @@ class KindProof(Struct, frozen=True):
 
 
 class SetProof(Struct, frozen=True):
-    """What is claimed of two sets: policy by policy, and kind by kind for those that a changed policy is asked about."""
+    """Claims about two sets: policy by policy, and by kind for kinds that a changed policy matches."""
 
     policies: tuple[PolicyProof, ...]
     kinds: tuple[KindProof, ...]
 
 
 def prove_sets(current: ManifestSet, candidate: ManifestSet, version: KubernetesVersion) -> SetProof:
-    """All claims about two sets."""
+    """Return all claims about two sets."""
     with proving(version) as prover:
         policies = tuple(prove_policies(prover, current, candidate))
         return SetProof(policies, tuple(prove_kinds(prover, current, candidate, policies)))

@@ -1,4 +1,4 @@
-"""What is known of both directions in the course of one proof."""
+"""State of a proof in both directions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.prove.search.hunt import WitnessSearch
 
 
 class Direction(Struct):
-    """What is known of one direction: a request that shows it, or that there is none, or why that is not known."""
+    """State of one direction: a request that shows it, or that there is none, or why it is not known."""
 
     witness: SymbolicRequest | None = None
     is_excluded: bool = False
@@ -21,14 +21,14 @@ class Direction(Struct):
 
 
 class ProofState(Struct):
-    """Both directions, and within what is excluded what is."""
+    """Both directions, and the bounds of what is excluded."""
 
     stricter: Direction = field(default_factory=Direction)
     looser: Direction = field(default_factory=Direction)
     bound: ClaimBound = UNBOUNDED
 
     def exclude(self, proofs: Iterable[Proof]) -> None:
-        """What all of some claims exclude."""
+        """Exclude what all of these claims exclude."""
         claims = tuple(proofs)
         self.stricter.is_excluded = all(each.result in {Comparison.SAME, Comparison.LOOSER} for each in claims)
         self.looser.is_excluded = all(each.result in {Comparison.SAME, Comparison.STRICTER} for each in claims)
@@ -36,7 +36,7 @@ class ProofState(Struct):
             self.bound = self.bound.merge(each.bound)
 
     def take(self, search: WitnessSearch) -> None:
-        """What was met by trying; it undoes what was excluded."""
+        """Add what the search found. It overrides exclusions."""
         for direction, request in ((self.stricter, search.stricter), (self.looser, search.looser)):
             if request is not None and direction.witness is None:
                 if direction.is_excluded:
@@ -44,11 +44,11 @@ class ProofState(Struct):
                 direction.witness, direction.is_excluded = request, False
 
     def elsewhere(self) -> ProofState:
-        """The same for some of the requests: what is known already stays known."""
+        """Return a state for a part of the requests. Findings stay."""
         return ProofState(replace(self.stricter), replace(self.looser), self.bound)
 
     def meet(self, parts: Sequence[ProofState]) -> None:
-        """What was found of all parts of the requests: one shows a difference, all of them exclude it."""
+        """Combine the states of all parts: one part can show a difference, all parts together exclude it."""
         for each in parts:
             self.bound = self.bound.merge(each.bound)
         for mine, others in (
@@ -60,7 +60,7 @@ class ProofState(Struct):
             mine.is_excluded = mine.witness is None and all(each.is_excluded for each in others)
 
     def leave_open(self, reason: str) -> None:
-        """Why what is open stays so; the first reason is the one that is told."""
+        """Record why an open direction stays open. The first reason counts."""
         for direction in (self.stricter, self.looser):
             direction.reason = direction.reason or reason
 

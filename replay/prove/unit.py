@@ -1,4 +1,4 @@
-"""What is held against each other: a policy with its bindings, as it is in each of two sets."""
+"""Unit of comparison: a policy with its bindings, in each of two sets."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def manifests_of(units: Iterable[BoundPolicy]) -> ManifestSet:
 
 
 class CompiledUnit(Struct, frozen=True):
-    """The compiled expressions of a policy by what they are for."""
+    """Compiled expressions of a policy by purpose."""
 
     compiler: ExpressionCompiler
     match_conditions: tuple[CompiledExpression, ...]
@@ -65,7 +65,7 @@ class CompiledUnit(Struct, frozen=True):
 
     @property
     def every(self) -> tuple[CompiledExpression, ...]:
-        """All that decisions depend on, variables among them."""
+        """Return all expressions that decisions depend on, including variables."""
         return (
             *self.match_conditions,
             *self.validations,
@@ -96,7 +96,7 @@ def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) 
 
 
 class PolicyPair(Struct, frozen=True):
-    """Some policies as they are and as they are planned, held against each other; with `kind` over its requests alone."""
+    """Current and planned policies, compared; with `kind` for its requests alone."""
 
     name: str
     current: tuple[BoundPolicy, ...]
@@ -110,7 +110,7 @@ class PolicyPair(Struct, frozen=True):
 
 
 class Pair(Struct, frozen=True):
-    """A policy as it is and as it is planned; None where there is none."""
+    """Current and planned policy; None if there is none."""
 
     name: str
     current: BoundPolicy | None
@@ -140,7 +140,7 @@ def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
 
 
 def pairs_of(current: ManifestSet, candidate: ManifestSet) -> tuple[Pair, ...]:
-    """The policies of two sets by name; one that only got another name is held against itself."""
+    """Return the policies of two sets paired by name. A renamed policy is paired with itself."""
     current_units, candidate_units = units_of(current), units_of(candidate)
     renamed = _renamed(current_units, candidate_units)
     pairs = []

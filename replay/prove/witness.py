@@ -13,7 +13,7 @@ _SIDES = (("object", "object"), ("old_object", "oldObject"), ("namespace_object"
 
 
 def _ends(context: ProofContext, request: SymbolicRequest) -> Iterator[tuple[str | int, ...]]:
-    """Where what policies read ends early: something matters by not being there."""
+    """Yield paths that end early, because their absence may matter."""
     for side, name in _SIDES:
         for path in sorted(context.interest.paths.get(name, ())):
             value, values = getattr(request, side), []
@@ -27,7 +27,7 @@ def _ends(context: ProofContext, request: SymbolicRequest) -> Iterator[tuple[str
 
 
 def witness_of(context: ProofContext, request: SymbolicRequest, least: SymbolicRequest) -> Witness:
-    """The witness of a request; `least` is what it is compared with to find the fields that matter."""
+    """Return the witness of a request; `least` is the comparison that tells which fields matter."""
     current, candidate = context.judge.verdicts(request)
     marked = [
         (name, *path)

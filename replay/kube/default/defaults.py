@@ -51,7 +51,7 @@ def set_defaults(schema: Schema, value: dict[str, JSON], old: JSON = None) -> No
 
 
 def _is_copy(value: dict[str, JSON], old: dict[str, JSON]) -> bool:
-    """Whether all that a struct holds is, by identity, what it held before."""
+    """Return whether every part of a struct is the identical old part."""
     if len(value) != len(old):
         return False
     for name, inner in value.items():  # noqa: SIM110 - quicker than a generator
@@ -80,7 +80,7 @@ def _descend(schema: Schema, parent: dict[str, JSON], name: str, old: JSON, owne
 
 
 def _rounded(amount: str) -> str:
-    """`SetDefaults_ResourceList`: nothing is finer than a thousandth; what is more rounds away from zero."""
+    """Apply `SetDefaults_ResourceList`: amounts are rounded away from zero to thousandths."""
     match = _FINE.fullmatch(amount)
     if match is None:
         return amount

@@ -27,7 +27,7 @@ _ANYTHING = _FITTING["untyped"] | {list, dict}
 
 
 class ListAtom(Struct):
-    """A list: `associative` by `keys`, or a set if there are none; else atomic, replaced as a whole."""
+    """List type: `associative` by `keys`, or a set without keys; else atomic and replaced as a whole."""
 
     element: Atom
     associative: bool = False
@@ -44,13 +44,13 @@ class MapAtom(Struct):
 
 
 class Atom(Struct):
-    """What a value may be; several where the schema leaves it open."""
+    """Possible types of a value; several if the schema leaves it open."""
 
     scalar: ScalarKind | None = None
     list: ListAtom | None = None
     map: MapAtom | None = None
     fitting: frozenset[type] = _NULL
-    """The Python types of which every value certainly conforms; null always does."""
+    """Python types whose values certainly conform. Null always does."""
     good_patches: set[bytes] = field(default_factory=set)
     """Apply configurations, as JSON, that conform and touch nothing atomic."""
 
@@ -79,7 +79,7 @@ def _untyped() -> Atom:
 
 
 def _deduced() -> Atom:
-    """Anything, by what it turns out to be: maps merge, lists are replaced as a whole."""
+    """Return a type for any value: maps merge, lists are replaced as a whole."""
     atom = Atom(scalar="untyped", list=ListAtom(UNTYPED), fitting=_ANYTHING)
     atom.map = MapAtom(element=atom)
     return atom

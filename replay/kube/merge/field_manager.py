@@ -51,11 +51,11 @@ _STRIPPED: FieldSet = frozenset(
         ),
     )
 )
-"""What nobody owns (`NewStripMetaManager`)."""
+"""Fields without owner (`NewStripMetaManager`)."""
 
 
 class FieldManager(NamedTuple):
-    """Who owns fields: a name, with the operation and subresource of its requests, and of an update its API version."""
+    """Owner of fields: a name, the operation and subresource, and for an update the API version."""
 
     name: str
     operation: str
@@ -64,7 +64,7 @@ class FieldManager(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As messages name it (`printManager`)."""
+        """Return the name in messages (`printManager`)."""
         text = quote(self.name)
         if self.subresource:
             text += f" with subresource {quote(self.subresource)}"
@@ -91,7 +91,7 @@ class Writer(NamedTuple):
 
 
 def managers_of(entries: Sequence[JSON], api_version: str) -> Managers:
-    """Those of `metadata.managedFields`; raises `ForeignVersionError`, and `MergeError` for what is malformed."""
+    """Parse `metadata.managedFields`; raises `ForeignVersionError`, and `MergeError` for malformed entries."""
     managers = {}
     for entry in entries:
         version, operation = entry.get("apiVersion"), entry.get("operation")
@@ -132,7 +132,7 @@ def _key(entry: JSON) -> tuple[str, str, str]:
 
 
 def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Writer) -> Managers:
-    """The managers after an update, which owns what it changes (`Updater.Update`, `managedFieldsUpdater.Update`)."""
+    """Return the managers after an update, which owns what it changes (`Updater.Update`, `managedFieldsUpdater.Update`)."""
     manager, ignored, _ = writer
     comparison = compared(atom, live, new).without(ignored)
     changed = comparison.modified | comparison.added
@@ -147,10 +147,11 @@ def updated(atom: Atom, live: JSON, new: JSON, managers: Managers, writer: Write
 
 
 def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, writer: Writer) -> tuple[JSON, Managers]:
-    """The object and its managers after an apply (`Updater.Apply`); the object still lacks its defaults.
+    """Return the object and its managers after an apply (`Updater.Apply`), before defaults.
 
-    What the manager had applied before and leaves out goes away, where nobody else owns it. Raises `ApplyConflictError` unless
-    it is forced, and `MergeError` where the configuration does not fit.
+    Fields that the manager applied before and now omits are removed, unless another manager owns them. Raises
+    `ApplyConflictError`
+    unless the apply is forced, and `MergeError` if the configuration does not fit.
     """
     manager, ignored, force = writer
     conforming(atom, configuration)
@@ -171,7 +172,7 @@ def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, wri
 
 
 def _pruned(atom: Atom, after: JSON, last: FieldSet, owned: FieldSet) -> JSON:
-    """An object without what its manager applied last and nobody owns now (`Updater.prune`)."""
+    """Return an object without what its manager last applied and no one owns now (`Updater.prune`)."""
     last = with_named(atom, last)
     pruned = without(atom, after, last)
     everything = with_named(atom, fields_of(atom, after))

@@ -25,7 +25,7 @@ _ABSENT: Any = object()
 
 
 class Comparison(NamedTuple):
-    """What an object has no longer, has otherwise, and has newly."""
+    """Removed, changed and added fields of an object."""
 
     removed: FieldSet
     modified: FieldSet
@@ -37,7 +37,7 @@ class Comparison(NamedTuple):
 
 
 def decoded(fields: JSON) -> FieldSet:
-    """The set that a `FieldsV1` is; raises `MergeError` where it is none."""
+    """Parse a `FieldsV1`; raises `MergeError` for other values."""
     try:
         return frozenset(_decoded(fields, ()))
     except (AttributeError, orjson.JSONDecodeError) as error:
@@ -105,7 +105,7 @@ def apart_from(fields: FieldSet, excluded: FieldSet) -> FieldSet:
 
 
 def fields_of(atom: Atom, value: JSON) -> FieldSet:
-    """What a configuration sets (`TypedValue.ToFieldSet`); raises `MergeError` for an item without a key."""
+    """Return the fields that a configuration sets (`TypedValue.ToFieldSet`); raises `MergeError` for an item without a key."""
     return frozenset(path for path in _fields(atom, value, ()) if path)
 
 

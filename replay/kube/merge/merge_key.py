@@ -19,7 +19,7 @@ class _Undefined:
 
 
 _UNDEFINED = _Undefined()
-"""What stands for any value of an unknown Go type in a key (structured-merge-diff `value.Compare`, `value.ToString`)."""
+"""Placeholder for a value of an unknown Go type in a key (structured-merge-diff `value.Compare`, `value.ToString`)."""
 
 
 class MergeError(Exception):
@@ -27,7 +27,7 @@ class MergeError(Exception):
 
 
 def item_key(atom: ListAtom, item: JSON) -> tuple[Any, ...]:
-    """What identifies an item of a list map or set, hashable; raises `MergeError` where nothing does."""
+    """Return the hashable key of a list map's or set's item; raises `MergeError` if it has none."""
     if not atom.keys:
         return ("", _set_key(item))
     if item is None:

@@ -1,4 +1,4 @@
-"""Values in the messages of a structured merge, as Go prints what is wrapped around decoded JSON."""
+"""Values in messages of a structured merge, as Go prints the wrappers of decoded JSON."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def conforming(atom: Atom, configuration: JSON) -> None:
 
 
 def _check_patch(atom: Atom, patch: JSON) -> None:
-    """Raise `MergeError` for a patch that does not conform or touches what is atomic; those found good come again."""
+    """Raise `MergeError` for a patch that does not conform or changes an atomic value. Good patches are remembered."""
     try:
         text = orjson.dumps(patch, option=_EXACT)
     except TypeError:  # values that JSON does not have
@@ -87,7 +87,7 @@ def _joined(errors: list[_ValidationError]) -> str:
 
 
 def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_ValidationError]:
-    """Where the value does not conform to its type (`typed.AsTyped`)."""
+    """Yield where a value does not conform to its type (`typed.AsTyped`)."""
     fitting = atom.deduce(value)
     if fitting.map is not None:
         if isinstance(value, dict):
@@ -206,9 +206,9 @@ def _atomics(atom: Atom, value: JSON, path: str) -> Iterator[str]:
 
 
 def _merge(atom: Atom, live: JSON, patch: JSON) -> JSON:
-    """Both sides merged, `_ABSENT` if nothing is left (`mergingWalker`); what is set in the patch wins.
+    """Return both sides merged, `_ABSENT` if nothing is left (`mergingWalker`). Values of the patch win.
 
-    What the patch does not name is the very same object afterwards.
+    Parts that the patch does not name stay the identical objects.
     """
     if patch is _ABSENT:
         return live
@@ -258,9 +258,9 @@ def _merge_lists(atom: ListAtom, live: JSON, patch: JSON) -> JSON:
 
 
 def _merged_order(ours: list[Any], theirs: list[Any]) -> Iterator[tuple[str, int]]:
-    """Which item comes next: one of ours that the patch does not name, or one of theirs, merged with ours if shared.
+    """Yield the next item: one of ours that the patch does not name, or one of theirs, merged with ours if shared.
 
-    Shared items keep the order of the patch, and what stands between them in the object stays there
+    Shared items keep the order of the patch, and the object's items between them stay there
     (`mergingWalker.visitListItems`).
     """
     our_set, their_set = set(ours), set(theirs)

@@ -15,7 +15,7 @@ FINALIZERS: Final = {
     ("", "persistentvolumeclaims"): "kubernetes.io/pvc-protection",
     ("storage.k8s.io", "volumeattributesclasses"): "kubernetes.io/vac-protection",
 }
-"""The finalizer of what is not deleted while something uses it, by group and resource."""
+"""Finalizer of objects that stay while they are in use, by group and resource."""
 _TAINT: Final = {"key": NOT_READY, "effect": "NoSchedule"}
 
 

@@ -10,7 +10,7 @@ from replay.kube.gvk import GroupVersionKind
 
 LIMIT_RANGE: Final = GroupVersionKind("", "v1", "LimitRange")
 ANNOTATION: Final = "kubernetes.io/limit-ranger"
-"""The annotation of a pod that says what was filled in."""
+"""Annotation of a pod that lists the added values."""
 CONTAINERS: Final = (("containers", "container"), ("initContainers", "init container"))
 """The fields of a pod's spec with containers, and what the annotation calls one."""
 
@@ -19,7 +19,7 @@ ContainerDefaults = Mapping[str, Mapping[str, str]]
 
 
 def container_defaults(limit_range: JSON) -> ContainerDefaults:
-    """What a container gets that says nothing; a later item of the list wins."""
+    """Return the values for containers that set none. A later item of the list wins."""
     defaults: dict[str, dict[str, str]] = {"requests": {}, "limits": {}}
     for item in (limit_range.get("spec") or {}).get("limits") or ():
         if item.get("type") == "Container":
@@ -29,7 +29,7 @@ def container_defaults(limit_range: JSON) -> ContainerDefaults:
 
 
 def fill_containers(spec: JSON, defaults: ContainerDefaults) -> list[str]:
-    """Give the containers of a pod's spec what they lack; what the annotation says of it, nothing where nothing lacks."""
+    """Add missing values to the containers of a pod's spec; return the annotation's texts, none if nothing was missing."""
     return [
         text
         for field, noun in CONTAINERS

@@ -11,7 +11,7 @@ DEFAULT_SECONDS: Final = 300
 NOT_READY: Final = "node.kubernetes.io/not-ready"
 UNREACHABLE: Final = "node.kubernetes.io/unreachable"
 DEFAULTS: Final = {NOT_READY: DEFAULT_SECONDS, UNREACHABLE: DEFAULT_SECONDS}
-"""Seconds by taint, where no flag of the server says otherwise."""
+"""Seconds by taint, unless server flags set others."""
 
 
 def with_tolerations(spec: JSON, seconds: Mapping[str, int]) -> dict[str, JSON]:

@@ -1,1 +1,1 @@
-"""RBAC: which rules a user has, and what they allow."""
+"""RBAC: the rules of a user, and what they allow."""

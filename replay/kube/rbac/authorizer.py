@@ -132,7 +132,7 @@ class RoleResolver:
         return (verdict for grants, _ in self._resolutions.values() for verdict in grants.verdicts)
 
     def decide(self, attributes: AuthorizationAttributes) -> RBACVerdict:
-        """Who allows a request; equal requests are decided once."""
+        """Return who allows a request. Equal requests are decided once."""
         return self.grants(attributes.user, attributes.namespace).decide(attributes)
 
     def grants(self, user: UserInfo, namespace: str) -> Grants:
@@ -206,7 +206,7 @@ class RoleResolver:
         return bindings
 
     def _role(self, bound: BoundRole) -> JSON | PartialObject | Missing:
-        """The role of a binding, or the server's text of why there is none."""
+        """Return the role of a binding, or the server's text for a missing one."""
         ref = bound.binding.get("roleRef") or {}
         missing = missing_in(ref) if bound.is_partial else None
         if missing is not None:
@@ -228,7 +228,7 @@ class RoleResolver:
 
 
 def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: str) -> Grant | Missing:
-    """What a binding gives, by its role or the text of why there is none."""
+    """Return what a binding grants, by its role or by the error for a missing role."""
     place = "" if bound.kind == CLUSTER_ROLE_BINDING.kind else namespace
     own = (bound.kind, place, bound.name)
     if isinstance(role, Missing):
@@ -248,7 +248,7 @@ def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: st
 
 
 def _known_names(rule: Mapping[str, Any]) -> Sequence[str]:
-    """The `resourceNames` of a rule as far as they are known."""
+    """Return the known `resourceNames` of a rule."""
     names = rule.get("resourceNames") or ()
     return () if isinstance(names, Missing) else [name for name in names if isinstance(name, str)]
 
@@ -293,7 +293,7 @@ class RBACAuthorizers:
     """Authorizers of a log's RBAC with some objects of another world: one for all requests between two changes."""
 
     def __init__(self) -> None:
-        """Nobody has asked yet."""
+        """Start empty."""
         self._authorizers: dict[tuple[int, str], tuple[object, list[Sequence[JSON]], RBACAuthorizer]] = {}
 
     def of(self, lister: Lister, namespace: str, others: object, world: Callable[[], Lister]) -> RBACAuthorizer:
@@ -315,7 +315,7 @@ class RBACAuthorizers:
 
 
 def _objects(lister: Lister, namespace: str) -> list[Sequence[JSON]]:
-    """All that RBAC has for a namespace and for the cluster; nothing where something of it is not known."""
+    """Return all RBAC objects of a namespace and the cluster; empty if some are unknown."""
     listed = [lister.list(kind, None) for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE)]
     listed += [lister.list(kind, namespace) for kind in (ROLE_BINDING, ROLE)] if namespace else []
     objects = [each for each in listed if not isinstance(each, Missing)]
@@ -323,7 +323,7 @@ def _objects(lister: Lister, namespace: str) -> list[Sequence[JSON]]:
 
 
 def _verdict(grants: Grants, attributes: AuthorizationAttributes) -> RBACVerdict:
-    """What is not known of a binding or role only matters as long as no other one allows."""
+    """Return the verdict. An unknown binding or role matters only if no other one allows."""
     missing = list(grants.missing)
     for kind in (CLUSTER_ROLE_BINDING.kind, ROLE_BINDING.kind):
         allowing: list[Grant] = []

@@ -1,1 +1,1 @@
-"""Secrets kept out of what is shown: by their place, by their values, and by what tokens look like."""
+"""Redaction of Secrets: by place, by value, and by the form of tokens."""

@@ -1,4 +1,4 @@
-"""Redactors for texts that stand apart from the bodies of their request: rows of a log."""
+"""Redactors for texts apart from the bodies of their request, such as rows of a log."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class ObjectRedactors:
     """A redactor for each object: what any request shows of a Secret is hidden in all texts about it."""
 
     def __init__(self, secret_rows: Callable[[], Iterable[SecretRow]], *, redact: bool) -> None:
-        """`secret_rows` gives the requests about Secrets; it is called once somebody asks about one."""
+        """`secret_rows` returns the requests about Secrets; it is called on the first question about one."""
         self._secret_rows = secret_rows
         self._redact = redact
         self._bodies: dict[tuple[str, str], list[JSON]] | None = None

@@ -1,4 +1,4 @@
-"""What may be shown of one request: by the values of its Secret, wherever they stand, and by what tokens look like."""
+"""Redaction of one request: the values of its Secret anywhere, and texts that look like tokens."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ def redacted_text(text: str) -> str:
 
 
 def redacted_line(text: str) -> str:
-    """A line of a log that is no event: where in it the data of a Secret stand cannot be told."""
+    """Redact a log line that is not an event, because the place of Secret data in it is unknown."""
     return REDACTED if "secret" in text.lower() else redacted_text(text)
 
 

@@ -1,4 +1,4 @@
-"""The values of Secrets: what stands in `data` and `stringData`, in every form in which a text may repeat it."""
+"""Values of Secrets: `data` and `stringData`, in every form in which a text may repeat them."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ _SHORT = 4
 _LINE = 8
 """Lines of a text of several (a key, a file) are looked for one by one from this length on."""
 _HTML = str.maketrans({"<": "\\u003c", ">": "\\u003e", "&": "\\u0026"})
-"""What Go's `encoding/json` escapes besides, and our JSON does not."""
+"""Characters that only Go's `encoding/json` escapes."""
 
 
 def secret_pattern(bodies: Iterable[JSON | PartialObject]) -> re.Pattern[str] | None:
-    """What matches each value in Secrets, in patches of Secrets and in lists of Secrets; None where there is none.
+    """Return a pattern for each value in Secrets, patches of Secrets and lists of Secrets; None if there is none.
 
-    Where a body is `UNREADABLE` it matches anything.
+    For an `UNREADABLE` body it matches everything.
     """
     bodies = list(bodies)
     if any(body is UNREADABLE for body in bodies):
@@ -66,7 +66,7 @@ def _values_of_operation(operation: JSON) -> Iterator[str]:
 
 
 def _texts(value: JSON) -> Iterator[str]:
-    """The leaves of a value as text, however deep; the values of a Secret are texts, whatever a log makes of them."""
+    """Yield the leaves of a value as texts."""
     stack = [value]
     while stack:
         each = stack.pop()
@@ -79,7 +79,7 @@ def _texts(value: JSON) -> Iterator[str]:
 
 
 def _forms(value: str) -> Iterator[str]:
-    """A value as it stands, decoded, encoded, trimmed as messages are, line by line, and as JSON spells each of them."""
+    """Yield a value unchanged, decoded, encoded, trimmed, line by line, and as JSON spells each of them."""
     encoded = base64.b64encode(value.encode("utf-8", "replace")).decode()
     for text in (value, _decoded(value), encoded):
         lines = [line.strip() for line in text.splitlines()]

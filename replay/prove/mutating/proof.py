@@ -65,7 +65,7 @@ def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestS
 
 
 def _form(prover: Prover, manifests: ManifestSet) -> object:
-    """What a set of one policy does, names apart."""
+    """Return what a set with one policy does, without names."""
     if not manifests.mutating_policies:
         return None
     policy = manifests.mutating_policies[0]
@@ -111,7 +111,7 @@ def _compiled(
 
 
 def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSet, count: int) -> Witness | None:
-    """A request that the two sets change otherwise, or that one of them refuses."""
+    """Return a request that the two sets change differently, or that only one of them denies."""
     units = [_as_validating(each) for each in (current, candidate) if each.mutating_policies]
     context = context_of(units, (), prover.discovery, prover.skeletons, prover.settings.version)
     for manifests in (current, candidate):
@@ -139,7 +139,7 @@ def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSe
 
 
 def _as_validating(manifests: ManifestSet) -> BoundPolicy:
-    """What a mutating policy matches and reads, as a validating one."""
+    """Return a validating policy that matches and reads what a mutating policy does."""
     policy = manifests.mutating_policies[0]
     return BoundPolicy(
         ValidatingAdmissionPolicy(

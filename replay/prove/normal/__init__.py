@@ -1,1 +1,1 @@
-"""Policies in a form in which what means the same looks the same."""
+"""Normal forms of policies: equal meaning gives equal form."""

@@ -1,7 +1,8 @@
-"""Checked expressions in a form in which those that mean the same look the same.
+"""Normal forms of checked expressions: equal meaning gives equal form.
 
-Each rewriting holds for values, errors and absorbed errors alike: `&&` and `||` are sets, since either side may absorb the
-other's error; `!` goes inwards by De Morgan; `all` and `exists` are each other's negation; `a > b` is `b < a`.
+Each rewriting keeps values, errors and absorbed errors: `&&` and `||` are sets, because either side may absorb the
+other's
+error; `!` moves inwards by De Morgan; `all` and `exists` are each other's negation; `a > b` is `b < a`.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from replay.cel.value.types import Kind
 from replay.prove.symbolic.fold import is_any_or_all
 
 Normal = tuple[Any, ...]
-"""A tree of tuples; the first item says what it is."""
+"""Tree of tuples. The first item is the kind of the node."""
 
 _SCALARS = frozenset({Kind.BOOL, Kind.INT, Kind.STRING, Kind.DOUBLE, Kind.UINT, Kind.BYTES, Kind.NULL})
 _SWAPPED = {operator.GREATER: operator.LESS, operator.GREATER_EQUALS: operator.LESS_EQUALS}
@@ -50,7 +51,7 @@ NormalVariableOf = Callable[[str], Normal | None]
 
 
 def normal_form(ast: Ast, variable_of: NormalVariableOf) -> NormalForm:
-    """The normal form; variables stand as what they are defined as."""
+    """Return the normal form, with variables replaced by their definitions."""
     return NormalForm(_Reader(ast, variable_of).read(ast.expr, {}))
 
 
@@ -203,7 +204,7 @@ def _unordered(form: Normal) -> Normal:
 
 
 def written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
-    """What is written but for the names of variables and loops, which cost nothing."""
+    """Return the expression as written, without names of variables and loops, which do not affect cost."""
 
     def leaf(node: Expr, _: BoundNames) -> object:
         if isinstance(node, Select) and isinstance(node.operand, Ident) and node.operand.name == "variables":

@@ -1,4 +1,4 @@
-"""Match sections in a form in which those that match alike look alike."""
+"""Normal forms of match sections."""
 
 from __future__ import annotations
 

@@ -14,9 +14,9 @@ from replay.prove.unit import BoundPolicy, CompiledUnit
 
 @dataclass(frozen=True, slots=True)
 class NormalPolicy:
-    """Equal ones decide alike about every request whose evaluation stays within the cost budgets.
+    """Normal form of a policy: equal forms decide alike about every request within the cost budgets.
 
-    `written` is finer: equal ones cost the same, too.
+    `written` is finer: equal ones also have equal costs.
     """
 
     matches: Any
@@ -27,11 +27,11 @@ class NormalPolicy:
     written: Any
 
     def __eq__(self, other: object) -> bool:
-        """Without what is written."""
+        """Compare without `written`."""
         return isinstance(other, NormalPolicy) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        """As for equality."""
+        """Hash consistent with equality."""
         return hash(self._key())
 
     def _key(self) -> Any:
@@ -77,20 +77,20 @@ class _Forms:
         self._open: set[str] = set()
 
     def all_of(self, expressions: tuple[CompiledExpression, ...]) -> frozenset[Normal]:
-        """All conditions that some expressions join."""
+        """Return all conditions that the expressions join."""
         conditions: set[Normal] = set()
         for each in expressions:
             conditions.update(conjuncts(self.form(each).root))
         return frozenset(conditions)
 
     def form(self, compiled: CompiledExpression) -> NormalForm:
-        """The normal form; an expression that does not compile stands for itself, as an error."""
+        """Return the normal form. An expression that does not compile is an error of its own."""
         if compiled.program is None:
             return NormalForm(("error",))
         return normal_form(compiled.program.ast, self._variable)
 
     def written(self, compiled: CompiledExpression) -> Any:
-        """What is written, with variables by their place."""
+        """Return the expression as written, with variables by position."""
         if compiled.program is None:
             return ("error", compiled.expression)
         return written_form(compiled.program.ast, self._written_variable)

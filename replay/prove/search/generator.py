@@ -53,7 +53,7 @@ class Generator:
 
     @property
     def places(self) -> Sequence[tuple[str, PathSteps]]:
-        """What can be changed: a binding and a place in it."""
+        """Return what can be changed: a binding and a place in it."""
         return self._paths
 
     def least(self, target: Target) -> SymbolicRequest:
@@ -263,7 +263,7 @@ def _is_here(body: JSON, request: SymbolicRequest) -> bool:
 
 
 def _creates_debuggers(target: Target, body: JSON) -> bool:
-    """Ephemeral containers come to a pod later (`validatePodEphemeralContainers` of a creation)."""
+    """Return whether a creation has ephemeral containers, which are refused (`validatePodEphemeralContainers`)."""
     is_created = target.operation is Operation.CREATE and target.kind.kind == "Pod" and isinstance(body, dict)
     return is_created and bool((body.get("spec") or {}).get("ephemeralContainers"))
 

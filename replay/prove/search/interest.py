@@ -1,4 +1,4 @@
-"""What of a request some policies look at, and the values at which their answers may turn."""
+"""Values that policies read, and the values at which their answers can change."""
 
 from __future__ import annotations
 
@@ -174,7 +174,7 @@ Trie = dict[str, "Trie"]
 
 
 def merged(tries: Iterable[Mapping[str, Trie]]) -> Trie:
-    """All of some trees in one."""
+    """Return the union of several trees."""
     union: Trie = {}
     for trie in tries:
         for name, below in trie.items():

@@ -17,7 +17,7 @@ _MOST_TRIES = 400
 
 
 def minimal(request: SymbolicRequest, shows: Shows, least: SymbolicRequest) -> SymbolicRequest:
-    """Leave out whatever can be left out, part by part; `least` is what values return to where they do not matter."""
+    """Remove everything that does not matter, part by part; `least` gives the values to return to."""
     tries = 0
     current = request
     changed = True
@@ -72,7 +72,7 @@ def _leaves(value: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 
 def differences(value: JSON, base: JSON) -> list[FieldPath]:
-    """Where a value has something that a base has not, or has otherwise: the deepest such places."""
+    """Return the deepest places where a value differs from a base."""
     paths = list(_differences(value, base, ()))
     return [path for path in paths if not any(other != path and other[: len(path)] == path for other in paths)]
 
@@ -98,7 +98,7 @@ def _differences(value: JSON, base: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 
 def _reverted(value: JSON, base: JSON, path: FieldPath) -> JSON:
-    """A copy in which a place holds what it holds in the base, or nothing."""
+    """Return a copy in which a place has the base's value, or none."""
     head: Any = path[0]
     rest = path[1:]
     copy: Any = list(value) if isinstance(value, list) else dict(value)

@@ -14,11 +14,11 @@ from replay.prove.shape.admissible import is_admissible
 from replay.prove.shape.skeleton import ValidSkeletons
 
 NAMESPACE = "default"
-"""Where parameters are looked for that stand in the namespace of the request."""
+"""Placeholder for parameters in the namespace of the request."""
 
 
 class ParamSlot(Struct, frozen=True):
-    """One parameter object: its kind and identity, and the labels by which a selector finds it."""
+    """One parameter object: its kind and identity, and the labels that a selector needs."""
 
     kind: GroupVersionKind
     namespace: str
@@ -43,7 +43,7 @@ class ParamSlot(Struct, frozen=True):
 
 
 def slot_of(kind: ParamKind, ref: ParamRef, discovery: Discovery, namespace: str) -> ParamSlot:
-    """What a binding looks for; a selector by its `matchLabels` and what it says must exist."""
+    """Return the parameter that a binding looks up; for a selector, from its `matchLabels` and required keys."""
     gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
     api_resource = discovery.of_kind(gvk)
     is_namespaced = api_resource is None or api_resource.namespaced

@@ -1,4 +1,4 @@
-"""What requests a policy may be asked about: resources that exist, and custom ones that its rules leave room for."""
+"""Targets that a policy may evaluate: known resources, and custom ones that its rules allow."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ _READ_ONLY = frozenset({"componentstatuses"})
 
 
 class CustomResources(Struct, frozen=True):
-    """What custom resources may be where nothing is known of them: the versions that are served, and whether they have namespaces."""
+    """Possible custom resources if nothing is known: the served versions, and their scope."""
 
     versions: tuple[str, ...]
     namespaced: bool
 
 
 def worlds_of(discovery: Discovery, rules: Sequence[Rule]) -> Iterator[CustomResources]:
-    """What rules tell apart of custom resources: every choice of versions that they name, and one more; none if they do not."""
+    """Yield what rules can distinguish about custom resources: every choice of versions that they name, and one more."""
     groups = {each.resource.group for each in discovery if not each.custom}
     custom = [rule for rule in rules if any(group not in groups for group in rule.api_groups)]
     if all("*" in rule.api_versions and rule.scope == "*" for rule in custom):
@@ -102,7 +102,7 @@ def _kind_name(plural: str) -> str:
 
 
 def all_targets(discovery: Discovery) -> Iterator[Target]:
-    """All that a server with these resources asks policies about."""
+    """Yield all targets that a server with these resources offers to policies."""
     for each in discovery:
         if is_excluded_from_policies(each.resource) or each.resource.resource in _READ_ONLY:
             continue
@@ -131,7 +131,7 @@ def matched_targets(discovery: Discovery, matches: Sequence[MatchResources | Non
 
 
 def attributes_of(target: Target) -> Attributes:
-    """The least attributes by which rules are asked about a target."""
+    """Return the smallest attributes that match rules need for a target."""
     namespaced = target.namespaced or target.resource.resource == "namespaces"
     return Attributes(
         operation=target.operation,

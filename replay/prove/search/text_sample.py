@@ -26,9 +26,9 @@ _PLEASANT = "ax1-"
 
 
 def samples_of_pattern(pattern: str, most: int) -> Iterator[str]:
-    """Some texts around a pattern, the same each time; none where its characters are not known.
+    """Yield some texts around a pattern, the same each time; none if its characters are unknown.
 
-    They are guesses: whoever uses one asks the matcher.
+    They are guesses. The caller checks them with the matcher.
     """
     chooser = random.Random(_SEED)  # noqa: S311 - nothing depends on its being secret
     try:
@@ -58,7 +58,7 @@ def _sample(part: RegexpPart, chooser: random.Random) -> Iterator[str]:
 
 
 def _character(ranges: Ranges, chooser: random.Random) -> str:
-    """One of some characters; of many a usual one."""
+    """Return one of several characters, preferably a common one."""
     if sum(high - low + 1 for low, high in ranges) > 1000:
         usual = [each for each in _PLEASANT if any(low <= ord(each) <= high for low, high in ranges)]
         if usual:

@@ -1,4 +1,4 @@
-"""What an update cannot change, put back from the object before it."""
+"""Fields that an update cannot change, restored from the old object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOSTLY_IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("", "persistentvolumeclaims"): (("spec",),),
     ("", "persistentvolumes"): (("spec",),),
 }
-"""What an update may change in few ways only, which are not tried."""
+"""Fields that an update may change in few ways, which are not tried."""
 
 _NAME = ("metadata", "name")
 _METADATA = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generateName")

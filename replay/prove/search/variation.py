@@ -19,7 +19,7 @@ _MOST_ITEMS = 60
 
 
 class Variation:
-    """Changes values at given places; what it returns shares with its argument whatever is not changed."""
+    """Changes values at given places; the result shares all unchanged parts with the argument."""
 
     def __init__(self, interest: InterestingValues, chooser: Random) -> None:
         """`chooser` decides everything: the same one makes the same changes."""
@@ -175,7 +175,7 @@ class Variation:
 
 
 def _beginning(schema: Schema | None, rest: PathSteps) -> JSON:
-    """What a place begins with before something below it is changed."""
+    """Return the initial value of a place before something below it is changed."""
     if schema is not None:
         return least(schema)
     if not rest:

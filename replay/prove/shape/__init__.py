@@ -1,1 +1,1 @@
-"""Objects that a server would accept: the least of each kind, and what is wrong with one."""
+"""Objects that a server would accept: the smallest of each kind, and the problems of others."""

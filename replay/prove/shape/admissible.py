@@ -60,7 +60,7 @@ def _has_valid_name(kind: GroupVersionKind, metadata: JSON) -> bool:
 
 
 def _problems(schema: Schema, value: JSON, old: JSON = None) -> Iterator[str]:
-    """What is wrong with a value, by its schema and type."""
+    """Yield the problems of a value, by its schema and type."""
     if isinstance(value, dict):
         if value is not old:
             yield from _struct_problems(schema, value, old if isinstance(old, dict) else {})

@@ -1,4 +1,4 @@
-"""The least valid object of each kind: what requests are made of before anything is varied."""
+"""Smallest valid object of each kind: the start of every request."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ _SPECS: Mapping[tuple[str, str], Mapping[str, Any]] = {
     },
     ("admissionregistration.k8s.io", "MutatingAdmissionPolicyBinding"): {"spec": {"policyName": "example"}},
 }
-"""What each kind needs beyond its metadata (`Validate…` of `pkg/apis/*/validation`)."""
+"""Required fields of each kind besides metadata (`Validate…` of `pkg/apis/*/validation`)."""
 
 _ITEMS: Mapping[str, Mapping[str, Any]] = {
     _CORE + "Container": _CONTAINER,
@@ -110,14 +110,14 @@ _ITEMS: Mapping[str, Mapping[str, Any]] = {
         "uid": "7d1f2d0e-0000-4000-8000-000000000001",
     },
 }
-"""The least of what stands in lists and below optional fields, by type."""
+"""Smallest values of list items and optional fields, by type."""
 
 _GENERATED = {"string": "example", "integer": 1, "number": 1.0, "boolean": True}
 _DEPTH = 6
 
 
 def least(schema: Schema | None, depth: int = 0) -> JSON:  # noqa: PLR0911 - one case a kind
-    """The least value of a schema; an empty map where there is none."""
+    """Return the smallest value of a schema; an empty map if there is none."""
     if schema is None:
         return {}
     if schema.name in _ITEMS:
@@ -154,7 +154,7 @@ class ValidSkeletons:
         """The identities of what was made, which is never let go of."""
 
     def object(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
-        """The least object of a kind, defaulted; nobody changes it in place."""
+        """Return the smallest object of a kind with defaults. Do not change it in place."""
         key = (kind, namespace, name)
         if key not in self._skeletons:
             self._skeletons[key] = self._make(kind, namespace, name)

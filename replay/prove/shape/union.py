@@ -9,7 +9,7 @@ from replay.kube.schema import Schema
 
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc", "sleep"})
 _BESIDE: Mapping[str, frozenset[str]] = {"Volume": frozenset({"name"})}
-"""Of these types every field but some is a member."""
+"""Types in which every field except these is a member."""
 _MEMBERS: Mapping[str, frozenset[str]] = {
     "Probe": _HANDLERS,
     "LifecycleHandler": _HANDLERS,
@@ -21,7 +21,7 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
 
 
 def members_of(schema: Schema | None) -> frozenset[str]:
-    """The fields of a type of which one is set at a time, none for other types."""
+    """Return the fields of a type of which exactly one may be set; none for other types."""
     if schema is None:
         return frozenset()
     name = schema.name.rpartition(".")[2]

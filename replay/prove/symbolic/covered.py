@@ -1,4 +1,4 @@
-"""What of two policies formulas cannot hold against each other; each of it makes the answer not known."""
+"""Parts of policies that formulas do not cover. Each makes the answer not known."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from replay.prove.unit import BoundPolicy
 
 
 def require_covered(units: Sequence[BoundPolicy]) -> None:
-    """Raise `UnmodelledError` for what is not covered."""
+    """Raise `UnmodelledError` for a part that is not covered."""
     if len({unit.policy.static for unit in units}) > 1:
         raise UnmodelledError("one side is a static manifest and the other an object of the API")

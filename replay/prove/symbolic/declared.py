@@ -1,4 +1,4 @@
-"""Declared CEL types as schemas, so that what is known of a type is known of its nodes."""
+"""Declared CEL types as schemas, so that facts about a type apply to its nodes."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ _MOST_ITEMS = 40
 
 
 def wanted_terms(model: RequestModel) -> list[Term]:
-    """The terms whose values a request is made of."""
+    """Return the terms whose values form a request."""
     root = model.root
     asked_terms = [model.choice, model.has_object, model.has_old_object, model.has_namespace]
     asked_terms += [there for there, _ in model.params.values()]
@@ -286,7 +286,7 @@ def _amounts(amount: Fraction) -> Iterator[str]:
 
 
 def _told_apart(item: JSON, index: int, node: JsonNode) -> JSON:
-    """An item of a list with a name of its own, unless the solution gives it one."""
+    """Return a list item with a name of its own, unless the solution gives it one."""
     named = node.items.get(index)
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or (named and "name" in named.parts):
         return item

@@ -55,7 +55,7 @@ def formulas_of(  # noqa: PLR0913 - what it depends on
     *,
     is_struct: bool | None,
 ) -> Formulas:
-    """The formulas, made again until every key that is asked for of any map is known from the start.
+    """Return the formulas, rebuilt until every requested map key is known from the start.
 
     Raises `UnmodelledError`.
     """
@@ -89,7 +89,7 @@ def _metadata(context: ProofContext) -> Schema | None:
 
 
 def _differences(current: Sequence[PolicyModel], candidate: Sequence[PolicyModel]) -> tuple[Term, Term]:
-    """Where the hardest of the decisions of one side is harder, and where it is less hard."""
+    """Return where one side is stricter, and where it is less strict."""
     levels = [
         (disj(*(each.at_least(level) for each in current)), disj(*(each.at_least(level) for each in candidate)))
         for level in _LEVELS
@@ -141,7 +141,7 @@ def is_consistent(solver: Solver, formulas: Formulas) -> bool:
 
 
 def _shape(values: Mapping[Term, SolverValue]) -> Iterator[Term]:
-    """What makes a solution the one that it is: its target, and which answers texts give."""
+    """Yield what distinguishes a solution: its target, and the answers of its texts."""
     for term, value in values.items():
         if (term.op == "apply" and isinstance(value, bool)) or (
             term.op == "var" and isinstance(value, bool) and str(term.value).startswith("has ")

@@ -45,7 +45,7 @@ from replay.prove.symbolic.value import (
 )
 
 SymbolicEquality = tuple[Term, Term]
-"""Where the answer is true, and where it is false; elsewhere it is an error."""
+"""Conditions for true and for false; otherwise it is an error."""
 
 _EXACT = 2**53
 _CONTAINERS = (JsonList, JsonMap, ListOf, MapOf)
@@ -161,7 +161,7 @@ def compare_numbers(make: ValueFactory, one: ValueCase, other: ValueCase) -> tup
 
 
 def _mixed(make: ValueFactory, number: Term, double: Term, *, is_swapped: bool) -> tuple[Term, Term]:
-    """An int meets a double in double precision: exactly as far as that reaches, beyond it is not followed."""
+    """Compare an int with a double in double precision, where that is exact. Beyond that it is not modelled."""
     exact = conj(at_most(integer(-_EXACT), number), at_most(number, integer(_EXACT)))
     real = as_real(number)
     below = less(double, real) if is_swapped else less(real, double)
@@ -173,7 +173,7 @@ def _mixed(make: ValueFactory, number: Term, double: Term, *, is_swapped: bool) 
 
 
 def order(make: ValueFactory, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, Term, Term]:
-    """Where one value is less, equal and greater; elsewhere they have no order, which is an error."""
+    """Return where one value is less, equal and greater. Other values have no order, which is an error."""
     less, same, greater = [], [], []
     for guard, case in spread(one):
         for other_guard, other_case in spread(other):
@@ -247,7 +247,7 @@ def _in_case(make: ValueFactory, element: SymbolicValue, container: ValueCase) -
 
 
 def _in_pieces(make: ValueFactory, element: SymbolicValue, container: Pieces) -> SymbolicEquality:
-    """Whether a constant text stands between separators; anything but a text is not there."""
+    """Return whether a constant text is between separators. A value that is not a text is not."""
     texts, guards = make.root.texts, []
     for guard, case in spread(element):
         text = texts.text_of(case.term) if isinstance(case, Str) else None

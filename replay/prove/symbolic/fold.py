@@ -46,7 +46,7 @@ class FoldFunctions(Struct, frozen=True):
 
 
 FoldEntry = tuple[Term, SymbolicValue, SymbolicValue]
-"""Where an element is there, and what it is: item, or index and item, or key and value."""
+"""Condition for an element, and the element: item, or index and item, or key and value."""
 
 
 def fold(make: ValueFactory, node: Comprehension, loop: FoldFunctions) -> SymbolicValue | None:
@@ -71,12 +71,12 @@ def fold(make: ValueFactory, node: Comprehension, loop: FoldFunctions) -> Symbol
 
 
 def is_unordered(case: ValueCase) -> bool:
-    """Whether an expression meets the parts of a case in an order that nobody knows."""
+    """Return whether an expression meets the parts of a value in an unknown order."""
     return isinstance(case, JsonMap) or (isinstance(case, ListOf) and not case.is_ordered and len(case.items) > 1)
 
 
 def _collects(node: Comprehension) -> bool:
-    """Whether a fold makes a list of what it meets (`map`, `filter`): only the order of the list is that of the elements."""
+    """Return whether a fold builds a list (`map`, `filter`). Only the list's order depends on the elements' order."""
     is_whole = isinstance(node.loop_condition, Const) and node.loop_condition.value is True
     begins_empty = isinstance(node.accu_init, ListExpr) and not node.accu_init.elements
     return (
@@ -143,7 +143,7 @@ def _is_name(node: Expr, name: str) -> bool:
 
 
 def _entries(make: ValueFactory, node: Comprehension, case: ValueCase) -> list[FoldEntry] | None:  # noqa: PLR0911
-    """What a fold walks through; None where that is nothing to walk through."""
+    """Return the elements of a fold; None for a value without elements."""
     two = bool(node.iter_var2)
     match case:
         case JsonList():

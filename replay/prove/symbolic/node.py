@@ -42,13 +42,13 @@ LARGEST: Final = 2**31
 """No text, list or map of a request is longer."""
 
 _NAMED_LISTS: Final = {("containers",), ("initContainers",), ("ephemeralContainers",), ("volumes",)}
-"""Lists of pods whose items have names of their own (`validateContainers`, `ValidateVolumes`)."""
+"""Pod lists whose items have unique names (`validateContainers`, `ValidateVolumes`)."""
 REQUIRED: Final = frozenset({("Container", "image"), ("EphemeralContainer", "image"), ("PodSpec", "containers")})
-"""Fields that validation wants although the type leaves them out or empty (`validateContainerCommon`, `ValidatePodSpec`)."""
+"""Fields that validation requires although the type may omit them (`validateContainerCommon`, `ValidatePodSpec`)."""
 LABEL_VALUE = TextPredicate("matches", "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 OBJECT_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 LABEL_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-"""What values of labels and names of namespaces look like (apimachinery `pkg/util/validation`), lengths aside."""
+"""Form of label values and namespace names (apimachinery `pkg/util/validation`), without lengths."""
 
 
 class Bounds(Struct):
@@ -61,10 +61,10 @@ class Bounds(Struct):
 
 
 class Root:
-    """What all nodes of one request share."""
+    """State that all nodes of one request share."""
 
     def __init__(self, bounds: Bounds, mentioned: dict[str, dict[str, None]]) -> None:
-        """`mentioned` are the keys that were asked for in an earlier run, by node: maps are walked through by them."""
+        """`mentioned` are the keys that an earlier run asked for, by node. Maps are iterated by them."""
         self.bounds = bounds
         self.texts = Texts()
         self.facts: list[Term] = []
@@ -93,12 +93,12 @@ class Root:
         return self.nodes[name]
 
     def unknown(self, name: str) -> JsonNode:
-        """A value of which nothing is known but how it came about."""
+        """Return an unknown value, identified by its origin."""
         return self.node(name, (), None, is_struct=variable(f"struct {name}", BOOL))
 
 
 class JsonNode:
-    """One JSON value; `path` leads to it from a binding, empty for what expressions compute."""
+    """One JSON value; `path` leads to it from a binding, and is empty for computed values."""
 
     __slots__ = (
         "_is_ranged",
@@ -166,12 +166,12 @@ class JsonNode:
 
     @property
     def truth(self) -> Term:
-        """What it holds as a bool."""
+        """Return its value as a bool."""
         return variable(f"bool {self.name}", BOOL)
 
     @property
     def integer(self) -> Term:
-        """What it holds as an int."""
+        """Return its value as an int."""
         number = variable(f"int {self.name}", INT)
         if not self._is_ranged:
             self._is_ranged = True
@@ -181,12 +181,12 @@ class JsonNode:
 
     @property
     def double(self) -> Term:
-        """What it holds as a double."""
+        """Return its value as a double."""
         return variable(f"double {self.name}", REAL)
 
     @property
     def text(self) -> Term:
-        """What it holds as a text, by number."""
+        """Return its value as a text number."""
         return variable(f"text {self.name}", INT)
 
     @property
@@ -196,12 +196,12 @@ class JsonNode:
 
     @property
     def parts(self) -> dict[str, tuple[Term, JsonNode]]:
-        """The fields that were asked for: whether each is there, and its value."""
+        """Return the requested fields: whether each is present, and its value."""
         return self._parts
 
     @property
     def items(self) -> dict[int, JsonNode]:
-        """The items that were asked for."""
+        """Return the requested items."""
         return self._items
 
     def part(self, key: str) -> tuple[Term, JsonNode]:
@@ -231,7 +231,7 @@ class JsonNode:
         return present, child
 
     def _presence(self, key: str, below: Schema, child: JsonNode, present: Term) -> Term:
-        """What the Go type says of a field: whether it is always there, and that it is not empty where that is left out."""
+        """Return what the Go type says about a field: always present, or not empty if it is omitted when empty."""
         assert self.schema is not None
         if key in NOT_NEGATIVE or key in POSITIVE:
             least = 1 if key in POSITIVE else 0
@@ -264,7 +264,7 @@ class JsonNode:
         )
 
     def item(self, index: int) -> JsonNode:
-        """An item of a list; it is there where the size says so."""
+        """Return an item of a list. The size tells whether it is present."""
         if index not in self._items:
             below = None if self.schema is None else self.schema.items
             self._items[index] = self._root.node(
@@ -312,7 +312,7 @@ class JsonNode:
 
 
 def _allowed(schema: Schema | None) -> tuple[str, ...]:  # noqa: PLR0911, C901 - one case a kind
-    """The kinds that a schema lets a value have; null stands where a Go type writes it."""
+    """Return the kinds of value that a schema allows, including null where a Go type writes it."""
     if schema is None:
         return KINDS
     null = ("null",) if schema.encoding is Encoding.NULL or schema.nullable else ()

@@ -64,7 +64,7 @@ def _is_match(result: object, target: Target) -> bool:
 
 
 class PolicyModel:
-    """What one policy does, as formulas over a request."""
+    """Formulas for one policy over a request."""
 
     def __init__(
         self, unit: BoundPolicy, compiled: CompiledUnit, request: RequestModel, matcher: Matcher, discovery: Discovery
@@ -86,7 +86,7 @@ class PolicyModel:
         return conj(self._matches(policy.match_constraints), self._any_binding(level))
 
     def _any_binding(self, level: EnforcementLevel) -> Term:
-        """What any of the bindings makes of what the policy decides about its parameter."""
+        """Return the result of any binding, given the policy's decision for its parameter."""
         guards = []
         for binding in self._unit.bindings:
             key, there = self._param(binding), TRUE
@@ -108,7 +108,7 @@ class PolicyModel:
         return slot_of(kind, ref, self._discovery, NAMESPACE), reference
 
     def outcome(self, param: ParamKey | None) -> tuple[Term, Term]:
-        """When the policy denies, and when an audit annotation makes it refuse whatever its bindings say."""
+        """Return when the policy denies, and when an audit annotation makes it deny for all bindings."""
         if param not in self._outcomes:
             self._outcomes[param] = self._outcome(param)
         return self._outcomes[param]

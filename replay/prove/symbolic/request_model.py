@@ -1,4 +1,4 @@
-"""The symbolic request: what its parts are, and what is true of every request that reaches admission."""
+"""Symbolic request: its parts, and facts about every request that reaches admission."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _has_dns_name(target: Target) -> bool:
 
 
 ParamKey = tuple[ParamSlot, object]
-"""A parameter as bindings look for it: what can be made of it, and their reference."""
+"""A parameter of bindings: its node, and their reference."""
 
 
 class ModelTarget(Struct, frozen=True):
@@ -108,7 +108,7 @@ class RequestModel:
         return self.params[key]
 
     def bindings(self, *, matching: bool, param: ParamKey | None) -> Mapping[str, SymbolicValue]:
-        """What expressions read; `matching`: match conditions. Without a parameter it is null."""
+        """Return the bindings of expressions; `matching` means match conditions. Without a parameter it is null."""
         namespace = conj(self.has_namespace, self.has_namespace_early) if matching else self.has_namespace
         return {
             "object": self._or_null(self.has_object, self.object),
@@ -228,7 +228,7 @@ class RequestModel:
         return facts
 
     def _name_facts(self, operation: Operation) -> list[Term]:
-        """What is updated or deleted keeps its name, which is that of the request."""
+        """Return that an updated or deleted object keeps its name, which is the request's."""
         same = self.root.texts.same
         old = self.old_object.part("metadata")[1].part("name")
         present, name = self.request.part("name")

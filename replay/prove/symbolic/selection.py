@@ -87,11 +87,11 @@ def joined(pairs: Iterator[Guarded] | list[Guarded]) -> SymbolicValue:
 
 
 Looked = tuple[Term, SymbolicValue, Term]
-"""Where a part is there, what it is then, and where asking for it is an error; elsewhere it is not there."""
+"""When a part is present, its value, and when the selection is an error."""
 
 
 def _look_up_field(case: ValueCase, field: str) -> Looked:
-    """A field of a case (`lookup`): scalars have none, lists cannot be asked."""
+    """Look up a field of a case (`lookup`): scalars have none, and lists are an error."""
     if isinstance(case, JsonMap):
         present, child = case.node.part(field)
         return present, known(Json(child)), FALSE
@@ -132,7 +132,7 @@ def has_field(make: ValueFactory, operand: SymbolicValue, field: str) -> Symboli
 
 
 def _within(optional: SymbolicOptional, follow: Callable[[SymbolicValue], SymbolicValue]) -> SymbolicValue:
-    """What follows an optional: none stays none."""
+    """Apply a selection to an optional. None stays none."""
     followed = follow(optional.value)
     nothing = known(SymbolicOptional(FALSE, known(NULL)))
     return joined([(optional.present, followed), (negated(optional.present), nothing)])
@@ -287,7 +287,7 @@ def _look_up_piece(make: ValueFactory, pieces: Pieces, key: ValueCase) -> Looked
 
 
 def size_of(case: ValueCase) -> Term | None:
-    """How many items or entries a container has, None where it is none or that is not followed."""
+    """Return the number of items or entries, None for other values or if it is not modelled."""
     if isinstance(case, JsonList | JsonMap):
         return case.node.size
     if isinstance(case, ListOf):

@@ -26,7 +26,7 @@ class Term:
         self.serial = serial
 
     def __repr__(self) -> str:
-        """As SMT-LIB writes it."""
+        """Return the term as SMT-LIB."""
         return text_of(self)
 
 
@@ -78,7 +78,7 @@ def apply(name: str, args: Iterable[Term], sort: str) -> Term:
 
 
 def conj(*terms: Term) -> Term:
-    """All of them."""
+    """Return the conjunction."""
     parts_by_serial: dict[int, Term] = {}
     for term in terms:
         for part in term.args if term.op == "and" else (term,):
@@ -122,7 +122,7 @@ def implies(one: Term, other: Term) -> Term:
 
 
 def choose(condition: Term, one: Term, other: Term) -> Term:
-    """One where the condition holds, else the other."""
+    """Return one term if the condition holds, else the other."""
     if condition is TRUE or one is other:
         return one
     if condition is FALSE:
@@ -191,7 +191,7 @@ def total(terms: Iterable[Term]) -> Term:
 
 
 def walk(roots: Iterable[Term]) -> Iterator[Term]:
-    """All parts of some terms, each once, after its own parts."""
+    """Yield all parts of some terms, each once, after its own parts."""
     serials: set[int] = set()
     stack = [(root, False) for root in roots]
     while stack:

@@ -1,4 +1,4 @@
-"""What is true of texts and of lists of them whatever they are: which predicates go together, what constants are."""
+"""Facts about all texts and lists of texts: compatible predicates, and properties of constants."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def text_facts(root: Root) -> Iterator[Term]:
 
 
 def _about_lengths(root: Root) -> Iterator[Term]:
-    """How long a text is, where its form is asked for, too: longer than the numbers that expressions name."""
+    """Yield facts about lengths of texts, also above the numbers that expressions name."""
     texts = root.texts
     limits = sorted({limit for number in root.numbers for limit in (number - 1, number) if 0 <= limit <= _LONGEST})
     for term in root.measured:
@@ -82,7 +82,7 @@ def _about_lengths(root: Root) -> Iterator[Term]:
 
 
 def _about_results(root: Root) -> Iterator[Term]:
-    """What is asked of the result of a function is asked of its argument in another way."""
+    """Yield facts that turn a predicate of a function's result into one of its argument."""
     texts, pairs_done = root.texts, set[tuple[Term, TextPredicate]]()
     while True:
         _share_questions(root)
@@ -103,7 +103,7 @@ def _about_results(root: Root) -> Iterator[Term]:
 
 
 def _share_questions(root: Root) -> None:
-    """What is asked of a text is asked of those that it is compared with, while these are few questions."""
+    """Copy predicates of a text to the texts that it is compared with, if they are few."""
     predicates_by_text = root.texts.predicates
     for pair in root.texts.compared:
         for one, other in (pair, reversed(pair)):
@@ -113,7 +113,7 @@ def _share_questions(root: Root) -> None:
 
 
 def _about_constants(root: Root) -> Iterator[Term]:
-    """What functions of texts say of constants."""
+    """Yield the values of text functions for constants."""
     predicates = {
         predicate
         for asked_predicates in root.texts.predicates.values()
@@ -138,7 +138,7 @@ def _about_constants(root: Root) -> Iterator[Term]:
 
 
 def _about_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -> Iterator[Term]:
-    """The combinations of answers that a text can give, as far as they can be found out."""
+    """Yield the combinations of answers that a text can give, as far as they can be found."""
     regular = [predicate for predicate in predicates if is_regular(predicate)]
     for group in _groups(regular):
         possible_answers = combinations(tuple(group))
@@ -154,7 +154,10 @@ def _about_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -
 
 
 def _groups(predicates: list[TextPredicate]) -> Iterator[list[TextPredicate]]:
-    """All at once where they are few, else those that are no equalities, and each equality with them left to constants."""
+    """Yield all predicates together if they are few.
+
+    Otherwise leave out equalities, and handle each with the constants.
+    """
     if len(predicates) <= _MOST_PREDICATES:
         if predicates:
             yield predicates
@@ -165,14 +168,14 @@ def _groups(predicates: list[TextPredicate]) -> Iterator[list[TextPredicate]]:
 
 
 def atom_of(root: Root, predicate: TextPredicate, term: Term) -> Term:
-    """A predicate of a text as it stands in formulas."""
+    """Return a predicate of a text as a formula."""
     if predicate.is_equality:
         return equal(term, root.texts.literal(predicate.text))
     return apply(name_of(predicate), (term,), BOOL)
 
 
 def _about_membership(root: Root, node: JsonNode, term: Term) -> Iterator[Term]:
-    """An item that is there is in the list; what is in a short list is one of its items."""
+    """Yield that a present item is in the list, and that a member of a short list is one of its items."""
     inside = apply(f"in {node.name}", (term,), BOOL)
     holds = []
     for index, item in node.items.items():

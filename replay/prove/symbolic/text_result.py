@@ -1,4 +1,4 @@
-"""Functions of texts that are followed: what they make of a text, its pieces, where one text stands in another."""
+"""Modelled functions of texts: results, pieces, and positions of one text in another."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def _split(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue 
 
 
 def _index_of(name: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """`indexOf` and `lastIndexOf` of a constant: -1 where it is not there, 0 where nothing else stands before the first."""
+    """Model `indexOf` and `lastIndexOf` of a constant: -1 if it is absent, 0 if nothing precedes the first."""
     pairs: list[Guarded] = []
     texts = make.root.texts
     for guard, case in spread(arguments[0]):

@@ -63,7 +63,7 @@ _ORDERLESS = frozenset({"sum", "min", "max"})
 
 
 class Environment(Struct, frozen=True):
-    """What expressions of one kind read: the bindings, and how a variable's value is found."""
+    """Input of expressions of one kind: the bindings, and how to find a variable's value."""
 
     bindings: Mapping[str, SymbolicValue]
     variable: Callable[[str], SymbolicValue | None]
@@ -223,7 +223,7 @@ class _Walk:
         return self._unfollowed(node, scope) if value is None else value
 
     def _unfollowed(self, node: Expr, scope: NamedValues) -> SymbolicValue:
-        """Anything else: an unknown function of what is written there and the values of the names in it."""
+        """Return an unknown function of the source text and the values of its names."""
         shown = self.make.shape_of(node, scope, self._ast, self._translator.variable)
         return self.make.result("expression", (shown,), self.type_of(node))
 

@@ -1,4 +1,4 @@
-"""Results of what is not followed: fresh values, one for each function and arguments."""
+"""Results that are not modelled: one fresh value per function and arguments."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class ValueFactory:
         return names.setdefault(key, f"#{len(names)}")
 
     def flag(self, *key: object) -> Term:
-        """A formula of which nothing is known but that equal keys give equal ones."""
+        """Return an unknown formula. Equal keys give equal formulas."""
         return variable(f"flag {self.name_of(('flag', *key))}", BOOL)
 
     def result(
@@ -111,7 +111,7 @@ class ValueFactory:
 
 
 def _reference(ast: Ast, node: Expr) -> str:
-    """The full name that a node stands for, empty if it is none."""
+    """Return the full name that a node means, empty if it is none."""
     reference = ast.reference_map.get(node.id)
     return reference.name if reference is not None else ""
 

@@ -67,15 +67,15 @@ class NodeValue(Struct, frozen=True):
 
 
 class Json(NodeValue, frozen=True):
-    """One of any kind."""
+    """JSON value of any kind."""
 
 
 class JsonList(NodeValue, frozen=True):
-    """One that is a list here."""
+    """JSON value that is a list."""
 
 
 class JsonMap(NodeValue, frozen=True):
-    """One that is a map here."""
+    """JSON value that is a map."""
 
 
 class SymbolicOptional(Struct, frozen=True):
@@ -93,7 +93,7 @@ class Opaque(Struct, frozen=True):
 
 
 class Pieces(Struct, frozen=True):
-    """The list of what stands in a text between separators of one character."""
+    """List of the pieces of a text between separators of one character."""
 
     term: Term
     separator: str
@@ -142,7 +142,7 @@ NO_LIST = ListOf(())
 
 
 def known(case: ValueCase) -> SymbolicValue:
-    """A value of which there is one case."""
+    """Return a value with one case."""
     return SymbolicValue(((TRUE, case),))
 
 
@@ -163,7 +163,7 @@ def value_of(cases: Iterable[tuple[Term, ValueCase]]) -> SymbolicValue:
 
 
 def _joined(guard: Term, case: ValueCase, other: ValueCase) -> ValueCase | None:
-    """A case that is `case` where its guard holds, else the other one; None where there is none."""
+    """Return a case that is `case` if its guard holds, else the other; None if that cannot be one case."""
     if case == other:
         return other
     if type(case) is not type(other):
@@ -179,7 +179,7 @@ def _joined(guard: Term, case: ValueCase, other: ValueCase) -> ValueCase | None:
 
 
 def _joined_lists(guard: Term, one: ListOf, other: ListOf) -> ListOf | None:
-    """Lists of which one begins with the other: the rest is there where the longer one is meant."""
+    """Return one list for two lists of which one starts with the other."""
     longer, shorter, where = (one, other, guard) if len(one.items) >= len(other.items) else (other, one, negated(guard))
     for (_, item), (_, known_item) in zip(longer.items, shorter.items, strict=False):
         if item != known_item:
@@ -192,7 +192,7 @@ def _joined_lists(guard: Term, one: ListOf, other: ListOf) -> ListOf | None:
 
 
 def either(condition: Term, one: SymbolicValue, other: SymbolicValue) -> SymbolicValue:
-    """One value where a condition holds, else the other."""
+    """Return one value if a condition holds, else the other."""
     if condition is TRUE or one == other:
         return one
     if condition is FALSE:
@@ -206,7 +206,7 @@ def either(condition: Term, one: SymbolicValue, other: SymbolicValue) -> Symboli
 
 
 def truth(value: SymbolicValue) -> tuple[Term, Term]:
-    """Where a value is true, and where it is false; elsewhere it is an error, or no bool."""
+    """Return where a value is true, and where it is false. Otherwise it is an error or not a bool."""
     holds, fails = [], []
     for guard, case in value.cases:
         if isinstance(case, Bool):
@@ -220,7 +220,7 @@ def truth(value: SymbolicValue) -> tuple[Term, Term]:
 
 
 def error_of(value: SymbolicValue) -> Term:
-    """Where a value is an error."""
+    """Return where a value is an error."""
     return disj(*(guard for guard, case in value.cases if isinstance(case, Err)))
 
 

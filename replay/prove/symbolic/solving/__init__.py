@@ -1,1 +1,1 @@
-"""A solver in a process of its own."""
+"""Solver in a separate process."""

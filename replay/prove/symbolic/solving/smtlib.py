@@ -13,14 +13,14 @@ SolverValue = bool | int | Fraction
 
 
 class Script(Struct, frozen=True):
-    """An SMT-LIB text; `names` are the terms whose values are asked for, by the name under which they stand in the text."""
+    """SMT-LIB text; `names` are the requested terms by their name in the text."""
 
     text: str
     names: Mapping[str, Term]
 
 
 def script_of(assertions: Iterable[Term], terms: Iterable[Term]) -> Script:
-    """All of some formulas at once; the values of `terms` are of interest."""
+    """Return several formulas as one script that requests the values of `terms`."""
     asserted, asserted_terms = list(assertions), list(terms)
     lines: list[str] = []
     shown: dict[int, str] = {}

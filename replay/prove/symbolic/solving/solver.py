@@ -1,4 +1,4 @@
-"""z3 in a process of its own, which can be killed: its own time limits do not hold."""
+"""z3 in a separate process that can be killed, because z3's own time limits are unreliable."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Satisfiability(StrEnum):
 
 
 class Solution(Struct, frozen=True):
-    """The answer, and the values of what was asked for where there are some; `reason` where it is not known."""
+    """The answer, and the requested values if there are any; `reason` if it is not known."""
 
     answer: Satisfiability
     values: Mapping[Term, SolverValue] = field(default_factory=dict)
@@ -41,7 +41,7 @@ def is_available() -> bool:
 
 
 class Solver:
-    """A process with z3 in it, started when it is first asked and again after it had to be killed."""
+    """Process with z3, started on first use and again after it was killed."""
 
     def __init__(self, seconds: float) -> None:
         """`seconds` is how long one question may take."""

@@ -10,7 +10,7 @@ import z3
 
 
 def answer(question: dict[str, Any]) -> dict[str, Any]:
-    """Solve one text; the values of the names that were asked for, as texts."""
+    """Solve one text and return the requested values as texts."""
     solver = z3.Solver()
     solver.from_string(question["text"])
     result = str(solver.check())

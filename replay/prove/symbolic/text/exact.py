@@ -22,7 +22,7 @@ def matches_exactly(text: str, pattern: str) -> bool | None:
 
 @lru_cache(maxsize=65536)
 def quantity_of(text: str) -> Fraction | None:
-    """The amount that a text stands for, None where it is no quantity."""
+    """Return the amount of a quantity, None for other texts."""
     try:
         quantity = parse_quantity(text)
     except QuantityError:

@@ -119,7 +119,7 @@ def _begin(nfa: NFA, count: int) -> NFA:
 
 
 def _drop(nfa: NFA, count: int) -> NFA:
-    """The first characters are read by nobody."""
+    """Return an automaton that skips the first characters."""
     nfa_out = NFA()
     states = _copied(nfa, nfa_out)
     for state in _bits(nfa.accepting):
@@ -137,7 +137,7 @@ def _drop(nfa: NFA, count: int) -> NFA:
 
 
 def _piece(nfa: NFA, separator: str, number: int) -> NFA:
-    """One piece is read by the automaton, the others by nobody."""
+    """Return an automaton that reads one piece and skips the others."""
     nfa_out, at = NFA(), ((ord(separator), ord(separator)),)
     states = _copied(nfa, nfa_out, without=at)
     accepting = [states[each] for each in _bits(nfa.accepting)]
@@ -199,7 +199,7 @@ def _enter_late(target: NFA, at: Ranges, starting: list[int]) -> None:
 
 
 def _end(target: NFA, accepting: list[int], at: Ranges, count: int) -> None:
-    """So many pieces come behind some states, and nothing else."""
+    """Require exactly `count` further pieces after some states."""
     last = accepting
     for _ in range(count):
         following = target.state()

@@ -31,7 +31,7 @@ class TextPredicate(Struct, frozen=True):
     text: str = ""
     number: int = 0
     functions: tuple[TextFunction, ...] = ()
-    """What is done to the text before it is asked, the last one first."""
+    """Functions applied to the text before the predicate, the last one first."""
 
     @property
     def is_equality(self) -> bool:
@@ -160,7 +160,7 @@ def _less_than(text: str) -> NFA:
 
 
 def _letters(automata: Sequence[NFA]) -> list[int]:
-    """One character of each class that no automaton tells apart, the pleasant ones first."""
+    """Return one character per class that no automaton distinguishes, readable ones first."""
     bounds = {0, _SURROGATES[0], _SURROGATES[1] + 1}
     for each in automata:
         for low, high in each.ranges():

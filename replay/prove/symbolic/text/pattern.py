@@ -75,17 +75,17 @@ class NFA:
         return self._count
 
     def edges(self) -> Iterator[tuple[int, Ranges, int]]:
-        """All edges: from where, by which characters, to where."""
+        """Yield all edges: source, characters, target."""
         for source, edges in enumerate(self._edges):
             for ranges, target in edges:
                 yield source, ranges, target
 
     def ranges(self) -> list[tuple[int, int]]:
-        """All ranges of characters on edges."""
+        """Return all character ranges on edges."""
         return [each for edges in self._edges for ranges, _ in edges for each in ranges]
 
     def step(self, states: int, letter: int) -> int:
-        """Where a character leads from a set of states."""
+        """Return the states after a character."""
         key = (states, letter)
         reach = self._cache.get(key)
         if reach is None:
@@ -125,7 +125,7 @@ class NFA:
 
 @lru_cache(maxsize=1024)
 def nfa_of_pattern(pattern: str) -> NFA | None:
-    """The texts in which a pattern is found; None where it cannot be said."""
+    """Return the texts that a pattern matches; None if an automaton cannot express it."""
     try:
         nfa = _Builder().build(parts_of_pattern(pattern))
     except (NotRegularError, UnlistedCharactersError, RegexpError, UnsupportedRegexpError, RecursionError):
@@ -154,7 +154,7 @@ class _Builder:
         self._empty: dict[int, list[tuple[int, str]]] = {}
 
     def build(self, part: RegexpPart) -> NFA:
-        """The automaton of texts in which the pattern is found: anything before it and after it."""
+        """Return the automaton of texts that contain a match."""
         nfa = self._nfa
         prefix_state, first = nfa.state(), nfa.state()
         last = self._part(part, first)
@@ -163,7 +163,7 @@ class _Builder:
         return self._without_empty(prefix_state, first, last, at_start)
 
     def _without_empty(self, initial: int, first: int, last: int, _: set[int]) -> NFA:
-        """The same without empty edges: what is reached at the start of a text, inside it, and at its end."""
+        """Return the automaton without empty edges: at the start of a text, inside it, and at its end."""
         self._empty.setdefault(initial, []).append((first, ""))
         nfa, target = self._nfa, NFA()
         count = len(nfa._edges)  # noqa: SLF001 - its own builder

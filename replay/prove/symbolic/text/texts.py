@@ -1,4 +1,4 @@
-"""The texts of formulas: constants are numbers, predicates and what is made of texts are functions of numbers."""
+"""Texts in formulas: constants are numbers, predicates and results are functions of numbers."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from replay.prove.symbolic.text.language import TextPredicate
 
 
 class Texts:
-    """The texts of formulas: constants have numbers of their own, and predicates are functions of numbers."""
+    """Texts in formulas: constants have numbers, predicates are functions of numbers."""
 
     def __init__(self) -> None:
         """No text yet."""
@@ -41,13 +41,13 @@ class Texts:
         return integer(self.literals.setdefault(text, len(self.literals)))
 
     def text_of(self, term: Term) -> str | None:
-        """The constant text behind a number, None if it is none."""
+        """Return the constant text of a number, None if there is none."""
         if term.op != "const":
             return None
         return next(text for text, number in self.literals.items() if number == term.value)
 
     def result(self, function: TextFunction, term: Term) -> Term:
-        """What a function makes of a text."""
+        """Return the result of a function of a text."""
         text = self.text_of(term)
         if text is not None:
             return self.literal(function.of(text))
