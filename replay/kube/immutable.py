@@ -9,11 +9,13 @@ from replay.kube import admissionregistration
 PODS = ("", "pods")
 SERVICES = ("", "services")
 JOBS = ("batch", "jobs")
+CLAIMS = ("", "persistentvolumeclaims")
+"""What they request may grow once they are bound (`ValidatePersistentVolumeClaimUpdate`)."""
 POD_TEMPLATE = ("spec", "template")
 """Path of a workload's pod template."""
 IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("", "secrets"): (("type",),),
-    ("", "persistentvolumeclaims"): (("spec", "storageClassName"), ("spec", "accessModes"), ("spec", "volumeMode")),
+    CLAIMS: (("spec", "storageClassName"), ("spec", "accessModes"), ("spec", "volumeMode")),
     ("apps", "deployments"): (("spec", "selector"),),
     ("apps", "replicasets"): (("spec", "selector"),),
     ("apps", "daemonsets"): (("spec", "selector"),),

@@ -11,7 +11,11 @@ from replay.reconstruct.record.known import Known, get
 _MOST_SECONDS = 2**31 - 1
 _DEADLINE = ("spec", "activeDeadlineSeconds")
 _CONTAINERS = ("containers", "initContainers")
+EPHEMERAL = "ephemeralContainers"
 _COMPUTE = ("cpu", "memory")
+_TEMPLATE = ("spec", "template")
+_SPECS: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", *_TEMPLATE, "spec")}
+"""Where the spec of a pod stands in a kind; in all others in its template."""
 
 
 def is_open(path: FieldPath, state: Known) -> bool:
@@ -19,21 +23,25 @@ def is_open(path: FieldPath, state: Known) -> bool:
     return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in state.holes)
 
 
+COMPARED = {"resize": _CONTAINERS, "ephemeralcontainers": (EPHEMERAL,)}
+"""By subresource of pods the fields of the spec that writes are compared with (`ValidatePodResize`, `ValidatePodEphemeralContainersUpdate`)."""
+
+
 def is_invalid_pod(value: JSON) -> bool:
     """Whether a pod or pod template breaks a rule that mutations break.
 
-    A container has an image (`validateContainerCommon`), requests no more than its limit (`ValidateContainerResourceRequirements`), and the
-    deadline of a pod is a positive 32 bit number (`ValidatePodSpec`).
+    A container has an image (`validateContainerCommon`), requests no more than its limit (`ValidateContainerResourceRequirements`), and is not
+    both privileged and forbidden to escalate (`ValidateSecurityContext`); the deadline of a pod is a positive 32 bit number (`ValidatePodSpec`).
     """
     kind = value.get("kind") if isinstance(value, dict) else None
-    spec = get(value, ("spec",)) if kind == "Pod" else get(value, ("spec", "template", "spec"))
+    spec = get(value, _SPECS.get(str(kind), (*_TEMPLATE, "spec")))
     if not isinstance(spec, dict):
         return False
     deadline = spec.get("activeDeadlineSeconds")
     if isinstance(deadline, int) and not 0 < deadline <= _MOST_SECONDS:
         return True
-    containers = [each for name in _CONTAINERS for each in spec.get(name) or ()]
-    if any(isinstance(each, dict) and _requests_too_much(each) for each in containers):
+    containers = [each for name in (*_CONTAINERS, EPHEMERAL) for each in spec.get(name) or () if isinstance(each, dict)]
+    if any(_requests_too_much(each) or _escalates_and_not(each) for each in containers):
         return True
     required = spec.get("containers")
     return isinstance(required, list) and any(isinstance(each, dict) and not each.get("image") for each in required)
@@ -52,6 +60,15 @@ def _requests_too_much(container: JSON) -> bool:
         return False
 
 
+def _escalates_and_not(container: JSON) -> bool:
+    """Whether a container may not gain privileges, and has all of them."""
+    context = container.get("securityContext")
+    if not isinstance(context, dict) or context.get("allowPrivilegeEscalation") is not False:
+        return False
+    added = get(context, ("capabilities", "add"))
+    return context.get("privileged") is True or (isinstance(added, list) and "CAP_SYS_ADMIN" in added)
+
+
 def extends_deadline(old: Known, new: Known) -> bool:
     """Whether an update moves the deadline of a pod, or takes it away (`ValidatePodUpdate`)."""
     before, after = (get(each.value, _DEADLINE) for each in (old, new))
@@ -62,12 +79,33 @@ def extends_deadline(old: Known, new: Known) -> bool:
 
 def changes_quality(old: Known, new: Known) -> bool:
     """Whether a resize changes the class of a pod's quality of service (`ValidatePodResize`)."""
-    if any(is_open(("spec", name), each) for name in _CONTAINERS for each in (old, new)):
+    if any(_are_resources_open(each) for each in (old, new)):
         return False
     try:
         return _quality(old.value) != _quality(new.value)
     except ValueError:  # no quantity: refused before
         return False
+
+
+def _are_resources_open(pod: Known) -> bool:
+    """Whether it is not known what the containers of a pod request, or which containers there are."""
+    within = ("resources", "name")
+    paths = (hole.path for hole in pod.holes if hole.path[:1] == ("spec",))
+    return any(len(path) < 2 or (path[1] in _CONTAINERS and (len(path) < 4 or path[3] in within)) for path in paths)
+
+
+def changes_ephemeral(old: Known, new: Known) -> bool:
+    """Whether an update changes or takes away an ephemeral container that is there (`ValidatePodEphemeralContainersUpdate`)."""
+    path = ("spec", EPHEMERAL)
+    if is_open(path, old) or is_open(path, new):
+        return False
+    left = {each.get("name"): each for each in get(new.value, path) or ()}
+    return any(not _is_kept(each, left.get(each.get("name"))) for each in get(old.value, path) or ())
+
+
+def _is_kept(before: JSON, after: JSON) -> bool:
+    """Whether a container is there as it was; a field that a write leaves out gets the default that it had."""
+    return isinstance(after, dict) and all(before.get(name) == value for name, value in after.items())
 
 
 def _quality(pod: JSON) -> str:

@@ -17,6 +17,7 @@ from replay.kube import names
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupResource, GroupVersionKind
 from replay.kube.immutable import (
+    CLAIMS,
     FROZEN,
     IMMUTABLE,
     JOBS,
@@ -30,26 +31,31 @@ from replay.kube.immutable import (
 from replay.kube.schema import Schema, Schemas
 from replay.reconstruct.patch.body import agrees
 from replay.reconstruct.record.known import Known, get
-from replay.world.pod_validation import extends_deadline, is_invalid_pod, is_open
+from replay.world.pod_validation import COMPARED, extends_deadline, is_invalid_pod, is_open
 
 MOST_OPERATIONS = 10_000
 """So many operations of patches are remembered."""
 _SPEC = ("spec",)
 _PORTS = ("spec", "ports")
+_PHASE = ("status", "phase")
 _LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItems")
 
 
-def has_immutable(resource: GroupResource, verb: str) -> bool:
+def has_immutable(resource: GroupResource, verb: str, subresource: str) -> bool:
     """Whether writes of a verb are compared with what they find; patches of pods hardly ever touch their spec."""
     key = (resource.group, resource.resource)
+    if subresource:
+        return key == PODS and subresource in COMPARED
     return bool(IMMUTABLE.get(key)) or key in FROZEN or (key == PODS and verb == "update")
 
 
-def touches_immutable(resource: GroupResource, verb: str, places: frozenset[Place]) -> bool:
+def touches_immutable(resource: GroupResource, verb: str, subresource: str, places: frozenset[Place]) -> bool:
     """Whether any of some places of `object` is one that such a write may not change, or stands in one or above one."""
     key = (resource.group, resource.resource)
     fields = [*IMMUTABLE.get(key, ()), *((name,) for name in FROZEN.get(key, ()))]
-    if key == PODS and verb == "update":
+    if key == PODS:
+        fields += [(*_SPEC, name) for name in COMPARED.get(subresource, ())]
+    if key == PODS and verb == "update" and not subresource:
         fields.append(_SPEC)
     return any(
         not any(one != other for one, other in zip(place[1:], field, strict=False))
@@ -64,6 +70,8 @@ def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
     if key == PODS:
         return extends_deadline(old, new) or not _is_same_at(_SPEC, old, new, _mutable_of_pod(old.value))
     paths: tuple[FieldPath, ...] = IMMUTABLE.get(key, ())
+    if key == CLAIMS and not is_open(_PHASE, old) and get(old.value, _PHASE) != "Bound":
+        paths += (("spec", "resources", "requests"),)
     if key in FROZEN and get(old.value, ("immutable",)) is True:
         paths += tuple((name,) for name in FROZEN[key])
     if key == JOBS and get(old.value, ("spec", "suspend")):  # some of the template of a suspended Job may change
@@ -228,7 +236,7 @@ def _has_images(path: FieldPath, value: JSON) -> bool:
     encoded = orjson.dumps(value)
     if b'"containers"' in encoded or path[-1] == "image":
         return False
-    if b'"resources"' in encoded or "resources" in path or path[-1] == "activeDeadlineSeconds":
+    if any(name in path or f'"{name}"'.encode() in encoded for name in _OF_VALID_PODS):
         return False
     added = value if path[-1] == "containers" else [value] if "containers" in path[-2:-1] else []
     return all(isinstance(each, dict) and each.get("image") for each in added or ())
@@ -352,4 +360,12 @@ def _matches(pattern: str, text: str) -> bool:
         return True
 
 
+_OF_VALID_PODS = (
+    "resources",
+    "activeDeadlineSeconds",
+    "allowPrivilegeEscalation",
+    "privileged",
+    "capabilities",
+)
+"""Fields of which the validity of a pod depends (`is_invalid_pod`), beside images."""
 _METADATA: tuple[FieldPath, ...] = (("metadata",), ("spec", "template", "metadata"))

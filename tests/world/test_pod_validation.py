@@ -6,14 +6,15 @@ from typing import Any
 
 import pytest
 
+from replay.json import FieldPath
 from replay.kube.attributes import Basis
 from replay.kube.gvk import GroupResource
 from replay.reconstruct.record.known import Hole, Known
-from replay.world.pod_validation import changes_quality
+from replay.world.pod_validation import changes_ephemeral, changes_quality, is_invalid_pod
 from replay.world.validation import changes_immutable, lacks_fields
 
 
-def known(spec: dict[str, Any], *open_paths: tuple[str, ...]) -> Known:
+def known(spec: dict[str, Any], *open_paths: FieldPath) -> Known:
     return Known({"kind": "Pod", "spec": spec}, Basis.RECORDED, tuple(Hole(path, "open") for path in open_paths))
 
 
@@ -35,6 +36,18 @@ DEADLINE = ("spec", "activeDeadlineSeconds")
         pytest.param(pod({"cpu": "0"}, {}), pod({"cpu": "1"}, {}), True, id="nothing is asked for"),
         pytest.param(pod({"cpu": "x"}, {}), pod({}, {}), False, id="no quantity"),
         pytest.param(known({}, ("spec",)), pod({"cpu": "1"}, {}), False, id="a pod that is not known"),
+        pytest.param(
+            known({"containers": [{"name": "c"}]}, ("spec", "containers", 0, "imagePullPolicy")),
+            pod({"cpu": "1"}, {}),
+            True,
+            id="another field of a container is not known",
+        ),
+        pytest.param(
+            known({"containers": [{"name": "c"}]}, ("spec", "containers", 0, "resources", "limits")),
+            pod({"cpu": "1"}, {}),
+            False,
+            id="its resources are not known",
+        ),
     ],
 )
 def test_quality_of_service(old: Known, new: Known, expected: bool) -> None:
@@ -53,6 +66,48 @@ def test_quality_of_service(old: Known, new: Known, expected: bool) -> None:
 )
 def test_deadlines(old: Known, new: Known, expected: bool) -> None:
     assert changes_immutable(GroupResource("", "pods"), old, new) is expected
+
+
+def debugged(image: str, *open_paths: FieldPath, **fields: str) -> Known:
+    return known({"ephemeralContainers": [{"name": "d", "image": image, **fields}]}, *open_paths)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        pytest.param(debugged("i"), debugged("j"), True, id="another image"),
+        pytest.param(debugged("i"), known({}), True, id="taken away"),
+        pytest.param(known({}), debugged("i"), False, id="new"),
+        pytest.param(debugged("i", imagePullPolicy="Always"), debugged("i"), False, id="a default is left out"),
+        pytest.param(debugged("i", ("spec", "ephemeralContainers")), debugged("j"), False, id="not known"),
+    ],
+)
+def test_ephemeral_containers(old: Known, new: Known, expected: bool) -> None:
+    assert changes_ephemeral(old, new) is expected
+
+
+def secured(kind: str, **context: Any) -> dict[str, Any]:
+    spec = {
+        "containers": [{"name": "c", "image": "i", "securityContext": {"allowPrivilegeEscalation": False, **context}}]
+    }
+    if kind == "Pod":
+        return {"kind": kind, "spec": spec}
+    template = {"template": {"spec": spec}}
+    return {"kind": kind, "spec": {"jobTemplate": {"spec": template}} if kind == "CronJob" else template}
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [
+        pytest.param(secured("Pod"), False, id="may not escalate"),
+        pytest.param(secured("Pod", privileged=True), True, id="may not escalate and is privileged"),
+        pytest.param(secured("Deployment", capabilities={"add": ["CAP_SYS_ADMIN"]}), True, id="all capabilities"),
+        pytest.param(secured("Deployment", capabilities={"add": ["SYS_ADMIN"]}), False, id="spelled otherwise"),
+        pytest.param(secured("CronJob", privileged=True), True, id="the template of a CronJob"),
+    ],
+)
+def test_privileges(value: dict[str, Any], expected: bool) -> None:
+    assert is_invalid_pod(value) is expected
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def known(value: Any, *holes: tuple[str | int, ...]) -> Known:
     return Known(value, Basis.RECORDED, tuple(Hole(path, "") for path in holes))
 
 
+CLAIM = {"spec": {"resources": {"requests": {"storage": "1Gi"}}}, "status": {"phase": "Pending"}}
 POD_SPEC = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
 
 
@@ -95,6 +96,14 @@ POD_SPEC = {"spec": {"containers": [{"name": "c", "image": "i"}]}}
         ("pods.", POD_SPEC, {"spec": {"containers": [{"name": "c", "image": "j"}], "tolerations": [1]}}, False),
         ("pods.", POD_SPEC, {"spec": {"containers": [{"name": "c", "image": "i", "ports": [1]}]}}, True),
         ("pods.", POD_SPEC, {"spec": {"containers": POD_SPEC["spec"]["containers"] * 2}}, True),
+        ("persistentvolumeclaims.", CLAIM, {"spec": {"resources": {"requests": {"storage": "2Gi"}}}}, True),
+        ("persistentvolumeclaims.", CLAIM, CLAIM, False),
+        (
+            "persistentvolumeclaims.",
+            {**CLAIM, "status": {"phase": "Bound"}},
+            {"spec": {"resources": {"requests": {"storage": "2Gi"}}}},
+            False,
+        ),
         ("jobs.batch", {"spec": {"template": 1}}, {"spec": {"template": 2}}, True),
         ("jobs.batch", {"spec": {"template": 1, "suspend": True}}, {"spec": {"template": 2, "suspend": True}}, False),
     ],
@@ -334,7 +343,7 @@ def test_patches_that_leave_every_object_valid(operation: dict[str, Any], expect
 )
 def test_places_that_may_not_change(paths: list[str], expected: bool) -> None:
     places = changed_places("object", ({"path": path} for path in paths))
-    assert touches_immutable(GroupResource("apps", "deployments"), "update", places) is expected
+    assert touches_immutable(GroupResource("apps", "deployments"), "update", "", places) is expected
     assert touches_metadata([{"path": path} for path in paths]) is False
 
 

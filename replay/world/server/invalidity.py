@@ -15,7 +15,7 @@ from replay.reconstruct.history.old_object import sent_revision
 from replay.reconstruct.patch.body import touched
 from replay.reconstruct.record.known import Known, get
 from replay.world.judge import Judge
-from replay.world.pod_validation import changes_quality, is_invalid_pod
+from replay.world.pod_validation import COMPARED, changes_ephemeral, changes_quality, is_invalid_pod
 from replay.world.result import INVALID, Cause
 from replay.world.state import known_of
 from replay.world.step import WorldStep
@@ -23,13 +23,21 @@ from replay.world.validation import breaks_metadata_of, changes_immutable, lacks
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
 """The parts of a `field.Path`."""
-_OF_THE_UPDATE = ("field is immutable", "pod updates may not")
+_OF_THE_UPDATE = (
+    "field is immutable",
+    "pod updates may not",
+    "Pod QOS Class may not change",
+    "existing ephemeral containers",
+)
 """Parts of the messages of rules that are known here, and compare two states of an object."""
 _OF_THE_OBJECT = (
     "must be specified for an update",
     "`selector` does not match template `labels`",
     "a valid label must be",
     "name part must",
+    "must be less than or equal to cpu limit",
+    "must be less than or equal to memory limit",
+    "cannot set `allowPrivilegeEscalation` to false",
 )
 """Parts of the messages of rules that are known here, and look at what is written alone."""
 _BOUND = re.compile(r"should be (less|greater) than or equal to (-?\d+)$")
@@ -42,7 +50,7 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
     creates = isinstance(here, Known) and here.value is None
     if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):
         return True
-    if breaks_update(step, here, written) or _is_invalid_resize(step, here, written):
+    if breaks_update(step, here, written) or _is_invalid_of_pod(step, here, written):
         return True
     is_new = creates or step.is_redefined or step.logged.cause in (Cause.ABSENT, Cause.INVALID)
     if is_new and judge.breaks_definition(kind, written, here, step.lister):
@@ -50,12 +58,14 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
     return _stays_invalid(step, here, written)
 
 
-def _is_invalid_resize(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
-    """Whether a resize of a pod leaves a container that requests more than its limit, or another quality of service."""
-    is_resize = step.record.resource == "pods" and step.record.subresource == "resize"
-    if not is_resize or isinstance(written, Missing) or written.value is None:
+def _is_invalid_of_pod(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
+    """Whether a write to a subresource of a pod breaks a rule of its containers, or changes what it may not change."""
+    subresource = step.record.subresource
+    if step.record.resource != "pods" or subresource not in COMPARED or isinstance(written, Missing):
         return False
-    return is_invalid_pod(written.value) or (isinstance(here, Known) and changes_quality(here, written))
+    if not isinstance(here, Known) or is_invalid_pod(written.value):
+        return is_invalid_pod(written.value)
+    return changes_quality(here, written) if subresource == "resize" else changes_ephemeral(here, written)
 
 
 def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -> bool:

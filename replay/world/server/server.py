@@ -82,7 +82,7 @@ class Server:
         if not isinstance(state, Later) or state.touched is None:
             return False
         resource = GroupResource(record.api_group, record.resource)
-        if record.verb != "delete" and touches_immutable(resource, record.verb, state.touched):
+        if record.verb != "delete" and touches_immutable(resource, record.verb, record.subresource, state.touched):
             return False
         return not self._judge.asks(record) or not self._judge.heeds(record, state.touched)
 
@@ -122,7 +122,7 @@ class Server:
             return False
         if isinstance(state, Known) and is_being_deleted(state):
             return False
-        is_compared = not record.subresource and has_immutable(step.exchange.resource.group_resource, record.verb)
+        is_compared = has_immutable(step.exchange.resource.group_resource, record.verb, record.subresource)
         return not is_compared and not self._judge.asks(record)
 
     def _after_later(self, step: WorldStep, state: State, touched: frozenset[Place] | None = None) -> Later:
