@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 import pytest
 
+from replay.compare.result import RunResult
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -109,17 +110,33 @@ LOGS: list[tuple[str, list[bytes], list[str]]] = [
 ]
 
 
-@pytest.mark.parametrize(("lines", "outcomes"), [row[1:] for row in LOGS], ids=[row[0] for row in LOGS])
-def test_a_quota_over_time(lines: list[bytes], outcomes: list[str], tmp_path: Path) -> None:
-    log, candidate, snapshot = tmp_path / "audit.jsonl", tmp_path / "candidate", tmp_path / "cluster.jsonl"
+def applied(number: int, pod_number: int) -> bytes:
+    """An apply of a pod that the server of the log found, where it conflicts with another manager."""
+    line = orjson.loads(created(number)) | {
+        "verb": "patch",
+        "objectRef": {"resource": "pods", "namespace": "n", "name": f"p{pod_number}", "apiVersion": "v1"},
+        "requestURI": f"/api/v1/namespaces/n/pods/p{pod_number}?fieldManager=me",
+        "requestObject": pod(pod_number),
+    }
+    return failed(orjson.dumps(line), 409, "Conflict", 'Apply failed with 1 conflict: conflict with "you": .spec')
+
+
+def replayed(lines: list[bytes], at: Path) -> tuple[list[Any], RunResult]:
+    """The lines of the outcomes where the candidate has the quota, and the result."""
+    log, candidate, snapshot = at / "audit.jsonl", at / "candidate", at / "cluster.jsonl"
     log.write_bytes(b"\n".join(lines) + b"\n")
     (candidate / "objects").mkdir(parents=True)
     (candidate / "objects" / "quota.yaml").write_text(QUOTA)
     snapshot.write_bytes(orjson.dumps(NAMESPACE) + b"\n")
-    out = tmp_path / "out.jsonl"
+    out = at / "out.jsonl"
     scenario = Scenario((str(log),), candidate=candidate, cluster=snapshot)
     result = run(scenario, Options(workers=1, outcomes=out), lambda *_: None)
-    found = [orjson.loads(line) for line in out.read_bytes().splitlines()]
+    return [orjson.loads(line) for line in out.read_bytes().splitlines()], result
+
+
+@pytest.mark.parametrize(("lines", "outcomes"), [row[1:] for row in LOGS], ids=[row[0] for row in LOGS])
+def test_a_quota_over_time(lines: list[bytes], outcomes: list[str], tmp_path: Path) -> None:
+    found, result = replayed(lines, tmp_path)
     assert [each["outcome"] for each in found] == outcomes
     denials = [denial for each in found for denial in each["candidate"]["denials"]]
     assert {denial["policy"] for denial in denials} == {"ResourceQuota"}
@@ -127,3 +144,9 @@ def test_a_quota_over_time(lines: list[bytes], outcomes: list[str], tmp_path: Pa
         "is forbidden: exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2"
     )
     assert "ResourceQuota n/q begins with nothing: the snapshot has no pods" in result.notes
+
+
+def test_an_apply_of_what_the_candidate_lacks_comes_to_its_quotas(tmp_path: Path) -> None:
+    found, _ = replayed([created(1), created(2), created(3), applied(4, 3)], tmp_path)
+    ends = [(each["candidate"]["result"]["cause"], each["candidate"]["result"]["code"]) for each in found]
+    assert ends == [("succeeds", 201), ("succeeds", 201), ("denied", 403), ("denied", 403)]

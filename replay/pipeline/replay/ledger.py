@@ -34,6 +34,7 @@ from replay.pipeline.replay.order import DELETE_COLLECTION, LoggedRequest, in_or
 from replay.pipeline.replay.quota import QuotaLedger
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
+from replay.world.elsewhere import Elsewhere
 
 RequestKey = tuple[int, int]
 """`seq` of a request, and which object of a deletion of many."""
@@ -143,14 +144,15 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     chain: Chain,
     sets: Sequence[ManifestSet],
     cluster: Cluster,
+    elsewhere: Elsewhere,
+    *,
     begin: int = 0,
     refused: frozenset[int] = frozenset(),
-    *,
     is_whole: bool = True,
 ) -> Ledger | None:
     """Return the ledger for the sets of a chain, None where no plugin that remembers is asked.
 
-    The log begins at `begin`, in microseconds. The requests of `refused` do not come to admission under the candidate.
+    `elsewhere` makes the requests of the other worlds. The log begins at `begin`, in microseconds. The requests of `refused` do not come to admission under the candidate.
     `is_whole` tells whether the log has all of its lines.
     """
     books: list[tuple[ChargeBounds | None, ...]] = []
@@ -171,7 +173,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
             for book in own:
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
-            quotas = QuotaLedger(chain, own, cluster, refused, is_whole)
+            quotas = QuotaLedger(chain, own, cluster, elsewhere, refused, is_whole)
             predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
             continue
         books.append(tuple(None if each is None else ChargeBounds(each, copy.deepcopy(each)) for each in plugins))

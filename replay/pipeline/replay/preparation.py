@@ -89,7 +89,13 @@ def with_ledger(store: Store, job: Job) -> Job:
     if not keeps_books(job.distinct_sets) or not isinstance(job.chain, Chain):
         return job
     ledger = ledger_of(
-        job.chain, job.distinct_sets, job.cluster, job.began, job.gate.refused, is_whole=job.trust.is_whole
+        job.chain,
+        job.distinct_sets,
+        job.cluster,
+        job.elsewhere,
+        begin=job.began,
+        refused=job.gate.refused,
+        is_whole=job.trust.is_whole,
     )
     if ledger is None:
         return job

@@ -31,11 +31,13 @@ from replay.admission.ordered.builtin import asked_phase, cluster_of, note
 from replay.audit.answer.refusal import refused_by
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
+from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.order import LoggedRequest
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
+from replay.world.elsewhere import Elsewhere
 
 FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409
 _LIKELY = "likely denied, if all that may have been charged before was"
@@ -54,6 +56,7 @@ class QuotaLedger(Struct):
     chain: Chain
     books: Sequence[QuotaBook | None]
     cluster: Cluster
+    elsewhere: Elsewhere
     refused: frozenset[int] = frozenset()
     """The numbers of requests that the authorizers of all sets but the first one refuse."""
     is_whole: bool = True
@@ -78,7 +81,7 @@ class QuotaLedger(Struct):
                 own.append(ADMITTED)
                 continue
             where = cluster_of(side.lister, self.chain.context)
-            step = _Step(self, book, each, _with_reset_status(attributes), where, is_logged=number == 0)
+            step = _Step(self, book, each, _with_reset_status(attributes), where, number)
             own.append(step.run(decision))
         return own
 
@@ -131,7 +134,13 @@ class _Step(Struct):
     each: LoggedRequest
     attributes: Attributes
     where: PluginCluster
-    is_logged: bool
+    number: int
+    """That of the set."""
+
+    @property
+    def is_logged(self) -> bool:
+        """Whether the set is the one that was in force."""
+        return self.number == 0
 
     @property
     def record(self) -> RequestRecord:
@@ -162,13 +171,21 @@ class _Step(Struct):
         plain = guarded(value.value) if isinstance(value, PartialObject) else value
         return CountedObject(self.attributes.resource.group_resource, plain, is_certain)
 
-    def _create(self, decision: Decision) -> Decision:
+    def _create_elsewhere(self) -> Decision:
+        """An update that creates its object in this set; whatever the log's server refused of it, it refused for what it found."""
+        ledger, lister = self.ledger, self.ledger.cluster.at(self.record)
+        request = ledger.elsewhere.created(Exchange(self.record, ledger.cluster.discovery), lister)
+        shown = ledger.chain.validated(request.before_mutation, request.attributes, lister)
+        self.attributes = _with_reset_status(shown[self.number])
+        return self._create(decide(ledger.chain, request, lister)[self.number], is_unlike_log=True)
+
+    def _create(self, decision: Decision, *, is_unlike_log: bool = False) -> Decision:
         record, namespace = self.record, self.attributes.namespace
         is_certain = self.each.is_certain and not decision.undetermined
         counted = self._counted(is_certain=is_certain)
         if self._is_unsent(counted):
             return ADMITTED
-        if decision.denials or not self._comes_to_quotas():
+        if decision.denials or not (is_unlike_log or self._comes_to_quotas()):
             _miss(self.book, self.record)
             return ADMITTED
         own = self._checked(is_certain=is_certain)
@@ -261,7 +278,7 @@ class _Step(Struct):
         present = self.book.get(namespace, self.key)
         if present is None and self._creates():
             self.attributes = replace(attributes, operation=Operation.CREATE, old_object=None)
-            return self._create(decision)
+            return self._create(decision) if self.is_logged else self._create_elsewhere()
         if present is None:
             present = self._adopted()
         if present is None or decision.denials:
