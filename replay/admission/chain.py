@@ -1,7 +1,8 @@
-"""The admission plugins in the server's order, for several manifest sets at once.
+"""Admission plugins in the server's order, for several manifest sets at once.
 
-Those that change objects first, twice if one of them changed the object and someone wants to see it again
-(`admission.reinvoker`); then those that validate, on the object that is left. The first plugin that refuses ends the request.
+Mutating plugins run first, and a second time if one changed the object and another asks for it (`admission.reinvoker`).
+Validating
+plugins then see the resulting object. The first refusal ends the request.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ _NO_BACKENDS: Backends = {}
 
 
 class Decider(Protocol):
-    """What decides requests for several sets: a chain, or what chooses one for each request."""
+    """Decider of requests for several sets: a chain, or a chooser of a chain per request."""
 
     def decide(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = ..., /
@@ -61,23 +62,23 @@ class Decider(Protocol):
 
 
 class ChainObserver(Protocol):
-    """Who watches how a chain decides a request for one of its sets: plugins that tell what they do stand for its own."""
+    """Observer of one set's decision. It replaces plugins with variants that report their steps."""
 
     def admitters(self, plugins: Sequence[CompiledPlugin], /) -> Sequence[Admitter]:
-        """What changes the request, in order."""
+        """Return the mutating steps, in order."""
         ...
 
     def validators(self, plugins: Sequence[CompiledPlugin], /) -> Sequence[RequestValidator]:
-        """What validates it, in order."""
+        """Return the validating steps, in order."""
         ...
 
 
 class _Mutation(NamedTuple):
-    """What the mutating phase of one set came to: the object that is left, and what its plugins say."""
+    """Result of one set's mutating phase: the resulting object, and the plugins' effects."""
 
     object: Object
     parts: tuple[Decision, ...]
-    """What each plugin that was asked did, in order."""
+    """Effects of each plugin that ran, in order."""
     is_refused: bool
 
 
@@ -122,12 +123,14 @@ class Chain:
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Decision]:
-        """What each set decides, in the order of the sets.
+        """Return the decision of each set, in order.
 
-        `original` are the attributes with which the mutating phase begins, `attributes` those of the validating phase as it
-        was at the time: what a set mutates otherwise than the first one is carried over to them. `backends` answer for
-        webhooks by name; webhooks without one are named in the decision and change nothing. A request whose objects are of
-        a form that nobody foresaw is undetermined in all sets.
+        `original` are the attributes before the mutating phase, `attributes` those of the recorded validating phase. If
+        a set
+        mutates differently from the first set, the difference is applied to `attributes`. `backends` answer for
+        webhooks by name. A webhook
+        without one is named in the decision and changes nothing. A request with unexpected objects is undetermined in
+        all sets.
         """
         try:
             return self._decide(self.asking(original, attributes, lister, backends))
@@ -141,7 +144,7 @@ class Chain:
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Decision]:
-        """What the mutating phase of each set decides about a request that came no further; arguments as for `decide`."""
+        """Return each set's decision in the mutating phase, for a request that got no further; arguments as for `decide`."""
         asking = self.asking(original, attributes, lister, backends)
         try:
             mutations = self._mutations(self._admitting(asking), asking)
@@ -158,7 +161,7 @@ class Chain:
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> list[Attributes]:
-        """What the validating phase of each set is told, in the order of the sets; arguments as for `decide`."""
+        """Return each set's attributes in the validating phase; arguments as for `decide`."""
         asking = self.asking(original, attributes, lister, backends)
         admitting = self._admitting(asking)
         if not admitting:
@@ -183,7 +186,7 @@ class Chain:
         return Asking(sides, backends)
 
     def observe(self, index: int, asking: Asking, observer: ChainObserver) -> None:
-        """Decide a request for one of the sets while somebody watches: the same phases, of all plugins."""
+        """Decide a request for one set with an observer: the same phases, with all plugins."""
         admitting = self._admitting(asking)
         admitters = [_admitters(each, admitting) for each in range(self._sets)]
         admitters[index] = observer.admitters(self.plugins)
@@ -230,7 +233,7 @@ class Chain:
 
 
 def _admitters(index: int, admitting: Sequence[Sequence[Admitter | None]]) -> Sequence[Admitter]:
-    """What may change the request for one set, in order."""
+    """Return the mutating steps of the request for one set, in order."""
     return [admitter for each in admitting if (admitter := each[index]) is not None]
 
 
@@ -291,7 +294,7 @@ def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
 
 
 def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
-    """What each set lays over the cluster, None where none does."""
+    """Return what each set lays over the cluster, None if none does."""
     if not any(manifests.objects for manifests in sets):
         return None
     first = sets[0].objects

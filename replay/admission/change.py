@@ -1,4 +1,4 @@
-"""What changed between two states of an object."""
+"""Changes between two states of an object."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Changes:
         return self._patches.put((old, new), changes(old, new)) if patch is None else patch
 
     def note(self, old: Object, new: Object, patch: Patch) -> None:
-        """Remember that a patch turns one into the other: it may also touch what it leaves as it was."""
+        """Record a patch between two states. It may also touch unchanged parts."""
         self._patches.put((old, new), patch)
 
     def is_same(self, old: Object, new: Object) -> bool:

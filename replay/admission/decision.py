@@ -1,4 +1,4 @@
-"""What policies decide: what happens (`Action`) apart from why (`Evaluation`)."""
+"""Decisions of policies: the effect (`Action`) and its cause (`Evaluation`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Denial(Struct, frozen=True):
     is_error: bool = False
     of_webhook: bool = False
     places: tuple[str, ...] = ()
-    """Where in an engine's policy it comes from, for explanations."""
+    """Places in an engine's policy that it comes from, for explanations."""
 
     @property
     def is_of_mutation(self) -> bool:
@@ -57,7 +57,7 @@ class Undetermined(Struct, frozen=True):
 
 
 class Mutated(Struct, frozen=True):
-    """What one policy (or webhook) changed: an RFC 6902 patch from the object before it to the object after it."""
+    """Change by one policy or webhook: an RFC 6902 patch between the objects before and after it."""
 
     policy: str
     binding: str
@@ -65,9 +65,9 @@ class Mutated(Struct, frozen=True):
 
 
 class WebhookCall(Struct, frozen=True):
-    """A webhook that would be called; `answer` is what it said if it was asked, empty where it was not.
+    """A webhook that would be called; `answer` is its answer, empty if it was not called.
 
-    `unknown` stands for an answer that was asked for and is not to be had.
+    `unknown` means that its answer was needed but is not available.
     """
 
     configuration: str

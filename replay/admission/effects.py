@@ -1,4 +1,4 @@
-"""What plugins come to for one request, while it is on its way through the chain."""
+"""Effects of plugins on one request, while it goes through the chain."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ADMITTED = Decision(Verdict.ADMITTED)
 
 
 class Effects(Struct):
-    """What one plugin refused, changed and said; what it called, and what of it is not known."""
+    """One plugin's refusal, changes, messages and webhook calls, and what is unknown about them."""
 
     denials: list[Denial] = field(default_factory=list)
     undetermined: list[Undetermined] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Effects(Struct):
 
 
 def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
-    """What several plugins decide together, in their order; `patch` is what all of them changed."""
+    """Return the decision of several plugins, in order; `patch` is their combined change."""
     if not patch and all(part is ADMITTED for part in parts):
         return ADMITTED
     undetermined = [each for part in parts for each in part.undetermined]
@@ -64,7 +64,7 @@ def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
 
 
 def verdict(undetermined: Sequence[Undetermined], denials: Sequence[Denial]) -> Verdict:
-    """The answer as far as it is known."""
+    """Return the verdict, as far as it is known."""
     if undetermined:
         return Verdict.UNDETERMINED
     return Verdict.DENIED if denials else Verdict.ADMITTED

@@ -22,7 +22,7 @@ _NO_CONSTRAINTS = MatchError("policy contained no match constraints, a required 
 
 
 class HookWalker(Struct, Generic[P, B, E], frozen=True):
-    """What a plugin takes the steps with; `version` is that of the server as which parameters are cached."""
+    """Tools of a plugin for these steps; `version` is the server's version, for cached parameters."""
 
     matcher: Matcher
     discovery: Discovery
@@ -34,7 +34,7 @@ class HookWalker(Struct, Generic[P, B, E], frozen=True):
 
 
 class HookWalk(Generic[P, B, E]):
-    """The steps for one request, each told to the observer, if there is one."""
+    """Steps from a policy to its bindings and parameters, each reported to the observer, if any."""
 
     __slots__ = ("__dict__", "_walker", "attributes", "lister", "observer")
 
@@ -88,7 +88,7 @@ class HookWalk(Generic[P, B, E]):
 def observed_hooks(
     hooks: Sequence[PolicyHook[P, B, E]], attributes: Attributes, observer: HookObserver
 ) -> tuple[PlannedHook[P, B, E], ...]:
-    """All hooks of a set that are asked about the resource at all, none of them matched beforehand."""
+    """Return all hooks of a set that evaluate the resource, without early matching."""
     resource = attributes.resource
     nobody = is_excluded_from_policies(resource, attributes.workspace)
     static_only = is_excluded_from_api_policies(resource)

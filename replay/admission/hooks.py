@@ -1,4 +1,4 @@
-"""Policies with their bindings, in the order in which they are asked (`policy/generic.PolicyHook`)."""
+"""Policies with their bindings, in evaluation order (`policy/generic.PolicyHook`)."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from replay.matching.matcher import (
 
 
 class Policy(Protocol):
-    """What validating and mutating policies have in common."""
+    """Common part of validating and mutating policies."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -37,7 +37,7 @@ class Policy(Protocol):
 
 
 class Binding(Protocol):
-    """What their bindings have in common."""
+    """Common part of their bindings."""
 
     @property
     def name(self) -> str: ...  # noqa: D102
@@ -107,10 +107,11 @@ class PlannedHook(Struct, Generic[P, B, E], frozen=True):
 
 
 class HookIndex(Generic[P, B, E]):
-    """Which hooks of several sets a request may concern, remembered for each kind of request.
+    """Index of the hooks that may match a request, for several sets, by kind of request.
 
-    What rules and namespace selectors exclude costs nothing, and what they alone let through is not matched again. Objects,
-    names and parameters are left to each request.
+    Hooks that rules and namespace selectors exclude cost nothing. Hooks that these alone decide are not matched again.
+    Objects, names and
+    parameters are checked per request.
     """
 
     def __init__(self, sets: Sequence[tuple[PolicyHook[P, B, E], ...]], matcher: Matcher) -> None:
@@ -142,7 +143,7 @@ class HookIndex(Generic[P, B, E]):
     def _planned(
         self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass, matcher: RequestMatcher | None
     ) -> Iterable[PlannedHook[P, B, E]]:
-        """The hooks that are asked about the resource at all and may match; without a matcher nothing more is known."""
+        """Yield the hooks that evaluate the resource and may match. Without a matcher nothing more is known."""
         static_only = is_excluded_from_api_policies(request.key.resource)
         for hook in hooks:
             if static_only and not hook.policy.static:
@@ -154,14 +155,14 @@ class HookIndex(Generic[P, B, E]):
 
 
 Plan = tuple[tuple[PlannedHook[P, B, E], ...], ...] | None
-"""What `HookIndex.candidates` finds: the hooks of each set."""
+"""Result of `HookIndex.candidates`: the hooks of each set."""
 
 MOST_PLANS = 4096
 """How many kinds of requests are remembered: namespaces come and go."""
 
 
 def _planned(hook: PolicyHook[P, B, E], matcher: RequestMatcher) -> PlannedHook[P, B, E] | None:
-    """What can be said of a hook for all requests of a kind; None if it matches none of them."""
+    """Return the known match of a hook for all requests of a kind; None if it matches none."""
     if hook.criteria is None or not hook.criteria.is_steady or hook.policy.param_kind is not None:
         return PlannedHook(hook)
     match = matcher.match(hook.criteria)

@@ -1,4 +1,4 @@
-"""What the expressions of a policy read, and which of it has to be known."""
+"""Inputs of a policy's expressions, and the parts that must be known."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ _NOWHERE: frozenset[Place] = frozenset()
 
 
 class Inputs:
-    """The bindings of one policy, binding and parameter.
+    """Bindings of one policy, binding and parameter.
 
-    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+    Match conditions have their own `request`: its resource is the one that was sent.
     """
 
     __slots__ = (
@@ -65,7 +65,7 @@ class Inputs:
         return Inputs({**self._bindings, "object": value}, self._match_request)
 
     def unread(self) -> Inputs:
-        """The same, of which nothing was evaluated: what it remembers takes nothing from a trace."""
+        """Return the same inputs without evaluated values, so that a trace is complete."""
         return Inputs(self._bindings, self._match_request)
 
     def activation(self, footprint: frozenset[str], *, matching: bool = False) -> Activation:
@@ -90,7 +90,7 @@ class Inputs:
         return self._activations[key]
 
     def _with_missing(self, name: str, places: frozenset[Place]) -> Any:
-        """A partly known binding without the missing parts but for those at certain places."""
+        """Return a partly known binding without missing parts, except at certain places."""
         value = self._partial[name].value
         leaves = []
         for part, leaf in reversed(self._missing[name]):  # a part removed from a list moves those that follow
@@ -116,7 +116,7 @@ class KindEvaluation(Protocol):
 
     @property
     def remaining(self) -> int:
-        """What is left of the budget, at least."""
+        """Return a lower bound of the remaining budget."""
         ...
 
 
@@ -185,7 +185,7 @@ class Evaluations:
 
     @property
     def remaining(self) -> int:
-        """What is left of the budget."""
+        """Return the remaining budget."""
         return self._budget - sum(self._budget - each.remaining for each in self._evaluations.values())
 
     def _evaluation(self, footprint: frozenset[str]) -> Evaluation:
@@ -236,7 +236,7 @@ def _missing_parts(value: JSON, part: FieldPath) -> Iterator[tuple[FieldPath, Mi
 
 
 def _without(value: JSON, part: FieldPath) -> JSON:
-    """A copy without a part, as far as it has to be one."""
+    """Return a copy without a part, copying only what is necessary."""
     head, rest = part[0], part[1:]
     copy = value.copy()
     if rest:

@@ -29,10 +29,11 @@ _METADATA = frozenset(
 
 
 def namespace_object(attributes: Attributes) -> JSON | PartialObject | Missing | None:
-    """The namespace as expressions see it: some metadata, `spec` and `status`.
+    """Return the namespace for expressions: some metadata, `spec` and `status`.
 
-    It is null for cluster-scoped requests and, by a rule of the dispatchers, for requests whose kind is Namespace. A
-    namespace that does not exist makes the server refuse the request with a 404 from elsewhere: here it is not known.
+    It is null for cluster-scoped requests and, by a rule of the dispatchers, for requests about Namespaces. For a
+    missing namespace the
+    server answers 404 elsewhere, so here it is unknown.
     """
     if not attributes.namespace or attributes.kind == NAMESPACE_KIND:
         return None

@@ -1,6 +1,6 @@
-"""Who watches decisions: told of each step as it is taken, of nothing twice, and asked for nothing.
+"""Observers of decisions. They receive each step once, as it happens.
 
-Where nobody watches there is no observer, and no step costs more.
+Without an observer no step costs more.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class HookObserver(Protocol):
     """Told how one pass over the policies of a set comes from each to its bindings and parameters."""
 
     def excluded(self, hook: Any, resource: str, *, static_only: bool) -> None:
-        """No policy is asked about a resource, or only static ones."""
+        """No policy, or only a static one, evaluates this resource."""
         ...
 
     def matched(self, hook: Any, match: MatchResult, attributes: Attributes) -> None:
@@ -77,11 +77,11 @@ class HookObserver(Protocol):
         ...
 
     def evaluating(self, hook: Any, binding: Any, param: Any) -> Any:
-        """The policy is evaluated for a binding and a parameter: who is told of its expressions."""
+        """A policy is about to be evaluated for a binding and a parameter; return the observer of its expressions."""
         ...
 
     def evaluated(self, result: Any) -> None:
-        """What the evaluation that began last came to."""
+        """Receive the result of the last evaluation."""
         ...
 
 

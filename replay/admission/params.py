@@ -33,7 +33,7 @@ class ParamsError(Struct, frozen=True):
 
 
 Params = Sequence[JSON | PartialObject | None]
-"""One evaluation for each; None where the policy takes no parameters or the binding names none."""
+"""Parameters, one per evaluation; None if the policy takes none or the binding names none."""
 
 NO_PARAMS: Params = (None,)
 
@@ -93,7 +93,7 @@ def collect_params(
 def _find(
     api_resource: APIResource, param_ref: ParamRef, namespace: str, lister: Lister
 ) -> Sequence[JSON | PartialObject] | ParamsError | Missing:
-    """By name or by selector; an empty list if there are none."""
+    """Find parameters by name or selector; an empty list if there are none."""
     if param_ref.name and param_ref.selector is not None:
         return ParamsError("paramRef.name and paramRef.selector are mutually exclusive")
     if param_ref.name:

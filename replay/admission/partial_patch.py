@@ -1,7 +1,8 @@
-"""Mutating an object of which some parts are not known.
+"""Mutation of a partly known object.
 
-The mutation is tried on the known part. Its outcome stands if it touches nothing at, above or below a part that is not known,
-and no list that has such an item: then it would be the same whatever stands there.
+The mutation runs on the known part. Its result holds if it touches nothing at, above or below an unknown part, and no
+list with an
+unknown item.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import apply, diff, equal, escaped
 
 _LOOKED_INTO = (dict, list, Missing)
-"""The types of what is not known, and of what may hold it."""
+"""Types of unknown values, and of containers that may hold one."""
 
 
 def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
@@ -35,12 +36,12 @@ def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
 
 
 def touched_missing(value: JSON, operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
-    """What of a partly known object a patch touches without knowing it."""
+    """Return an unknown part that a patch touches, if any."""
     return _touched(_leaves("", value), operations)
 
 
 def _touched(leaves: Iterable[tuple[str, Missing]], operations: Sequence[Mapping[str, JSON]]) -> Missing | None:
-    """The first of what is not known that a patch touches."""
+    """Return the first unknown part that a patch touches."""
     for path, missing in leaves:
         if any(_overlap(operation["path"], path) for operation in operations):
             return missing
@@ -48,7 +49,7 @@ def _touched(leaves: Iterable[tuple[str, Missing]], operations: Sequence[Mapping
 
 
 def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:
-    """The pointers to what is not known."""
+    """Yield pointers to unknown parts."""
     if isinstance(value, Missing):
         yield path, value
     elif isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""Where in the input of an expression something is: what a footprint reads, and what a change touches."""
+"""Places in the input of an expression: what a footprint reads, and what a change touches."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
 
 def changed_places(name: str, patch: Iterable[JSON]) -> frozenset[Place]:
-    """Where a patch changes a binding; a key that is a number may be an index, and stands for any."""
+    """Return where a patch changes a binding. A numeric key may be an index, and stands for any."""
     return frozenset([_place_of_pointer(name, operation["path"]) for operation in patch])
 
 
@@ -52,7 +52,7 @@ def root_of(path: str) -> str:
 
 @lru_cache(maxsize=4096)
 def shown_roots(footprint: frozenset[str]) -> frozenset[str]:
-    """The bindings of which a result may hold a part: all but those that are only tested for presence."""
+    """Return the bindings that a result may contain, excluding those that are only tested for presence."""
     return frozenset(root_of(path) for path in footprint if not path.endswith("?"))
 
 

@@ -1,7 +1,8 @@
-"""What the policies of a set read: the demands that a set makes on an audit log and on a snapshot.
+"""What the policies of a set read: its demands on an audit log and a snapshot.
 
-The footprints of the compiled expressions say which inputs a policy looks at, its match criteria for which requests. What
-follows from that is in `replay.compare.audit_policy`.
+Footprints of compiled expressions say which inputs a policy reads, and match criteria for which requests.
+`replay.compare.audit_policy`
+derives the audit policy.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 OBJECT, OLD_OBJECT, NAMESPACE, PARAMS, AUTHORIZER = "object", "oldObject", "namespaceObject", "params", "authorizer"
 NAME, OPTIONS = "request.name", "request.options"
 INPUTS_OF_ANY = frozenset({OBJECT, OLD_OBJECT, NAMESPACE, NAME, OPTIONS})
-"""What a webhook is told, and what a policy without parameters and `authorizer` may read."""
+"""Inputs of a webhook, and of a policy without parameters and `authorizer`."""
 MANAGED_FIELDS = "metadata.managedFields"
 _EVERYTHING = LabelSelector()
 
@@ -54,10 +55,10 @@ class PolicyReads(Struct, frozen=True):
     param_kind: ParamKind | None = None
     managed_fields: bool = False
     paths: frozenset[str] = frozenset({OBJECT, OLD_OBJECT})
-    """Where in the objects it looks, as footprints say it; what it changes counts as read."""
+    """Paths that it reads, as in footprints. Changed paths count as read."""
 
     def operations(self, group: str, resource: str, subresource: str, mapper: EquivalentResourceMapper) -> set[str]:
-        """The operations on a resource or subresource for which the policy may be asked."""
+        """Return the operations on a resource or subresource that the policy may evaluate."""
         operations: set[str] = set()
         for together in self.criteria:
             matched = [_operations(each, (group, resource, subresource), mapper) for each in together]
@@ -152,7 +153,7 @@ def _inputs(paths: Iterable[str]) -> frozenset[str]:
 
 
 def _selected(criteria: Iterable[MatchResources]) -> frozenset[str]:
-    """What the selectors of match criteria read."""
+    """Return what the selectors of match criteria read."""
     inputs = set()
     for match in criteria:
         if match.object_selector != _EVERYTHING:

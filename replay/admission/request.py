@@ -47,12 +47,12 @@ def admission_request(
 
 @lru_cache(maxsize=1024, typed=True)
 def _fields(value: GroupVersionKind | GroupVersionResource) -> dict[str, str]:
-    """The fields as JSON, which nobody changes."""
+    """Return the fields as JSON that must not be changed."""
     return value._asdict()
 
 
 def user_info(user: UserInfo) -> dict[str, Any]:
-    """`authentication/v1.UserInfo`, without what is empty."""
+    """Return `authentication/v1.UserInfo` without empty fields."""
     info: dict[str, Any] = {}
     if user.username:
         info["username"] = user.username

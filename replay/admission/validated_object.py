@@ -1,7 +1,8 @@
-"""The object that the validating phase of another set gets.
+"""Object in the validating phase of another set.
 
-Between the phases the server sets fields of its own: names, times, what a REST strategy fills in. What it made of the object
-that the set in force left is recorded; the difference between that set's mutations and another's is applied to it.
+Between the phases the server sets fields: names, times, values of a REST strategy. The recorded object shows the
+baseline's result.
+The difference between the two sets' mutations is applied to it.
 """
 
 from __future__ import annotations
@@ -20,9 +21,9 @@ _NOT_CARRIED = Missing(
 
 
 def validated_object(reference: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
-    """`validated`, which the server made of `reference`, as it would have made it of `mutated`; `Missing` if unknown.
+    """Return `validated`, which the server made of `reference`, as if it were made of `mutated`; `Missing` if unknown.
 
-    `changes` gets to know what the two differ in.
+    `changes` receives the difference between the two.
     """
     if mutated is reference:
         return validated
@@ -39,7 +40,7 @@ def validated_object(reference: Object, mutated: Object, validated: Object, chan
 
 
 def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
-    """Operations that leave alone what the server itself put into a map which the mutations make, or take away, as a whole."""
+    """Return operations that keep the server's own entries of a map that the mutations add or remove as a whole."""
     foreign: list[JSON] = []
     for operation in operations:
         path, value = operation["path"], operation.get("value")
@@ -54,14 +55,14 @@ def _beside_others(operations: Patch, base: JSON, validated: JSON) -> Patch:
 
 
 def _own_keys(was: JSON, there: JSON) -> list[str] | None:
-    """The keys of a map that are left of what it was, None where the server put nothing of its own into it."""
+    """Return a map's remaining keys; None if the server added none."""
     if isinstance(was, dict) and isinstance(there, dict) and there.keys() - was.keys():
         return [key for key in was if key in there]
     return None
 
 
 def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Missing:
-    """The patch of the mutations applied to what the server made of the object."""
+    """Apply the mutations' patch to the server's result."""
     base = _value(reference)
     try:
         carried = apply(validated, operations)
@@ -72,9 +73,9 @@ def _carried(reference: Object, validated: JSON, operations: Patch) -> JSON | Mi
 
 
 def reference_object(original: Object, mutated: Object, validated: Object, changes: Changes) -> Object:
-    """What the server made `validated` of: `mutated`, if that shows the mutations of the set in force, else `original`.
+    """Return what the server made `validated` of: `mutated` if it shows the baseline's mutations, else `original`.
 
-    A set that is said to have been in force may not have been: then nothing of what it would mutate stands in the record.
+    The given baseline may not have been in force. Then the record shows none of its mutations.
     """
     if isinstance(validated, Missing):
         return mutated
@@ -96,7 +97,7 @@ def _shows(there: JSON, mutated: JSON) -> bool:
 
 
 def _found(value: JSON, path: str) -> JSON:
-    """What stands at a pointer, None if nothing does."""
+    """Return the value at a pointer, None if there is none."""
     for name in tokens(path):
         if isinstance(value, list):
             index = parse_uint(name)

@@ -1,1 +1,1 @@
-"""Requests that are alike in what policies read of them."""
+"""Sharing of decisions between requests that agree in everything that policies read."""

@@ -1,7 +1,8 @@
-"""Decisions that requests share which are alike: they create the same object, but for what tells it from others of its kind.
+"""Decisions shared by alike creations: equal objects except for their names and the like.
 
-The pods of a controller differ in their names and in that of the volume with their token. Policies that read neither, neither
-in their expressions nor in what they do to the object, decide the same about all of them: what they make of one is remembered.
+The pods of a controller differ in their names and in the name of the token volume. If no policy reads or sets either,
+all of these
+pods get the same decision, so it is made once.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ MOST_DECISIONS = 4096
 """How many decisions about the requests of a plan are remembered."""
 MOST_PLANS = 1024
 _TRIES, _WORTH = 256, 8
-"""After so many requests about a kind one in so many has to have been alike: making keys takes a tenth of what deciding takes."""
+"""After `_TRIES` requests of a kind, one in `_WORTH` must have been alike. Making keys costs a tenth of deciding."""
 _LENGTH = 16
 
 
@@ -43,14 +44,14 @@ NOTHING = HookReads(None, frozenset())
 
 
 class Made(NamedTuple):
-    """Decisions, and whether what they rest on looked at what the object has of its own, or set it."""
+    """Decisions, and whether they depend on the object's own values (its name and the like) or set them."""
 
     decisions: list[Decision]
     is_of_own: bool
 
 
 class _Plan:
-    """What the policies of several plugins read of a request, and what they came to."""
+    """What the policies of several plugins read of a request, and their earlier decisions."""
 
     def __init__(self, footprint: frozenset[str]) -> None:
         self.decisions: AlikeResults[list[Decision]] = AlikeResults(MOST_DECISIONS)
@@ -63,7 +64,7 @@ class _Plan:
     def key(
         self, original: Attributes, attributes: Attributes
     ) -> tuple[bytes, ProjectionKey, tuple[bytes, ...]] | None:
-        """What a decision depends on, with the texts that it may not hold; None where there is no such key."""
+        """Return what a decision depends on, with the object's own texts; None if there is no such key."""
         if self._projection is None:
             return None
         projected = self._projection(PlainBindings(attributes))
@@ -112,7 +113,7 @@ class AlikeDecisions:
         attributes: Attributes,
         decide: Callable[[], Made],
     ) -> list[Decision]:
-        """The decisions about a request that `is_creation`, of policies that read what is said: those about one that is alike, if there is any."""
+        """Return the decisions about a creation (`is_creation`), reused from an alike one if there is one."""
         use = self._uses.setdefault(attributes.kind, _Use())
         plan = self._plan(reads)
         key = plan.key(original, attributes) if use.finds_enough else None
@@ -149,6 +150,6 @@ def _holds(decisions: Sequence[Decision], texts: Iterable[bytes]) -> bool:
 
 
 def is_creation(original: Attributes, attributes: Attributes) -> bool:
-    """Whether a request creates an object of which all is known, then and before mutation."""
+    """Return whether a request creates an object that is completely known, before and after mutation."""
     is_known = type(original.object) is dict and type(attributes.object) is dict
     return is_known and attributes.operation is Operation.CREATE and attributes.old_object is None

@@ -1,6 +1,6 @@
-"""What tells an object from others of its kind: its name, what the storage counts, and of a pod the volume with its token.
+"""An object's own values: its name, the storage's counters, and for a pod the name of the token volume.
 
-Two objects that differ in nothing else are alike for whoever reads nothing of it.
+Two objects that differ only in these are alike for policies that read none of them.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ _TOKEN = re.compile(rb'"name":"(kube-api-access-[a-z0-9]{5})"')
 """The name of the volume that the ServiceAccount plugin gives each pod (`plugin/pkg/admission/serviceaccount/admission.go`)."""
 _OF_TOKENS = b"kube-api-access-"
 _A_TOKEN = b'"name":\0'
-"""What stands for it: no JSON has that."""
+"""Replacement of the token volume's name. No JSON text contains it."""
 TOKEN_PLACES: frozenset[Place] = frozenset(
     {
         ("object", "spec", "volumes", ANY, "name"),
         *(("object", "spec", each, ANY, "volumeMounts", ANY, "name") for each in ("containers", "initContainers")),
     }
 )
-"""Where that name stands."""
+"""Places of that name."""
 _PLAIN = frozenset({"add", "replace", "remove"})
-"""The operations of a JSON patch that do the same whatever else is there."""
+"""JSON patch operations whose effect does not depend on other content."""
 
 
 class Content(NamedTuple):
-    """An object as JSON without what is its own, and the texts that were left out."""
+    """An object as JSON without its own values, and the removed texts."""
 
     text: bytes
     own: tuple[bytes, ...]
@@ -55,18 +55,18 @@ def content_of(value: dict[str, JSON], own: Sequence[str] = OWN, *, with_token: 
 
 
 def sets_own(configuration: dict[str, Any]) -> bool:
-    """Whether an apply configuration sets what is an object's own, or may name the volume of a token."""
+    """Return whether an apply configuration sets one of the object's own values, or may name the token volume."""
     metadata = configuration.get("metadata")
     return (isinstance(metadata, dict) and not metadata.keys().isdisjoint(OWN)) or _names_token(configuration)
 
 
 def patches_own(operations: Sequence[dict[str, Any]]) -> bool:
-    """Whether a JSON patch touches what is an object's own, looks at what is there, or may name the volume of a token."""
+    """Return whether a JSON patch touches one of the object's own values, reads content, or may name the token volume."""
     return any(each["op"] not in _PLAIN or _is_of_own(each["path"]) for each in operations) or _names_token(operations)
 
 
 def _is_of_own(path: str) -> bool:
-    """Whether a pointer leads to, or above, what is an object's own."""
+    """Return whether a pointer leads to, or above, one of the object's own values."""
     _, *names = path.split("/")
     return not names or (names[0] == "metadata" and (len(names) == 1 or names[1] in OWN))
 

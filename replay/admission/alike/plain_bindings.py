@@ -26,9 +26,9 @@ class UnknownPart(NamedTuple):
 
 
 class PlainBindings(dict[str, Any]):
-    """What a request binds to the names of `projection.ROOTS`, each made when it is first asked for.
+    """A request's bindings for the names of `projection.ROOTS`, each made on first use.
 
-    It is for policies that matched the request as it was sent. What is known in part is there without its wrapping.
+    They serve policies that matched the request as it was sent. Partly known values are unwrapped.
     """
 
     __slots__ = ("_attributes", "places", "unknown")

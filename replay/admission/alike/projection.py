@@ -24,19 +24,19 @@ LONGEST = 1024
 _ABSENT = msgspec.msgpack.Ext(1, b"")
 """There is nothing; no JSON is written so, and as the next two neither."""
 _OTHER = msgspec.msgpack.Ext(2, b"")
-"""What follows is not of the form that the path expects."""
+"""Marker for a value of another form than the path expects."""
 _ENTRIES = msgspec.msgpack.Ext(3, b"")
-"""What follows are the entries of a map, of which the path expects any."""
+"""Marker for the entries of a map whose path reads any entry."""
 _encode = msgspec.msgpack.Encoder().encode
 
 ProjectionKey = bytes | tuple[bytes, tuple[UnknownPart, ...]]
-"""What stands at the paths of a footprint, with what of it is not known, if anything."""
+"""Values at the paths of a footprint, with the unknown ones and their reasons."""
 Projection = Callable[[PlainBindings], ProjectionKey | None]
-"""The projection of bindings, None for what is no JSON, or too long."""
+"""Function that projects bindings; it returns None for values that are not JSON or too long."""
 
 
 class _Node(Struct):
-    """What a footprint says of a place: whether it is read with all below it, and what leads on, by name or to any part."""
+    """Part of a footprint at one place: whether everything below is read, and the parts that lead on, by name or any."""
 
     is_read: bool = False
     names: dict[str, _Node] = field(default_factory=dict)
@@ -51,13 +51,13 @@ class _Node(Struct):
 
     @property
     def is_test(self) -> bool:
-        """Whether only presence is asked for."""
+        """Return whether only presence is read."""
         return not (self.is_read or self.names or self.any)
 
 
 @lru_cache(maxsize=16384)
 def projection(footprint: frozenset[str]) -> Projection | None:
-    """What makes the projection for a footprint, None where that leads to other bindings than `ROOTS`."""
+    """Return the projection function of a footprint, None if it reads bindings outside `ROOTS`."""
     tree = _tree(footprint)
     if not tree.names.keys() <= ROOTS:
         return None
@@ -87,7 +87,7 @@ def _tree(footprint: Iterable[str]) -> _Node:
 
 
 def _extract(tree: _Node) -> Callable[[Mapping[str, Any]], Any]:
-    """The function for a tree, as Python code: the names of fields stand in it as literals alone."""
+    """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
     functions: list[str] = []
     roots = [_value(f"v[{name!r}]", child, functions) for name, child in tree.names.items()]
     functions.append(f"def extract(v): return [{', '.join(roots)}]")

@@ -1,4 +1,4 @@
-"""Results that requests share which are alike."""
+"""Results that alike requests share."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a built-in plugin may ask of the cluster: objects, who may do what, which kinds there are."""
+"""Cluster facts for built-in plugins: objects, permissions, kinds."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class PluginCluster(Struct, frozen=True):
     discovery: Discovery
 
     def namespace(self, name: str) -> JSON | Missing | None:
-        """The namespace object, None if there is none."""
+        """Return the namespace object, None if there is none."""
         return self.get(NAMESPACE, "", name)
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:

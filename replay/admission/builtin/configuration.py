@@ -1,4 +1,4 @@
-"""How the server words what is wrong with a configuration."""
+"""The server's messages about invalid configurations."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class _Bucket:
 
 
 class _Limit:
-    """One limit with its buckets by key; the one used longest ago is forgotten where there are too many."""
+    """One limit with its buckets by key. The least recently used bucket is dropped if there are too many."""
 
     def __init__(self, limit: JSON) -> None:
         self._type = str(limit["type"])
@@ -53,9 +53,9 @@ class _Limit:
         self._unknown: Missing | None = None
 
     def refuse(self, review: Review) -> str:
-        """Why the request exceeds this limit, empty if it does not.
+        """Return why the request exceeds this limit, empty if it does not.
 
-        Raises UnknownInputError if the bucket of this event or of one before it is not known.
+        Raises UnknownInputError if the bucket of this event or an earlier one is unknown.
         """
         try:
             key = self._key(review)

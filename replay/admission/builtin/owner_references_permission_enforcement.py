@@ -78,7 +78,7 @@ def _asked(
 
 
 def _owners(obj: JSON | None) -> list[Any]:
-    """The references as Go values, in which false and absent are apart but empty and absent are not."""
+    """Return the references as Go values, in which false differs from absent, but empty does not."""
     references = ((obj or {}).get("metadata") or {}).get("ownerReferences") or ()
     fields = ("apiVersion", "kind", "name", "uid")
     return [

@@ -1,4 +1,4 @@
-"""Objects of which parts are not known, as plugins read them: looking at such a part raises, and nothing else does."""
+"""Partly known objects for plugins: reading an unknown part raises, and nothing else does."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replay.kube.attributes import Missing
 
 
 class UnknownInputError(Exception):
-    """Something that a plugin asked for is not known."""
+    """A plugin read an unknown value."""
 
     def __init__(self, missing: Missing) -> None:
         """`missing` says what and why."""
@@ -18,7 +18,7 @@ class UnknownInputError(Exception):
 
 
 class _UnknownItem:
-    """An item of a list that is not known: whatever is done with it raises UnknownInputError."""
+    """Unknown list item. Any use of it raises UnknownInputError."""
 
     def __init__(self, missing: Missing) -> None:
         self.missing = missing
@@ -121,7 +121,7 @@ class _PartialMap(dict[str, Any]):
 
 
 def guarded(value: Any) -> Any:
-    """A copy in which looking at what is not known raises UnknownInputError."""
+    """Return a copy in which reading an unknown value raises UnknownInputError."""
     if isinstance(value, dict):
         inner = {key: each if isinstance(each, Missing) else guarded(each) for key, each in value.items()}
         return _PartialMap(inner) if _holds_missing(inner.values()) else inner
@@ -131,7 +131,7 @@ def guarded(value: Any) -> Any:
 
 
 def replaced(value: dict[str, Any], changes: Mapping[str, Any], removed: Iterable[str] = ()) -> dict[str, Any]:
-    """Return a copy of a map with other entries, and without some; what is not known of the rest stays guarded."""
+    """Return a copy of a map with changed and removed entries. Unknown values stay guarded."""
     gone = frozenset(removed)
     entries = {**{key: each for key, each in dict.items(value) if key not in gone}, **changes}
     return _PartialMap(entries) if _holds_missing(entries.values()) else entries

@@ -1,9 +1,10 @@
-"""What a built-in admission plugin is, and what one phase of it comes to (`k8s.io/apiserver/pkg/admission/interfaces.go`).
+"""Built-in admission plugins and the results of their phases (`k8s.io/apiserver/pkg/admission/interfaces.go`).
 
-A plugin is a value: its name, the operations it handles, and up to two phases. A phase gets a
-`Review` and either returns nothing or the refusal that the client gets; what else it does (a changed object, warnings, audit
-annotations, writes to the cluster) it notes in the review. The code of a plugin reads plain JSON: what is not known of the
-request or of the cluster raises `UnknownInputError` where it is looked at.
+A plugin has a name, the operations that it handles, and up to two phases. A phase gets a `Review` and returns nothing
+or a refusal.
+It records other effects (a changed object, warnings, audit annotations, writes to the cluster) in the review. Plugins
+read plain
+JSON. Reading an unknown value of the request or the cluster raises `UnknownInputError`.
 """
 
 from __future__ import annotations
@@ -55,9 +56,9 @@ class Review(Struct):
 
     @property
     def object(self) -> JSON:
-        """The object as plain JSON, None where there is none; raises UnknownInputError.
+        """Return the object as plain JSON, None if there is none; raises UnknownInputError.
 
-        Only what is looked at must be known: a plugin that passes over a request needs nothing of it.
+        Only the parts that are read must be known.
         """
         if self.copied is None:
             self.copied = self._readable(self.attributes.object)
@@ -65,11 +66,11 @@ class Review(Struct):
 
     @property
     def old_object(self) -> JSON:
-        """The old object as plain JSON, None where there is none; raises UnknownInputError."""
+        """Return the old object as plain JSON, None if there is none; raises UnknownInputError."""
         return self._readable(self.attributes.old_object)
 
     def _readable(self, value: Any) -> Any:
-        """An object in which only what is looked at must be known, a copy unless nothing changes it; raises UnknownInputError."""
+        """Return an object whose unknown parts raise when read, as a copy unless it is read-only."""
         if isinstance(value, PartialObject):
             return guarded(value.value)
         return known(value) if self.is_read_only else copy.deepcopy(known(value))
@@ -86,7 +87,7 @@ class Review(Struct):
         return named and attributes.subresource in (subresources or ("",))
 
     def forbidden(self, message: str, name: str | None = None) -> Refusal:
-        """403 as `admission.NewForbidden` words it: the name is that of the request, or what it would be generated from."""
+        """Return a 403 as `admission.NewForbidden` words it, with the request's name or generateName."""
         return forbidden(self.resource, self.name_or_generated() if name is None else name, message)
 
     @property
@@ -114,12 +115,12 @@ def internal_error(message: str) -> Refusal:
 
 
 def plain_error(message: str) -> Refusal:
-    """What a plugin returns that is no API status: the client sees 500 without a reason."""
+    """Return the refusal for an error that is not an API status: the client sees 500 without a reason."""
     return Refusal(500, "", message)
 
 
 def known(value: Any) -> Any:
-    """Return a value, guarded where it is known only in part; raise UnknownInputError for what is not known."""
+    """Return a value, guarded if it is partly known; raise UnknownInputError for an unknown one."""
     if isinstance(value, Missing):
         raise UnknownInputError(value)
     return guarded(value.value) if isinstance(value, PartialObject) else value
@@ -145,15 +146,15 @@ class Plugin:
     ignores_metadata: ClassVar[bool] = False
     """Whether labels and annotations of the objects that it reads do not matter to it, only that they are there."""
     annotation_prefixes: ClassVar[tuple[str, ...]] = ()
-    """What the keys of its audit annotations begin with, up to the slash."""
+    """Prefixes of its audit annotation keys, up to the slash."""
     flags: ClassVar[tuple[str, ...]] = ()
     """The flags of the server that it reads."""
     is_stateful: ClassVar[bool] = False
     """Whether an answer depends on the requests before it."""
     keeps_books: ClassVar[bool] = False
-    """Whether what it remembers follows from the requests of a log."""
+    """Whether its state follows from the requests of a log."""
     is_last: ClassVar[bool] = False
-    """Whether it is asked only about what policies and webhooks let through."""
+    """Whether it sees only requests that policies and webhooks allow."""
     is_timed: ClassVar[bool] = False
     """Whether an answer depends on when the requests came."""
 
@@ -172,12 +173,12 @@ class Plugin:
     validate: PluginPhase | None = None
 
     def handles(self, operation: Operation) -> bool:
-        """Whether requests of an operation come to this plugin at all."""
+        """Return whether the plugin handles an operation."""
         return operation in self.operations
 
 
 RBAC = tuple((kind.group, kind.kind) for kind in RBAC_KINDS)
-"""What whoever asks an authorizer looks up."""
+"""Objects that every question to an authorizer looks up."""
 CREATE = frozenset({Operation.CREATE})
 CREATE_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 WRITES = frozenset({Operation.CREATE, Operation.UPDATE, Operation.DELETE})

@@ -76,6 +76,6 @@ PLUGINS: Final[tuple[type[Plugin], ...]] = (
     ResourceQuota,
     AlwaysDeny,
 )
-"""In the order in which the server asks them; the policies and webhooks come before the last two."""
+"""Plugins in the server's order. Policies and webhooks run before the last two."""
 
 BY_NAME: Final = {plugin.name: plugin for plugin in PLUGINS}

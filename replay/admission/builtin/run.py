@@ -1,4 +1,4 @@
-"""One plugin asked about one request, apart from all others: the mutating phase, then the validating phase."""
+"""Run one plugin on one request: the mutating phase, then the validating phase."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.json_patch import diff
 
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
-"""What comes of an object that no server would have decoded; QuantityError is one of them."""
+"""Exceptions for objects that no server would decode. QuantityError is one of them."""
 
 
 class PhaseResult(Struct, frozen=True):
-    """What one phase did; `patch` is RFC 6902 against the object that it was given."""
+    """Result of one phase; `patch` is RFC 6902 against the phase's input."""
 
     refusal: Refusal | None = None
     patch: tuple[JSON, ...] = ()
@@ -52,7 +52,7 @@ class PluginResult(Struct, frozen=True):
 
     @property
     def patch(self) -> tuple[JSON, ...]:
-        """What the mutating phase changed."""
+        """Return what the mutating phase changed."""
         return self.admit.patch if self.admit is not None else ()
 
 
@@ -64,10 +64,10 @@ def ask(
     after: Attributes | None = None,
     time: int = 0,
 ) -> PluginResult:
-    """What a plugin says: `admit` about the object of `attributes`, `validate` about the object of `after`.
+    """Run a plugin: `admit` on the object of `attributes`, `validate` on the object of `after`.
 
-    Without `after` the validating phase sees what the mutating phase left. What is not known of what the plugin reads makes the
-    result unknown.
+    Without `after`, the validating phase sees the result of the mutating phase. An unknown input makes the result
+    unknown.
     """
     if not plugin.handles(attributes.operation):
         return PluginResult()
@@ -87,7 +87,7 @@ def ask(
 def phase_result(
     phase: PluginPhase | None, attributes: Attributes, cluster: PluginCluster, time: int, *, mutates: bool
 ) -> tuple[PhaseResult | None, JSON]:
-    """The result of one phase and the object that it leaves; raises UnknownInputError, or MALFORMED for what is no such object."""
+    """Return the result of one phase and its object; raises UnknownInputError, or MALFORMED for other objects."""
     if phase is None:
         return None, attributes.object
     review = Review(attributes, cluster, time, is_read_only=not mutates)

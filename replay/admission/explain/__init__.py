@@ -1,1 +1,1 @@
-"""One request and one set, looked at closely."""
+"""Explanation of one request in one set."""

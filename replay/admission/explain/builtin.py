@@ -1,4 +1,4 @@
-"""A built-in plugin on one request, explained: it has no expressions, what it said is all there is."""
+"""Explanation of a built-in plugin. It has no expressions, so its message is everything."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ class BuiltinAdmitterWatch:
 
     @property
     def effects(self) -> Effects:
-        """What it did."""
+        """Return its effects."""
         return self._admitter.effects
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass."""
+        """Run one pass."""
         count = len(self.effects.mutated)
         value, changed = self._admitter.admit(value, reinvoke=reinvoke)
         patch = tuple(each for mutated in self.effects.mutated[count:] for each in mutated.patch)
@@ -38,7 +38,7 @@ class BuiltinAdmitterWatch:
         return value, changed
 
     def explained(self, number: int, refused: str) -> Explanation:
-        """What it did in a pass; of the second one only what it changed."""
+        """Explain a pass. A second pass shows only changes."""
         if number > len(self._passes):
             return Explanation((_not_asked(self._name, refused),))
         explained, patch = self._passes[number - 1]
@@ -68,7 +68,7 @@ class BuiltinValidatorWatch:
         return decisions
 
     def explained(self, refused: str) -> Explanation:
-        """What it said."""
+        """Explain its message."""
         if self._decision is None:
             return Explanation((_not_asked(self._name, refused),))
         return Explanation((_explained(self._name, self._decision),))
@@ -79,7 +79,7 @@ def _not_asked(name: str, refused: str) -> PolicyExplanation:
 
 
 def _explained(name: str, decision: Decision, patch: Patch = ()) -> PolicyExplanation:
-    """What one phase of a plugin came to."""
+    """Return the explanation of one phase."""
     if decision.undetermined:
         outcome = f"undetermined: {decision.undetermined[0].reason}"
     elif decision.denials:

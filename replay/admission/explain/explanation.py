@@ -1,7 +1,8 @@
-"""One request and one set, looked at closely: which policies match and why not the others, and what each expression came to.
+"""Explanation of one request in one set: matching policies, reasons of the others, and values of expressions.
 
-This decides nothing: it is what the chain told of its own steps. Only expressions are evaluated once more, on the strict
-engine, which tells the value of each of their parts and the exact cost.
+It decides nothing. It shows the steps that the chain reported. Only expressions run again, on the strict engine, for
+the value of
+each part and the exact cost.
 """
 
 from __future__ import annotations
@@ -22,9 +23,9 @@ NO_TRACE = Trace(())
 
 
 class ExpressionStep(Struct, frozen=True):
-    """One expression and what it came to: `value` may be an `EvalError` or an `Unknown`; `label` says which it is.
+    """One expression and its result: `value` may be an `EvalError` or an `Unknown`; `label` names the expression.
 
-    `cost` is that of the expression with the variables that it was the first to read. `effect` says what follows.
+    `cost` includes the variables that it read first. `effect` names the effect on the request.
     """
 
     label: str
@@ -70,9 +71,9 @@ class PolicyExplanation(Struct, frozen=True):
 
 
 class PassExplanation(Struct, frozen=True):
-    """One pass of the mutating phase, counted from 1: the first one with all policies, the second with those that ran again.
+    """One mutating pass, counted from 1: the first with all policies, the second with repeated ones.
 
-    `webhooks` are those that are called again.
+    `webhooks` are called again.
     """
 
     number: int
@@ -91,7 +92,7 @@ class WebhookExplanation(Struct, frozen=True):
 
 
 class Explanation(NamedTuple):
-    """What one plugin, or one pass of it, has for the explanation of a request; `called` are the webhooks called again."""
+    """Explanation of one plugin or one pass; `called` are webhooks that are called again."""
 
     policies: tuple[PolicyExplanation, ...] = ()
     webhooks: tuple[WebhookExplanation, ...] = ()

@@ -1,4 +1,4 @@
-"""Expressions that were evaluated, with their parts: match conditions, which all policies and webhooks have, and what they need."""
+"""Evaluated expressions with their parts: match conditions of policies and webhooks, and their variables."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def explain_conditions(
     compiled: Sequence[CompiledExpression],
     inputs: Inputs,
 ) -> list[ExpressionStep]:
-    """The match conditions, and the variables that they read; those that are false say so."""
+    """Explain match conditions and the variables that they read."""
     traced = TracedExpressions(compiler, inputs, matching=True)
     steps = []
     for condition, each in zip(conditions, compiled, strict=True):

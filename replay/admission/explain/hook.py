@@ -22,7 +22,7 @@ Hook = PolicyHook[Any, Any, Any]
 
 
 class EvaluationWatch(Protocol):
-    """Who is told of one evaluation, and tells of it."""
+    """Observer of one evaluation, and its explanation."""
 
     def explained(self, result: Any) -> BindingExplanation:
         """The evaluation, which came to `result`."""
@@ -30,7 +30,7 @@ class EvaluationWatch(Protocol):
 
 
 class PolicyWatch(Struct):
-    """What is told of one pass; `evaluation` makes what watches an evaluation of a policy with a binding."""
+    """Observer of one pass; `evaluation` creates the observer of a policy with a binding."""
 
     kind: str
     matcher: Matcher
@@ -99,7 +99,7 @@ class PolicyWatch(Struct):
         self._order.append((hook, explained))
 
     def explained(self, hooks: Sequence[Hook], refused: str) -> tuple[PolicyExplanation, ...]:
-        """All policies of the set; `refused` says why those that match have not been evaluated, if there are any."""
+        """Explain all policies of the set; `refused` says why matching ones did not run, if so."""
         return tuple(
             replace(
                 self._policies[hook.policy.name],

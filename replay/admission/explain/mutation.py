@@ -37,7 +37,7 @@ class MutatingPolicyWatch:
         self.effects = Effects()
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass over the policies."""
+        """Run one pass over the policies."""
         if not self._sees:
             return value, False
         watch = PolicyWatch(_KIND, self._matcher, self._lister, MutationWatch)
@@ -47,7 +47,7 @@ class MutatingPolicyWatch:
         return result.object, result.should_reinvoke
 
     def explained(self, number: int, refused: str) -> Explanation:
-        """All policies in the first pass, and those that ran in the second."""
+        """Explain all policies in the first pass, and repeated ones in the second."""
         if not self._sees:
             reason = "the plugin does not see DELETE"
             return Explanation(not_asked(self._hooks, _KIND, reason) if number == 1 else ())
@@ -59,10 +59,10 @@ class MutatingPolicyWatch:
 
 
 class MutationWatch:
-    """One evaluation of a policy, on the object that it was given."""
+    """Observer of one policy's evaluation on its input object."""
 
     def __init__(self, policy: MutatingAdmissionPolicy, binding: MutatingAdmissionPolicyBinding) -> None:
-        """Nothing was told."""
+        """Start empty."""
         self._policy = policy
         self._binding = binding
         self._steps: list[ExpressionStep] = []
@@ -99,7 +99,7 @@ class MutationWatch:
 
 
 def _outcome(outcome: MutationOutcome, patch: tuple[JSON, ...]) -> str:
-    """What a policy did, in words."""
+    """Return a policy's effect in words."""
     object_before, result, unknown = outcome
     if result.unknown or (unknown and (result.errors or result.object is not object_before)):
         return "undetermined"

@@ -15,7 +15,7 @@ MOST_PASSES = 2
 
 
 class RequestExplanation(Struct, frozen=True):
-    """What one set did in each pass of the mutating phase and in the validating one, and which webhooks were asked."""
+    """Steps of one set in each mutating pass and in the validating phase, and its webhook calls."""
 
     passes: tuple[PassExplanation, ...] = ()
     policies: tuple[PolicyExplanation, ...] = ()
@@ -23,14 +23,14 @@ class RequestExplanation(Struct, frozen=True):
 
 
 def explained_request(chain: Chain, asking: Asking, index: int, manifests: ManifestSet) -> RequestExplanation:
-    """What the set at `index` in a chain does with a request, and why; the chain may lack some of its webhooks."""
+    """Explain what the set at `index` of a chain does with a request; the chain may lack some of its webhooks."""
     watcher = _Watcher(index, manifests, asking)
     chain.observe(index, asking, watcher)
     return watcher.explained()
 
 
 class _Watcher:
-    """Who watches how a chain decides a request for one of its sets."""
+    """Observer of one set's decision."""
 
     def __init__(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
         self._where = index, manifests, asking
@@ -39,19 +39,19 @@ class _Watcher:
         self._passes = 0
 
     def admitters(self, plugins: Sequence[CompiledPlugin]) -> Sequence[AdmitterWatch]:
-        """What changes the request, watched."""
+        """Return the observed mutating steps."""
         admitters = (plugin.admitter_watch(*self._where) for plugin in plugins)
         self._admitters = [each for each in admitters if each is not None]
         return self._admitters
 
     def validators(self, plugins: Sequence[CompiledPlugin]) -> Sequence[ValidatorWatch]:
-        """What validates it, watched."""
+        """Return the observed validating steps."""
         validators = (plugin.validator_watch(*self._where) for plugin in plugins)
         self._validators = [each for each in validators if each is not None]
         return self._validators
 
     def explained(self) -> RequestExplanation:
-        """What was seen."""
+        """Return the explanation."""
         passes, webhooks, refused = [], [], ""
         for number in range(1, MOST_PASSES + 1):
             parts = []

@@ -52,7 +52,7 @@ class ValidatingPolicyWatch:
         return decisions
 
     def explained(self, refused: str) -> Explanation:
-        """Every policy of the set with what it reads."""
+        """Explain every policy of the set with its inputs."""
         hooks = self._admission.hooks[self._index]
         if self._watch is None:
             return Explanation(not_asked(hooks, _KIND, f"not asked: {refused}"))
@@ -60,10 +60,10 @@ class ValidatingPolicyWatch:
 
 
 class ValidationWatch:
-    """One evaluation of a policy."""
+    """Observer of one policy's evaluation."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy, binding: ValidatingAdmissionPolicyBinding) -> None:
-        """Nothing was told."""
+        """Start empty."""
         self._policy = policy
         self._binding = binding
         self._steps: list[ExpressionStep] = []
@@ -111,7 +111,7 @@ class ValidationWatch:
 
 
 def _effect(step: ExpressionStep, failure_policy: FailurePolicy) -> str:
-    """What follows from the value of a validation."""
+    """Return the effect of a validation's value."""
     if step.value is False:
         return DENIES
     if isinstance(step.value, EvalError):

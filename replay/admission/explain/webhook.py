@@ -29,7 +29,7 @@ SAME = "matches; the same in both sets, and taken to answer as it did at the tim
 
 
 class _Called(Struct):
-    """What was told of one webhook."""
+    """Observations about one webhook."""
 
     mismatch: str = ""
     steps: tuple[ExpressionStep, ...] = ()
@@ -37,10 +37,10 @@ class _Called(Struct):
 
 
 class WebhookWatch:
-    """What is told of one pass over the webhooks of one set."""
+    """Observer of one pass over a set's webhooks."""
 
     def __init__(self, admission: WebhookAdmission, lister: Lister) -> None:
-        """Nothing was told."""
+        """Start empty."""
         self._admission = admission
         self._lister = lister
         self._calls: dict[tuple[str, str], _Called] = {}
@@ -80,9 +80,9 @@ class WebhookWatch:
     def explained(
         self, hooks: Sequence[WebhookHook], hooks_asked: Sequence[WebhookHook], attributes: Attributes, refused: str
     ) -> Iterator[WebhookExplanation]:
-        """All webhooks of a set, of which the chain asks some; `refused` says why it did not ask those, if it did not.
+        """Explain all webhooks of a set; `refused` says why the chain did not call matching ones, if so.
 
-        Of what nobody asked is said whether it would match `attributes`.
+        For a webhook that was not called, the explanation says whether it matches `attributes`.
         """
         keys = {(hook.configuration, hook.webhook.name) for hook in hooks_asked}
         for hook in hooks:
@@ -122,17 +122,17 @@ class MutatingWebhookWatch:
     lister: Lister
 
     def __post_init__(self) -> None:
-        """Nothing was asked."""
+        """Start empty."""
         self._shown = self.original
         self._passes: list[WebhookWatch] = []
 
     @property
     def effects(self) -> Effects:
-        """What they did."""
+        """Return their effects."""
         return self.plugin.effects
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass."""
+        """Run one pass."""
         if not reinvoke:
             self._shown = self.original.with_object(value)
         watch = self.plugin.observer = WebhookWatch(self.plugin.admission, self.lister)
@@ -140,7 +140,7 @@ class MutatingWebhookWatch:
         return self.plugin.admit(value, reinvoke=reinvoke)
 
     def explained(self, number: int, refused: str) -> Explanation:
-        """All webhooks in the first pass, and those that are called again in the second."""
+        """Explain all webhooks in the first pass, and repeated ones in the second."""
         if number > 1:
             return Explanation(called=self._passes[number - 1].calls() if number <= len(self._passes) else ())
         watch = self._passes[0] if self._passes else WebhookWatch(self.plugin.admission, self.lister)

@@ -23,11 +23,11 @@ from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schema, Schemas
 
 _OBJECTS_INSIDE_SINCE = 35
-"""The first minor in which an `Object` may stand inside a list or map of a JSON patch (`dynamic.ObjectVal.ConvertToNative`)."""
+"""First minor in which an `Object` may be inside a list or map of a JSON patch (`dynamic.ObjectVal.ConvertToNative`)."""
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
 _OPAQUE = frozenset({"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"})
-"""Types that write their own JSON: what is in them is plain JSON again."""
+"""Types that write their own JSON. Their content is plain JSON again."""
 
 _TEXT: Mapping[str, Any] = {"type": "string"}
 _GVK: Mapping[str, Any] = {"type": "object", "properties": {"group": _TEXT, "version": _TEXT, "kind": _TEXT}}
@@ -79,7 +79,7 @@ class GoType(NamedTuple):
 
     @property
     def name(self) -> str:
-        """As `%T` prints it: `v1.ObjectMeta`, `map[string]string`, `[]string`."""
+        """Return the name that `%T` prints: `v1.ObjectMeta`, `map[string]string`, `[]string`."""
         return go_type_name(self.schema)
 
     @property
@@ -94,7 +94,7 @@ def is_go_object(value: Any, name: str) -> bool:
 
 
 class InputValues:
-    """The containers that came with the request, told from those that an expression made."""
+    """Containers that came with the request, as opposed to those that an expression made."""
 
     def __init__(
         self, bindings: Mapping[str, Any], kinds: Mapping[str, GroupVersionKind], server: KubernetesVersion = NEWEST

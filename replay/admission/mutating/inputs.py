@@ -1,4 +1,4 @@
-"""What the expressions of mutating policies read."""
+"""Inputs of mutating policies' expressions."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ from replay.matching.matcher import Match
 
 
 class _Bindings(NamedTuple):
-    """The bindings but for `object`, and the kinds of those that may be Go objects.
+    """Bindings without `object`, and the kinds of those that may be Go objects.
 
-    Match conditions have a `request` of their own: its resource is the one that was sent, whatever was matched.
+    Match conditions have their own `request`: its resource is the one that was sent.
     """
 
     bindings: Mapping[str, Any]
@@ -36,7 +36,7 @@ class _Bindings(NamedTuple):
 
 
 class MutationInputs:
-    """What the expressions for one match and parameter read, but for `object`, which changes; made when something is evaluated."""
+    """Inputs of the expressions for one match and parameter, without the changing `object`; made on first use."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - all that expressions read comes from these
         self,
@@ -65,7 +65,7 @@ class MutationInputs:
         return self._bindings.kinds
 
     def with_object(self, value: Object, shown: Shown) -> Inputs:
-        """All of it, made once for each state of the object."""
+        """Return all inputs, made once per state of the object."""
         earlier = self._earlier.get((value,), shown)
         if earlier is not None:
             return earlier
@@ -78,7 +78,7 @@ class MutationInputs:
         return self._earlier.put((value,), Inputs({**bindings, **objects}, self._bindings.match_request), shown)
 
     def projected(self, project: Projection | None, value: Object) -> ProjectionKey | None:
-        """The projection of it with an object; None where that is not known, or there is none."""
+        """Return the projection with an object; None if the object is unknown or absent."""
         if project is None or self._plain is None or (type(value) is not dict and value is not None):
             return None
         self._plain["object"] = value

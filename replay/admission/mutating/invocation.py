@@ -1,4 +1,4 @@
-"""Who is invoked in the mutating phase, and who again (`policy/mutating/reinvocationcontext.go`)."""
+"""Invocations of policies in the mutating phase, and repeated ones (`policy/mutating/reinvocationcontext.go`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Bound = BoundBinding[MutatingAdmissionPolicyBinding]
 
 
 class Invocation(NamedTuple):
-    """A policy with a binding and a parameter that match; `unknown` says on what it depends whether they do."""
+    """A policy with a matching binding and parameter; `unknown` says what the match depends on."""
 
     hook: Hook
     binding: MutatingAdmissionPolicyBinding
@@ -30,7 +30,7 @@ class Invocation(NamedTuple):
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What tells invocations of both passes apart."""
+        """Return what identifies an invocation in both passes."""
         metadata: dict[str, str] = {}
         if self.param is not None:
             param = self.param.value if isinstance(self.param, PartialObject) else self.param
@@ -39,7 +39,7 @@ class Invocation(NamedTuple):
 
 
 class MutationOutcome(NamedTuple):
-    """What an invocation made of the object before it; `unknown` as in the invocation."""
+    """Result of an invocation on its input object; `unknown` as in the invocation."""
 
     original: Object
     result: MutateResult
@@ -47,7 +47,7 @@ class MutationOutcome(NamedTuple):
 
 
 class Reinvocation(Struct):
-    """Who runs again in the second pass (`reinvocationcontext.go`)."""
+    """Policies that run again in the second pass (`reinvocationcontext.go`)."""
 
     last_output: Object = None
     invoked: set[Any] = field(default_factory=set)

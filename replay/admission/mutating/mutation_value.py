@@ -47,15 +47,15 @@ _OPAQUE = {
 
 
 class MutationError(Exception):
-    """A mutation cannot be made of a value; `str()` is the server's text."""
+    """A value is not a valid mutation; `str()` is the server's text."""
 
 
 class CrashError(MutationError):
-    """The server crashes here and the request fails, whatever the policy says of failures."""
+    """The server crashes here and the request fails, with any failure policy."""
 
 
 class NilSlice(list[Any]):
-    """An empty list that an expression made: Go's converter leaves it nil, which is null where nobody decodes it again."""
+    """Empty list that an expression made. Go's converter leaves it nil, which is null unless it is decoded again."""
 
 
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
@@ -99,7 +99,7 @@ def _operation(item: Value, inputs: InputValues) -> dict[str, Any]:
 
 
 def json_from(value: Any) -> JSON:
-    """What `apply_configuration_from` returns as encoding/json writes it. Raises `MutationError`."""
+    """Return `apply_configuration_from`'s result as encoding/json writes it. Raises `MutationError`."""
     if isinstance(value, dict):
         return {name: json_from(inner) for name, inner in value.items()}
     if isinstance(value, list):
@@ -184,7 +184,7 @@ class _Converter:
         return self._item(value)
 
     def _item(self, value: Value) -> Any:
-        """The `Value()` of a CEL value: JSON of an input stays what it is, all else becomes a Go type of its own."""
+        """Return the `Value()` of a CEL value: input JSON stays, everything else becomes a Go type."""
         if isinstance(value, OptionalValue):
             return self._item(value.value) if value.has_value else None
         value = untyped(value)
@@ -386,7 +386,7 @@ def _duration(value: Duration) -> str:
 
 
 def _from_native(value: Any) -> JSON:
-    """What `structpb.NewValue` takes: JSON, and unsigned integers and bytes besides."""
+    """Accept what `structpb.NewValue` accepts: JSON, unsigned integers and bytes."""
     if isinstance(value, dict):
         return {name: _from_native(inner) for name, inner in value.items()}
     if isinstance(value, list):

@@ -43,7 +43,7 @@ _KINDS = {
 
 
 class Change(NamedTuple):
-    """What a mutation does to an object, and whether it looks at, or sets, what that has of its own (`alike.own`)."""
+    """Effect of a mutation on an object, and whether it reads or sets the object's own values (`alike.own`)."""
 
     apply: Callable[[JSON], JSON]
     is_of_own: bool
@@ -101,7 +101,7 @@ class Mutator:
 
     @cached_property
     def footprint(self) -> frozenset[str]:
-        """All that the expressions may read."""
+        """Return everything that the expressions may read."""
         expressions = (*self._match_conditions, *(each for _, each in self._mutations))
         return frozenset[str]().union(*(each.footprint for each in expressions))
 
@@ -208,7 +208,7 @@ class Mutator:
         shown: Shown,
         patcher: ObjectPatcher | None,
     ) -> Change | Unknown:
-        """What one mutation does to objects that are like this one; it may raise `MutationError` and `StatusError`, as this may."""
+        """Return a mutation's effect on alike objects; both may raise `MutationError` and `StatusError`."""
         projected = inputs.projected(projection(compiled.footprint), value)
         key = (compiled, inputs.match, shown, projected, patcher)
         earlier = None if projected is None else self._changes.get(key)

@@ -29,7 +29,7 @@ _TYPE_META = (
 
 
 class StatusError(Exception):
-    """The server gives up on the request at once, whatever `failurePolicy` says."""
+    """The server ends the request at once, with any `failurePolicy`."""
 
     def __init__(self, message: str, reason: str, code: int) -> None:
         """`message` is the whole message of the response."""
@@ -55,7 +55,7 @@ def with_json_patch(value: JSON, operations: list[dict[str, Any]]) -> JSON:
 
 
 def check_object(value: JSON) -> None:
-    """Raise `StatusError` for what is no object."""
+    """Raise `StatusError` for a value that is not an object."""
     if not isinstance(value, dict):
         raise internal_error(
             f"couldn't get version/kind; json parse error: json: cannot unmarshal array into {_TYPE_META}"
@@ -80,9 +80,9 @@ class ObjectPatcher:
         self._merge_schema = schema if mergeable else None
 
     def settle(self, value: JSON, old: JSON = None, *, lenient: bool = False) -> JSON:
-        """The object as the server holds it after decoding and defaulting; raises `DecodeError`.
+        """Return the object as the server holds it after decoding and defaulting; raises `DecodeError`.
 
-        `lenient` is for what was never written as JSON: an integer may then be given as a double.
+        `lenient` allows integers as doubles, for values that were never JSON.
         """
         if self._schema is None:
             return value

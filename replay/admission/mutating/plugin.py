@@ -47,9 +47,9 @@ PolicyWalker = HookWalker[MutatingAdmissionPolicy, MutatingAdmissionPolicyBindin
 
 
 class MutatingResult(Struct):
-    """What the plugin came to in one pass: `object` is the object after it.
+    """Result of one pass; `object` is the resulting object.
 
-    With `denials` the request ends here. `should_reinvoke` asks for a second pass of all mutating plugins.
+    `denials` end the request. `should_reinvoke` asks for a second pass of all mutating plugins.
     """
 
     object: Object
@@ -101,22 +101,22 @@ class MutatingAdmission:
         return self._mutators[key]
 
     def candidates(self, attributes: Attributes, lister: Lister) -> tuple[tuple[Planned, ...], ...] | None:
-        """For each set the policies that may match, None if there are none; the plugin does not see DELETE."""
+        """Return for each set the policies that may match, None if there are none; the plugin ignores DELETE."""
         return None if attributes.operation is Operation.DELETE else self._index.candidates(attributes, lister)
 
     def request(self, attributes: Attributes, lister: Lister, changes: Changes) -> MutatingRequest:
-        """One request, for all sets and both passes."""
+        """Return one request, for all sets and both passes."""
         return MutatingRequest(self, attributes, lister, changes)
 
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
     ) -> MutationInputs:
-        """What the expressions read but for `object`."""
+        """Return the inputs of expressions except `object`."""
         return MutationInputs(match, attributes, param, self.converter, lister, self._authorizer)
 
 
 class MutatingRequest:
-    """What the sets, the policies and both passes have in common for one request."""
+    """Shared state of the sets, policies and passes for one request."""
 
     def __init__(
         self, admission: MutatingAdmission, attributes: Attributes, lister: Lister, changes: Changes | None = None
@@ -132,7 +132,7 @@ class MutatingRequest:
         """Who watches the policies; what they do is then not taken from what is remembered."""
 
     def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
-        """What a policy makes of an object, each evaluation done once in a request."""
+        """Return a policy's effect on an object. Each evaluation runs once per request."""
         if self.observer is not None:
             return self._observe(self.observer, invocation, value, shown)
         match = invocation.match
@@ -141,7 +141,7 @@ class MutatingRequest:
         return self._results.put(objects, self._mutate(invocation, value, shown), rest) if result is None else result
 
     def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str | None:
-        """The error of the match conditions of a policy that is asked again but need not run again."""
+        """Return the match conditions' error of a policy in the second pass that need not run again."""
         evaluator, kind = invocation.hook.evaluator, invocation.match.kind
         if not evaluator.has_match_conditions:
             return None
@@ -155,7 +155,7 @@ class MutatingRequest:
         return error
 
     def _observe(self, observer: HookObserver, invocation: Invocation, value: Object, shown: Shown) -> MutateResult:
-        """What a policy makes of an object, while somebody watches."""
+        """Return a policy's effect on an object, with an observer."""
         watcher = observer.evaluating(invocation.hook, invocation.binding, invocation.param)
         result = self._mutate(invocation, value, shown, watcher)
         observer.evaluated(MutationOutcome(value, result, invocation.unknown))
@@ -203,13 +203,13 @@ class PolicyPlugin:
         self._reinvocation = Reinvocation()
 
     def admit(self, value: Object, *, reinvoke: bool) -> MutatingResult:
-        """One pass over the object."""
+        """Run one pass over the object."""
         return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._hooks)
 
     def observe(
         self, hooks: Sequence[Hook], value: Object, observer: HookObserver, *, reinvoke: bool
     ) -> MutatingResult:
-        """The same for all hooks of a set, while somebody watches."""
+        """Run one pass for all hooks of a set, with an observer."""
         self._request.observer = observer
         hooks_asked = observed_hooks(hooks, self._request.attributes, observer)
         return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(hooks_asked)
@@ -267,7 +267,7 @@ class _Pass:
         )
 
     def _invocations(self, hook: Hook) -> Iterator[Invocation]:
-        """The invocations of one policy; what is wrong with its configuration is answered by `failurePolicy`."""
+        """Yield the invocations of one policy. `failurePolicy` handles configuration errors."""
         match = self._walk.match(hook)
         if isinstance(match, MatchError):
             self._configuration_error(hook, None, match.message)

@@ -1,1 +1,1 @@
-"""The admission plugins as values, in the order in which the server asks them."""
+"""Admission plugins as values, in the server's order."""

@@ -39,7 +39,7 @@ REFUSED = "is refused"
 
 
 class BuiltinPlugin(Struct, frozen=True):
-    """One built-in plugin; its state over time, if it has any, is kept elsewhere (`pipeline/replay/ledger`)."""
+    """One built-in plugin. State over time is elsewhere (`pipeline/replay/ledger`)."""
 
     type: type[Plugin]
     leaves_trace = False
@@ -56,7 +56,7 @@ class BuiltinPlugin(Struct, frozen=True):
         return self.type.admit is not None
 
     def settings(self, manifests: ManifestSet) -> PluginSettings | None:
-        """What a set says of it, None where it is off."""
+        """Return a set's settings of the plugin, None if it is off."""
         return next((each for each in manifests.builtin if each.name == self.name), None)
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
@@ -71,12 +71,12 @@ class BuiltinPlugin(Struct, frozen=True):
             )
 
     def _digest(self, settings: PluginSettings, manifests: ManifestSet) -> str:
-        """Of its configuration, and of the objects that it may look up."""
+        """Return a digest of its configuration and of the objects that it may look up."""
         said = orjson.dumps([settings.configuration, self.said_flags(settings), manifests.objects])
         return digest_of("builtin", self.name, said.decode("utf-8", "replace"))
 
     def said_flags(self, settings: PluginSettings) -> dict[str, str]:
-        """The flags that it reads, as far as they are given."""
+        """Return the given flags that it reads."""
         return {name: settings.flags[name] for name in self.type.flags if name in settings.flags}
 
     def is_alike(self, one: ManifestSet, other: ManifestSet) -> bool:
@@ -93,7 +93,7 @@ class BuiltinPlugin(Struct, frozen=True):
             yield from self.type.annotation_prefixes
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """All of a request."""
+        """It reads the whole request."""
         del version
         for unit in self.units(manifests):
             yield PolicyReads(self.name, ((unit.match,),), INPUTS_OF_ANY)
@@ -123,7 +123,7 @@ class BuiltinPlugin(Struct, frozen=True):
 
 
 def rules_of(plugin: type[Plugin]) -> tuple[Rule, ...]:
-    """What a plugin looks at, as the rules of a policy."""
+    """Return what a plugin handles, as match rules."""
     operations = tuple(sorted(plugin.operations))
     return tuple(Rule(operations, (group,), ("*",), resources) for group, resources in plugin.concerns)
 
@@ -170,7 +170,7 @@ class CompiledBuiltin:
         ]
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """What looks at the request in the validating phase."""
+        """Return the validating step of a request."""
         if self.value.type.validate is None or not self.concerns(asking.sides[0].attributes):
             return None
         return self._validate
@@ -186,7 +186,7 @@ class CompiledBuiltin:
         return decisions
 
     def decision(self, plugin: Plugin, side: Side, value: Object) -> Decision:
-        """What the validating phase of one set says."""
+        """Return one set's decision in the validating phase."""
         attributes = side.attributes if value is side.attributes.object else side.attributes.with_object(value)
         effects = Effects()
         result, _ = _asked(plugin, plugin.validate, attributes, self.cluster(side), effects)
@@ -195,7 +195,7 @@ class CompiledBuiltin:
         return effects.decision()
 
     def cluster(self, side: Side) -> PluginCluster:
-        """What the plugin may ask of the cluster."""
+        """Return the plugin's view of the cluster."""
         return cluster_of(side.lister, self._context)
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinAdmitterWatch | None:
@@ -206,7 +206,7 @@ class CompiledBuiltin:
         return None if admitter is None else BuiltinAdmitterWatch(self.value.name, admitter)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinValidatorWatch | None:
-        """What it says in the validating phase of one set, watched."""
+        """Return the observed validating step of one set."""
         del manifests
         validator = None if self.plugins[index] is None else self.validator(asking)
         return None if validator is None else BuiltinValidatorWatch(self.value.name, index, validator)
@@ -223,7 +223,7 @@ class BuiltinAdmitter:
         self.effects = Effects()
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass; what it changes makes nobody run again (`admission.reinvoker`)."""
+        """Run one pass. Its changes do not cause a second pass (`admission.reinvoker`)."""
         del reinvoke
         attributes = replace(self._original, object=value)
         result, left = _asked(self._plugin, self._plugin.admit, attributes, self._cluster, self.effects)
@@ -248,7 +248,7 @@ def _asked(  # noqa: PLR0913, PLR0917 - what a phase is asked with
     effects: Effects,
     time: int = 0,
 ) -> tuple[PhaseResult | None, Object]:
-    """One phase; None where what it looks at is not known, which is noted."""
+    """Run one phase; return None and record the reason if an input is unknown."""
     try:
         mutates = phase == plugin.admit
         return phase_result(phase, attributes, cluster, time, mutates=mutates)
@@ -284,14 +284,14 @@ def _names(pattern: str, resource: str, subresource: str) -> bool:
 
 
 def cluster_of(lister: Lister, context: Context) -> PluginCluster:
-    """What plugins may ask of the cluster at the instant of a lister."""
+    """Return the plugins' view of the cluster at a lister's time."""
     authorizer_found = context.authorizer(lister)
     authorizer: Authorizer = _Unknown(authorizer_found) if isinstance(authorizer_found, Missing) else authorizer_found
     return PluginCluster(lister, authorizer, context.discovery)
 
 
 class _Unknown:
-    """An authorizer of which is not known what it answers."""
+    """Authorizer whose answers are unknown."""
 
     def __init__(self, missing: Missing) -> None:
         self._missing = missing

@@ -39,7 +39,7 @@ def compiled_by_minor(
 
 
 class _PluginByMinor:
-    """One compiled plugin for each server; every one of them meets the sets of the others as empty ones."""
+    """One compiled plugin per server version. Each sees the other versions' sets as empty."""
 
     def __init__(self, servers: Sequence[CompiledPlugin], server_of: Sequence[int]) -> None:
         """`server_of` is for each set the number of its server."""
@@ -53,7 +53,7 @@ class _PluginByMinor:
         return all(each.is_idle for each in self._servers)
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
-        """What acts on this request under any server, and all that it reads."""
+        """Return what acts on this request under any server version, and what it reads."""
         reads = [each.hook_reads(asking) for each in self._servers]
         known = tuple(each for each in reads if each is not None)
         if len(known) < len(reads):
@@ -76,7 +76,7 @@ class _PluginByMinor:
         return [own[index] if own is not None else None for index, own in enumerate(admitters)]
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """What validates this request under any server."""
+        """Return what validates this request under any server version."""
         validators = [each.validator(asking) for each in self._servers]
         return _ValidatorByMinor(validators, self._server_of) if any(validators) else None
 
@@ -90,7 +90,7 @@ class _PluginByMinor:
 
 
 class _ValidatorByMinor:
-    """What validates one request, by server."""
+    """Validating step of one request, by server version."""
 
     def __init__(self, validators: Sequence[RequestValidator | None], server_of: Sequence[int]) -> None:
         self._validators = validators

@@ -1,7 +1,8 @@
-"""What an admission plugin is to everything that asks it (`k8s.io/apiserver/pkg/admission/interfaces.go`).
+"""Interface of an admission plugin (`k8s.io/apiserver/pkg/admission/interfaces.go`).
 
-A plugin is a value: what it says of a manifest set without any request (what changes as one, which requests that may concern,
-what it reads), and what it is over several sets at once, whose requests it decides and explains.
+A plugin describes a manifest set without a request (its units, the requests that they may match, and what they read).
+Compiled over
+several sets, it decides and explains requests.
 """
 
 from __future__ import annotations
@@ -33,9 +34,10 @@ from replay.kube.schema import Schemas
 
 
 class Unit(NamedTuple):
-    """What changes as one: a policy with its bindings, a webhook, a built-in plugin with its configuration.
+    """Smallest part that changes as a whole: a policy with its bindings, a webhook, a built-in plugin with its configuration.
 
-    `name` is how decisions name it, `digest` is of all that it says, and `match` selects too many requests rather than too few.
+    `name` is its name in decisions, `digest` covers its whole content, and `match` selects too many requests rather
+    than too few.
     """
 
     name: str
@@ -44,7 +46,7 @@ class Unit(NamedTuple):
 
 
 class Side(NamedTuple):
-    """One request as one set meets it: `original` is what the mutating phase begins with, `attributes` what was validated."""
+    """One request in one set: `original` enters the mutating phase, `attributes` were validated."""
 
     original: Attributes
     attributes: Attributes
@@ -52,7 +54,7 @@ class Side(NamedTuple):
 
 
 class Asking(Struct):
-    """One request put to several sets: a side for each, the same object where nothing tells them apart."""
+    """One request for several sets: one side per set, shared if nothing distinguishes them."""
 
     sides: Sequence[Side]
     backends: Backends
@@ -66,7 +68,7 @@ class Asking(Struct):
 
 
 class Context(Struct, frozen=True, dict=True):
-    """What plugins are made with; `schemas` include the custom kinds, `authorizer` answers for the instant of a lister."""
+    """Inputs for compiling plugins; `schemas` include custom kinds, `authorizer` answers for a lister's time."""
 
     version: KubernetesVersion
     discovery: Discovery
@@ -75,7 +77,7 @@ class Context(Struct, frozen=True, dict=True):
 
     @cached_property
     def patchers(self) -> ObjectPatchers:
-        """What applies patches to objects of each kind."""
+        """Return the patchers for objects of each kind."""
         return ObjectPatchers(self.schemas)
 
 
@@ -84,11 +86,11 @@ class Admitter(Protocol):
 
     @property
     def effects(self) -> Effects:
-        """What it did, in both passes."""
+        """Return its effects in both passes."""
         ...
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass: the object that is left, and whether all mutating plugins are to run once more."""
+        """Run one pass; return the object, and whether all mutating plugins must run again."""
         ...
 
 
@@ -96,15 +98,15 @@ class RequestValidator(Protocol):
     """A validating plugin that has something to say about a request."""
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """The decision of each set about the object that it validates; of those that are not `live` nobody asks."""
+        """Return the decision of each set about its object. Sets that are not `live` are skipped."""
         ...
 
 
 class AdmitterWatch(Admitter, Protocol):
-    """A mutating plugin of one set on one request, watched: it tells what it did and why."""
+    """Observed mutating plugin of one set on one request, with its explanation."""
 
     def explained(self, number: int, refused: str) -> Explanation:
-        """What it did in a pass, counted from 1; `refused` says why it was not asked, if it was not."""
+        """Explain a pass, counted from 1; `refused` says why it did not run, if so."""
         ...
 
 
@@ -117,7 +119,7 @@ class ValidatorWatch(RequestValidator, Protocol):
         ...
 
     def explained(self, refused: str) -> Explanation:
-        """What it did; `refused` says why it was not asked, if it was not."""
+        """Explain the phase; `refused` says why it did not run, if so."""
         ...
 
 
@@ -130,7 +132,7 @@ class CompiledPlugin(Protocol):
         ...
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
-        """What acts on this request and all that it reads of it; None where its decisions may depend on more."""
+        """Return what acts on this request and what it reads; None if decisions may depend on more."""
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
@@ -138,11 +140,11 @@ class CompiledPlugin(Protocol):
         ...
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """What validates this request, None if no set has anything to say."""
+        """Return the validating step of this request, None if no set has one."""
         ...
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> AdmitterWatch | None:
-        """The mutating phase of one set, watched; `manifests` may have more webhooks than are asked. None without one."""
+        """Return the observed mutating phase of one set, None without one; `manifests` may have webhooks that are not called."""
         ...
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatorWatch | None:
@@ -165,24 +167,24 @@ class AdmissionPlugin(Protocol):
 
     @property
     def leaves_trace(self) -> bool:
-        """Whether the log says so where it changed an object."""
+        """Return whether the log shows its changes of an object."""
         ...
 
     @property
     def differs_by_minor(self) -> bool:
-        """Whether servers of different minors decide otherwise by the same set."""
+        """Return whether the same set decides differently on servers of different minors."""
         ...
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """What it has of a set, in its order; what can match no request is left out."""
+        """Yield its units of a set, in order, without those that match no request."""
         ...
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """The names of what it has of a set, as a decision has them."""
+        """Yield the names of its parts of a set, as decisions use them."""
         ...
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """What each unit reads of a request."""
+        """Yield what each unit reads of a request."""
         ...
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:

@@ -73,7 +73,7 @@ class _Mutating:
         self._reads = _ReadsOfHooks()
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
-        """What the expressions read of the policies that match."""
+        """Return what the matching policies' expressions read."""
         side = asking.sides[0]
         return self._reads.of(self._admission.candidates(side.original, side.lister), side.original)
 
@@ -120,7 +120,7 @@ class _PolicyAdmitter:
         self.effects = Effects()
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass over the policies."""
+        """Run one pass over the policies."""
         result, effects = self._plugin.admit(value, reinvoke=reinvoke), self.effects
         effects.denials += result.denials
         effects.mutated += result.mutated
@@ -166,7 +166,7 @@ class _Validating:
         self._reads = _ReadsOfHooks()
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
-        """What the expressions read of the policies that match."""
+        """Return what the matching policies' expressions read."""
         side = asking.sides[0]
         return self._reads.of(self._admission.candidates(side.attributes, side.lister), side.attributes)
 
@@ -194,13 +194,13 @@ class _Validating:
 
 
 class _ReadsOfHooks:
-    """What the policies read that certainly match requests of a class; None where some may match or not, or ask for parameters."""
+    """What policies read that certainly match a class of requests; None if some only may match, or need parameters."""
 
     def __init__(self) -> None:
         self._reads: IdentityMap[_Hooks, HookReads | None] = IdentityMap()
 
     def of(self, hooks: _Hooks | None, attributes: Attributes) -> HookReads | None:
-        """What these hooks, of which there are some for each set, read of a request."""
+        """Return what these hooks of each set read of a request."""
         if hooks is None:
             return NOTHING
         if hooks not in self._reads:
@@ -226,7 +226,7 @@ class _ValidatingRequest:
         self._candidates = candidates
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """What each set decides; those that are not live are decided along, for what they share."""
+        """Return each set's decision. Sets that are not live are decided too, because they share evaluations."""
         del live
         if not asking.is_shared:
             return [self._alone(index, objects, asking) for index in range(len(objects))]
@@ -238,7 +238,7 @@ class _ValidatingRequest:
         return self._admission.decide_each(hooks, objects, side.attributes, side.lister, asking.changes)
 
     def _alone(self, index: int, objects: Sequence[Object], asking: Asking) -> Decision:
-        """A set that meets other objects of the cluster than the first: only its mutations can be told apart."""
+        """Return the decision of a set whose cluster objects differ from the first set's."""
         side, hooks = asking.sides[index], self._candidates[index]
         pair = [objects[0], objects[index]]
         own = None if hooks is None else (hooks[index], hooks[index])

@@ -32,18 +32,18 @@ ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     WebhookPlugin("validating"),
     *(each for each in BUILTIN_PLUGINS if each.name in _LAST),
 )
-"""In the order in which the server asks them."""
+"""Plugins in the server's order."""
 SHARD_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     WebhookPlugin("mutating"),
     MutatingAdmissionPolicyPlugin(),
     ValidatingAdmissionPolicyPlugin(),
     WebhookPlugin("validating"),
 )
-"""Those of a kcp shard (`kcp-dev/kcp/pkg/admission/plugins.go`, `AllOrderedPlugins`), as far as manifests say what they do."""
+"""Plugins of a kcp shard (`kcp-dev/kcp/pkg/admission/plugins.go`, `AllOrderedPlugins`) that manifests can describe."""
 
 
 def units_of(manifests: ManifestSet, plugins: Iterable[AdmissionPlugin] = ALL_ORDERED_PLUGINS) -> Iterator[Unit]:
-    """What a set has for some plugins."""
+    """Yield a set's units for some plugins."""
     for plugin in plugins:
         yield from plugin.units(manifests)
 
@@ -77,7 +77,7 @@ def rules_criteria(plugin: type[Plugin]) -> tuple[MatchResources, ...]:
 
 
 def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-    """What the plugins of a set read of requests: of policies that have a binding, and of webhooks."""
+    """Yield what a set's plugins read of requests: policies with a binding, and webhooks."""
     for plugin in ALL_ORDERED_PLUGINS:
         yield from plugin.reads(manifests, version)
 
@@ -109,16 +109,17 @@ def policy_names(manifests: ManifestSet, *, mutating: bool | None = None) -> fro
 _NOT_REPRODUCED: Final = frozenset(
     {"AlwaysPullImages", "ExtendedResourceToleration", "PodNodeSelector", "PodTolerationRestriction"}
 )
-"""Plugins that change objects and are off by default: what they did is not in the rebuilt object before mutation."""
+"""Mutating plugins that are off by default. Their effect is not rebuilt in the object before mutation."""
 
 
 def without_shared_plugins(
     sets: tuple[ManifestSet, ManifestSet], names: frozenset[str] = frozenset()
 ) -> tuple[ManifestSet, ManifestSet]:
-    """Both sets without the built-in plugins of which both say the same, and whose objects both have alike, but for some names.
+    """Return both sets without built-in plugins that are equal in both, including their objects, except for some names.
 
-    What such a plugin did at the time stands in the recorded objects, and it would do the same for the candidate. Only where
-    something is to mutate after it, and see what it leaves, it is asked again.
+    The recorded objects show the effect of such a plugin, and the candidate's would be the same. It runs again only if
+    a mutation
+    after it must see its result.
     """
     current, candidate = sets
     again = _NOT_REPRODUCED if any(each.mutating_policies or each.mutating_webhooks for each in sets) else frozenset()
@@ -136,7 +137,7 @@ def without_shared_plugins(
 def with_shared_plugins(
     sets: tuple[ManifestSet, ManifestSet], reproduced: frozenset[str]
 ) -> tuple[ManifestSet, ManifestSet]:
-    """Both sets with all their plugins; those that both have alike do not do again what is `reproduced` in the objects."""
+    """Return both sets with all plugins; equal ones do not repeat what is `reproduced` in the objects."""
     differing = {each.name for manifests in without_shared_plugins(sets) for each in manifests.builtin}
     settled = reproduced - differing
     set_pair = []
@@ -151,9 +152,9 @@ def _without(manifests: ManifestSet, names: set[str]) -> ManifestSet:
 
 
 def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = False) -> set[tuple[str, str]]:
-    """The kinds of the objects that two sets lay over the cluster otherwise.
+    """Return the kinds of objects that two sets lay over the cluster differently.
 
-    `bare`: objects without their metadata; a manifest that only the candidate has is then taken to be of one that is there.
+    `bare` ignores metadata; an object that only the candidate has then counts as an existing one.
     """
     if current.objects == candidate.objects:
         return set()
@@ -173,7 +174,7 @@ def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = 
 
 
 def _bare(obj: JSON) -> JSON:
-    """What an object says beside who it is and its metadata; None for none."""
+    """Return an object's content without identity and metadata; None for no object."""
     return None if obj is None else {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata")}
 
 

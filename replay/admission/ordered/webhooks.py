@@ -58,12 +58,12 @@ class WebhookPlugin(Struct, frozen=True):
         return (configuration.name for configuration in configurations_of(manifests, self.phase))
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """A webhook is told everything."""
+        """A webhook reads everything."""
         del version
         return webhook_reads(configurations_of(manifests, self.phase))
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """What the engines read that answer for webhooks."""
+        """Yield what the engines that answer for webhooks look up."""
         for engine in engines_of(manifests):
             yield from engine.looked_up()
 
@@ -82,7 +82,7 @@ class _Webhooks:
         self._engines = [engines_of(manifests) for manifests in sets]
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Where any may be called it is sent all of the request."""
+        """Return None if any webhook may be called, because it gets the whole request."""
         side = asking.sides[0]
         is_asked = any(self._admission.candidates(side.original)) or any(self._admission.candidates(side.attributes))
         return None if is_asked else NOTHING
@@ -103,7 +103,7 @@ class _Webhooks:
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, backends)
 
     def _backends(self, index: int, asking: Asking) -> Backends:
-        """Who answers for the webhooks of a set: who was asked for by name, else the policy engines of the set."""
+        """Return who answers for a set's webhooks: named endpoints, otherwise the set's policy engines."""
         if not self._engines[index]:
             return asking.backends
         lister, context = asking.sides[index].lister, self._context
@@ -152,7 +152,7 @@ class _WebhookRequest:
         self._backends = backends
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """What the webhooks of each set come to."""
+        """Return the result of each set's webhooks."""
         return [
             self._decision(hooks, side.attributes.with_object(value), side.lister, self._backends(index, asking))
             if hooks and is_live

@@ -19,11 +19,11 @@ MAX_VALIDATION_FAILURES = 50
 MAX_VALUE_BYTES = 10 * 1024
 
 _GO_ESCAPES = (("<", "\\u003c"), (">", "\\u003e"), ("&", "\\u0026"), ("\u2028", "\\u2028"), ("\u2029", "\\u2029"))
-"""What encoding/json writes as an escape, so that its output is safe inside HTML and JavaScript."""
+"""Characters that encoding/json escapes for HTML and JavaScript."""
 
 
 class ValidationFailure(NamedTuple):
-    """One denial by a binding with the action Audit."""
+    """Denial by a binding with the action Audit."""
 
     message: str
     policy: str

@@ -18,7 +18,7 @@ class PolicyEvaluation(Protocol):
 
     @property
     def inputs(self) -> Inputs:
-        """What they read."""
+        """Return the expressions' inputs."""
         ...
 
     def conditions(self) -> KindEvaluation:

@@ -1,4 +1,4 @@
-"""What a mutation does to validation: a denial that it causes, or one that it heals."""
+"""Effect of a mutation on validation: a denial that it causes or prevents."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from replay.admission.decision import Decision, Denial
 
 
 def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
-    """What policies decide about a mutated object, compared with what the same ones say of the object of the time.
+    """Compare the decision about a mutated object with the decision about the recorded one.
 
-    Where either is undetermined about a policy, nothing is said of it.
+    A policy that is undetermined in either is left out.
     """
     caused, healed = _without(mutated.denials, plain), _without(plain.denials, mutated)
     return replace(mutated, caused_by_mutation=caused, healed_by_mutation=healed) if caused or healed else mutated

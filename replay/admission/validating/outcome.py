@@ -1,4 +1,4 @@
-"""What the validating policies of one set come to for one request, while it is being decided."""
+"""Result of one set's validating policies while a request is decided."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _Binding = ValidatingAdmissionPolicyBinding
 
 
 class OutcomeCollector:
-    """Denials, warnings, audit annotations and what is undetermined, in the server's order."""
+    """Denials, warnings, audit annotations and undetermined policies, in the server's order."""
 
     def __init__(self, server: KubernetesVersion) -> None:
         """Nothing has been decided; the annotations are those of a server."""
@@ -54,7 +54,7 @@ class OutcomeCollector:
         return not (self._denials or self._warnings or self._failures or self._annotations or self._undetermined)
 
     def configuration_error(self, policy: _Policy, binding: _Binding | None, message: str) -> None:
-        """A policy, or one of its bindings, cannot be used: `failurePolicy` answers, whatever the binding's actions are."""
+        """Record an unusable policy or binding: `failurePolicy` decides, independent of the binding's actions."""
         if policy.failure_policy is FailurePolicy.FAIL:
             text = f"failed to configure {'binding' if binding else 'policy'}: {message}"
             self._deny(policy, binding, PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, text), None)
@@ -103,7 +103,7 @@ class OutcomeCollector:
             self.publish_annotations(policy)
 
     def decision(self) -> Decision:
-        """The decision; what is listed in it is certain."""
+        """Return the decision. Everything in it is certain."""
         annotations = dict(self._annotations)
         if self._failures and self._failures_are_certain:
             annotations[VALIDATION_FAILURE_KEY] = validation_failure_value(self._failures, self._server)

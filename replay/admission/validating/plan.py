@@ -24,7 +24,7 @@ Operands = tuple[CompiledExpression, ...]
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 
 GroupResults = tuple[tuple[int, ValidateResult], ...]
-"""The results of policies by their place in a group, those of which nothing comes left out."""
+"""Results of policies by their place in a group, without empty ones."""
 
 _BY_MESSAGES: GroupResults = ((-1, NO_DECISION),)
 """Stands for results that depend on what messages read."""
@@ -84,7 +84,7 @@ def _truths(certain: Sequence[bool], operands: Iterable[Operands], shared: Share
 
 
 class AlikePolicies:
-    """Policies that match requests in the same way and read the same: for one projection of the input they come to the same."""
+    """Policies with equal matches and equal reads. One projection of the input gives one result."""
 
     def __init__(self, match: Match, validators: tuple[Validator, ...]) -> None:
         """All of them have the same `footprint_without_messages`."""
@@ -137,7 +137,7 @@ class AlikePolicies:
 
 
 class ValidationPlan:
-    """The hooks of a set for a class of requests, those that certainly match put together with what is like them."""
+    """Hooks of a set for a class of requests. Hooks that certainly match are grouped with alike ones."""
 
     def __init__(self, hooks: Sequence[Planned], groups: AlikeGroups) -> None:
         """`hooks` are those that may match; `groups` are those of all plans."""
@@ -168,7 +168,7 @@ class ValidationPlan:
 
 
 class PolicyRequest(Protocol):
-    """What groups of policies are asked about."""
+    """Request for groups of policies."""
 
     def projected(self, match: Match, project: Projection | None, /) -> ProjectionKey | None:
         """The projection of what policies read that match so; None where there is none."""
@@ -184,7 +184,7 @@ class PolicyRequest(Protocol):
 
 
 class AlikeGroups:
-    """The groups of all plans, equal ones as one, and what they came to: of requests that are alike only the first is evaluated."""
+    """Groups of all plans, shared if equal, and their results. Of alike requests only the first is evaluated."""
 
     def __init__(self) -> None:
         """No group yet."""

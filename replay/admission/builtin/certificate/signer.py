@@ -1,4 +1,4 @@
-"""Who may approve, sign and attest for a signer (`plugin/pkg/admission/certificates`, `pkg/certauthorization`)."""
+"""Permission to approve, sign and attest for a signer (`plugin/pkg/admission/certificates`, `pkg/certauthorization`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _GROUP: Final = "certificates.k8s.io"
 _REQUESTS: Final = "certificatesigningrequests"
 _UPDATE: Final = frozenset({Operation.UPDATE})
 _COLLECTED: Final = ("ownerReferences", "finalizers", "selfLink", "managedFields")
-"""What the garbage collector may change of an object without being asked who it is."""
+"""Fields that the garbage collector may change without a permission check."""
 
 
 class CertificateApproval(Plugin):

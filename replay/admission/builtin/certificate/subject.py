@@ -16,7 +16,7 @@ class CertificateRequestError(Exception):
 
 
 def subject_of(signing_request: JSON) -> Subject:
-    """The subject that is asked for; raises CertificateRequestError."""
+    """Return the requested subject; raises CertificateRequestError."""
     text = str((signing_request.get("spec") or {}).get("request") or "")
     try:
         block = decode_pem(base64.b64decode(text))

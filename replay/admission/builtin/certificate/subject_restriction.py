@@ -12,7 +12,7 @@ _MASTERS: Final = "system:masters"
 
 
 class CertificateSubjectRestriction(Plugin):
-    """Nobody, whoever it is, asks the signer of API clients for a certificate of the group that may do everything."""
+    """Refuses certificates of the API client signer for the group system:masters, for every user."""
 
     name = "CertificateSubjectRestriction"
     operations = CREATE

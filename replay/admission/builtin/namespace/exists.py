@@ -20,7 +20,7 @@ class NamespaceExists(Plugin):
 
 
 class NamespaceAutoProvision(Plugin):
-    """A namespace in which something is created is made first, with nothing but its name."""
+    """Creates a missing namespace, with a name only, before an object is created in it."""
 
     name = "NamespaceAutoProvision"
     operations = CREATE

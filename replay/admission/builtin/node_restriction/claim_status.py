@@ -79,7 +79,7 @@ def _without_what_is_open(claim: JSON) -> JSON:
 
 
 def _comparable(claim: JSON) -> Any:
-    """A claim in which nothing and what is empty are the same."""
+    """Return a claim in which null and empty values are equal."""
     return _without_empty(_structure(_without_what_is_open(claim)))
 
 

@@ -1,4 +1,4 @@
-"""What kubelets may do to pods, and with what their pods need (`plugin/pkg/admission/noderestriction/admission.go`)."""
+"""Rules for kubelets about pods and the objects that their pods need (`plugin/pkg/admission/noderestriction/admission.go`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ITS_OWN: Final = "with spec.nodeName set to itself"
 
 
 def not_found(singular: str, name: str) -> str:
-    """What a lister says of an object that is not there; it names the kind in the singular."""
+    """Return a lister's message about a missing object, with the kind in the singular."""
     return f'{singular} "{name}" not found'
 
 
@@ -83,7 +83,7 @@ def _wrong_owner(review: Review, node: str, owner: JSON | None) -> Refusal | str
 
 
 def uid_of(obj: JSON) -> str:
-    """The uid, empty where there is none."""
+    """Return the UID, empty if there is none."""
     return str((obj.get("metadata") or {}).get("uid") or "")
 
 

@@ -34,7 +34,7 @@ class _LookupError(Exception):
 
 
 def admit_token(review: Review, node: str) -> Refusal | None:
-    """A token must be bound to a pod of the node, and be for somebody whom the pod mentions."""
+    """Require that a token is bound to a pod of the node, and is for an audience that the pod mentions."""
     if review.attributes.operation is not Operation.CREATE or review.attributes.subresource != "token":
         return None
     spec = review.object.get("spec") or {}

@@ -16,7 +16,7 @@ _TAINTS = {
 
 
 class DefaultTolerationSeconds(Plugin):
-    """Two tolerations of `NoExecute`, each unless the pod tolerates that taint already, whatever the operator."""
+    """Adds two tolerations of `NoExecute`, each unless the pod already tolerates that taint with any operator."""
 
     name = "DefaultTolerationSeconds"
     operations = CREATE_UPDATE
@@ -34,7 +34,7 @@ class DefaultTolerationSeconds(Plugin):
         return cls({taint: _seconds(flags, flag) for taint, flag in _TAINTS.items()})
 
     def admit(self, review: Review) -> Refusal | None:
-        """Append what is lacking."""
+        """Append the missing tolerations."""
         if review.is_resource("", "pods"):
             review.object["spec"].update(with_tolerations(review.object["spec"], self._seconds))
         return None

@@ -34,7 +34,7 @@ class ExtendedResourceToleration(Plugin):
 
 
 def is_extended_resource(name: str) -> bool:
-    """Whether a resource is none of Kubernetes' own (`helper.IsExtendedResourceName`)."""
+    """Return whether a resource is not one of Kubernetes' own (`helper.IsExtendedResourceName`)."""
     if "/" not in name or _NATIVE in name or name.startswith(_QUOTA_PREFIX):
         return False
     return not qualified_name(f"{_QUOTA_PREFIX}{name}")

@@ -1,4 +1,4 @@
-"""ImagePolicyWebhook (`plugin/pkg/admission/imagepolicy`): a backend is asked about the images of a pod."""
+"""ImagePolicyWebhook (`plugin/pkg/admission/imagepolicy`): a backend reviews the images of a pod."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from replay.kube.attributes import Missing
 _PREFIX: Final = "imagepolicywebhook.image-policy.k8s.io/"
 _ENTRIES: Final = 1024
 _REFUSED: Final = "the server rejected our request for an unknown reason"
-"""What client-go makes of a 400 without a Status."""
+"""Message of client-go for a 400 without a Status."""
 _NANO: Final = 1
 _MILLI: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
@@ -65,15 +65,15 @@ class Failed(NamedTuple):
 
 
 class ImageReviewer(Protocol):
-    """Who answers reviews of images."""
+    """Source of answers to image reviews."""
 
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed | Missing:
-        """The status for the `spec` of an ImageReview, `Missing` where it is not known."""
+        """Return the status for the `spec` of an ImageReview, `Missing` if unknown."""
         ...
 
 
 class Backend(Struct, frozen=True):
-    """A stand-in for the backend: it refuses images that match `deny`, and answers those that match `fail` with 400."""
+    """Stand-in for the backend: it denies images that match `deny`, and answers 400 for those that match `fail`."""
 
     deny: str = ""
     fail: str = ""
@@ -82,7 +82,7 @@ class Backend(Struct, frozen=True):
 
     @classmethod
     def of(cls, document: JSON) -> Backend:
-        """From its document; raises ManifestError for a pattern that is none."""
+        """Parse its document; raises ManifestError for an invalid pattern."""
         for name in ("deny", "fail"):
             try:
                 re.compile(document.get(name) or "")
@@ -101,7 +101,7 @@ class Backend(Struct, frozen=True):
 
 
 class _Cache:
-    """Answers by what was asked, each until its time; the one used longest ago is forgotten (`LRUExpireCache`)."""
+    """Answers by review, each until it expires. The least recently used one is dropped (`LRUExpireCache`)."""
 
     def __init__(self) -> None:
         self._entries: OrderedDict[bytes, tuple[ImageReviewStatus, int]] = OrderedDict()
@@ -128,7 +128,7 @@ class _Cache:
 
 
 class ImagePolicyWebhook(Plugin):
-    """What is sent is noted in the review; without a backend the answer is not known."""
+    """Records the review that the server sends. Without a backend the answer is unknown."""
 
     name = "ImagePolicyWebhook"
     operations = CREATE_UPDATE
@@ -158,7 +158,7 @@ class ImagePolicyWebhook(Plugin):
         )
 
     def answered_by(self, backends: Mapping[str, object]) -> ImagePolicyWebhook:
-        """See `Plugin.answered_by`; it then remembers nothing, for what is answered is what the backend says now."""
+        """See `Plugin.answered_by`. It then caches nothing, because the backend answers now."""
         backend: Any = backends.get(self.name)
         if backend is None:
             return self
@@ -217,7 +217,7 @@ def image_review(spec: JSON) -> JSON:
 
 
 def _spec(review: Review) -> JSON:
-    """What is asked: images with the containers of the start last, annotations that name the policy, the namespace."""
+    """Return the ImageReview spec: images (init containers last), policy annotations, namespace."""
     kinds = ("ephemeralContainers",) if review.attributes.subresource else ("containers", "initContainers")
     images = [str(each.get("image") or "") for each in containers_of(review.object["spec"], *kinds)]
     annotations = {k: v for k, v in sorted(annotations_of(review.object).items()) if ".image-policy.k8s.io/" in k}
@@ -230,7 +230,7 @@ def _spec(review: Review) -> JSON:
 
 
 def _duration(value: int, bounds: _Bounds) -> int:
-    """Nanoseconds; -1 turns it off, 0 stands for the default (`normalizeConfigDuration`)."""
+    """Return nanoseconds; -1 turns it off, 0 means the default (`normalizeConfigDuration`)."""
     if value == -1:
         return 0
     if value == 0:

@@ -24,7 +24,7 @@ _MOST_MILLI: Final = ((1 << 63) - 1) // 1000
 
 
 class LimitRanger(Plugin):
-    """Each LimitRange of the namespace in turn; what is being deleted is not looked at."""
+    """Applies each LimitRange of the namespace in turn. Objects that are being deleted are ignored."""
 
     name = "LimitRanger"
     operations = CREATE_UPDATE
@@ -39,7 +39,7 @@ class LimitRanger(Plugin):
         return None
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse what is outside the bounds of a range; which of several ranges the server names is chance."""
+        """Refuse values outside a range's bounds. The server names any of several ranges."""
         refusals = []
         for limit_range in self._ranges(review):
             of_pod = review.attributes.resource.resource == "pods"
@@ -82,7 +82,7 @@ def _set_defaults(pod: JSON, limit_range: JSON) -> None:
 
 
 class _Bounded(NamedTuple):
-    """What a bound is held against, with the noun of the message."""
+    """A value to compare with a bound, and the noun of the message."""
 
     noun: str
     requests: Amounts
@@ -124,7 +124,7 @@ def _claim_errors(claim: JSON, limit_range: JSON) -> Iterator[str]:
 
 
 def _values(request: Quantity | None, limit: Quantity | None, enforced: Quantity) -> tuple[int, int, int]:
-    """All three in units, or in thousandths where all of them fit (`requestLimitEnforcedValues`)."""
+    """Return all three in units, or in thousandths if all of them fit (`requestLimitEnforcedValues`)."""
     three = [each if each is not None else Quantity(0) for each in (request, limit, enforced)]
     units = [each.rounded_up() for each in three]
     fine = [each.rounded_up(-3) for each in three] if max(units) <= _MOST_MILLI else units

@@ -21,7 +21,10 @@ _NODE: Final = GroupVersionKind("", "v1", "Node")
 
 
 def _resizes_pod(old: JSON, new: JSON) -> bool:
-    """What the pod as a whole asks for is otherwise (`pod_level_resource_resize.go`); amounts count, not how they are written."""
+    """Return whether the pod-level resources change (`pod_level_resource_resize.go`).
+
+    Amounts are compared, not spellings.
+    """
     old_resources, after = old.get("resources"), new.get("resources")
     if old_resources is None or after is None:
         return old_resources is not after
@@ -36,7 +39,7 @@ def _differ(current: Amounts, after: Amounts) -> bool:
 
 
 def _resizes_init_container(old: JSON, new: JSON) -> bool:
-    """A container of the start that is no sidecar asks otherwise (`nonsidecar_initcontainers_resize.go`)."""
+    """Return whether an init container that is not a sidecar changes its resources (`nonsidecar_initcontainers_resize.go`)."""
     return any(
         container.get("restartPolicy") != "Always"
         and (container.get("resources") or {}) != (new["initContainers"][place].get("resources") or {})
@@ -68,7 +71,7 @@ _FEATURES: Final[tuple[tuple[str, Callable[[JSON, JSON], bool]], ...]] = (
 
 
 class NodeDeclaredFeatureValidator(Plugin):
-    """Only a pod that is bound, and of which the generation says that the spec changed, is looked at."""
+    """Checks only bound pods whose generation shows a changed spec."""
 
     name = "NodeDeclaredFeatureValidator"
     operations = CREATE_UPDATE

@@ -20,7 +20,7 @@ class _SelectorError(ValueError):
 
 
 class PodNodeSelector(Plugin):
-    """The annotation of the namespace, even an empty one, hides the default of the cluster; then the list of what is allowed."""
+    """The namespace's annotation, even if empty, overrides the cluster default. Then the allowed list applies."""
 
     name = "PodNodeSelector"
     operations = CREATE
@@ -33,7 +33,7 @@ class PodNodeSelector(Plugin):
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> PodNodeSelector:
-        """See `Plugin.configured`; the server reads what it finds and refuses nothing."""
+        """See `Plugin.configured`. The server ignores invalid values."""
         del flags
         document = (configuration or {}).get("podNodeSelectorPluginConfig") or {}
         return cls({str(key): str(value or "") for key, value in document.items()})

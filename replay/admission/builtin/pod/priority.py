@@ -11,7 +11,7 @@ from replay.kube.plugin.priority import PREEMPT, PRIORITY_CLASS, global_default
 
 
 class _Established(NamedTuple):
-    """What the class of a pod comes to."""
+    """Result of a pod's priority class."""
 
     class_name: str
     priority: int
@@ -82,7 +82,7 @@ def _admit_pod(review: Review) -> Refusal | None:
 
 
 def _established(review: Review, name: str) -> _Established | None:
-    """What a class says, or the default where none is named; None for a class that is not there."""
+    """Return the result of a class, or of the default if none is named; None for a missing class."""
     if name:
         named = known(review.cluster.get(PRIORITY_CLASS, "", name))
         return None if named is None else _Established(name, named.get("value") or 0, named.get("preemptionPolicy"))

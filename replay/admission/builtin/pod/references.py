@@ -110,7 +110,7 @@ class UnknownVolumeError(Exception):
 
 
 def api_object_reference(spec: JSON) -> str:
-    """What of the API a pod refers to first, empty if nothing; raises UnknownVolumeError (`HasAPIObjectReference`)."""
+    """Return the first API object that a pod refers to, empty if none; raises UnknownVolumeError (`HasAPIObjectReference`)."""
     if spec.get("serviceAccountName"):
         return "serviceaccounts"
     if next(secret_names(spec), ""):

@@ -19,7 +19,7 @@ _NOTHING: Final = Quantity(0, text="0")
 
 
 class PodResizeValidator(Plugin):
-    """Only a pod that is bound, and of which the generation says that the spec changed, is looked at."""
+    """Checks only bound pods whose generation shows a changed spec."""
 
     name = "PodResizeValidator"
     operations = frozenset({Operation.UPDATE})
@@ -51,7 +51,7 @@ def _generation(pod: JSON) -> int:
 
 
 def _lacking(spec: JSON, allocatable: Amounts) -> Iterator[str]:
-    """What the pod asks for and the node does not have; processors in thousandths."""
+    """Yield resources that the pod requests and the node lacks; CPU in thousandths."""
     requests = pod_amounts(spec, "requests")
     add(requests, amounts(spec.get("overhead")))
     for name, scale in (("cpu", -3), ("memory", 0)):

@@ -1,4 +1,4 @@
-"""What a pod as a whole asks for (`podRequests`, `podLimits` of the plugins; `component-helpers/resource`)."""
+"""Resources of a whole pod (`podRequests`, `podLimits` of the plugins; `component-helpers/resource`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def pod_amounts(spec: JSON, kind: str) -> dict[str, Quantity]:
 
 
 def sum_of_containers(spec: JSON, amounts_of: Callable[[JSON], Amounts]) -> dict[str, Quantity]:
-    """What the containers need together, each what a function says of it (`aggregateContainerResourcesByFn`)."""
+    """Return the containers' combined resources, given a function for each (`aggregateContainerResourcesByFn`)."""
     total: dict[str, Quantity] = {}
     for container in spec.get("containers") or ():
         add(total, amounts_of(container))

@@ -20,7 +20,7 @@ from replay.kube.plugin.service_account import (
 
 _ENFORCE: Final = "kubernetes.io/enforce-mountable-secrets"
 _SUFFIX: Final = "xxxxx"
-"""What stands for the five random characters of the volume's name."""
+"""Replacement of the five random characters in the volume's name."""
 _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
@@ -38,7 +38,7 @@ class ServiceAccount(Plugin):
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ServiceAccount:
-        """See `Plugin.configured`; the server reads no document, here `limitSecretReferences` stands in one."""
+        """See `Plugin.configured`. The server reads no document. Here `limitSecretReferences` is one."""
         del flags
         return cls(limits_secret_references=bool((configuration or {}).get("limitSecretReferences")))
 
@@ -81,7 +81,7 @@ def _is_looked_at(review: Review) -> bool:
 
 
 def _with_account(review: Review, *, is_strict: bool, ephemeral: bool) -> Refusal | None:
-    """What is wrong with the account, and, where it is strict, with the secrets."""
+    """Return a refusal for a missing account or, if it is strict, for secrets that it does not list."""
     spec = review.object["spec"]
     name = spec.get("serviceAccountName") or ""
     if not name:

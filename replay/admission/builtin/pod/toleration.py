@@ -72,7 +72,7 @@ def are_covered(tolerations: list[JSON], allowed: list[JSON]) -> bool:
 
 
 def toleration_problems(tolerations: Iterable[Toleration], path: str) -> Iterator[str]:
-    """What is wrong with tolerations (`pkg/apis/core/validation`, `ValidateTolerations` without comparisons of numbers)."""
+    """Yield the problems of tolerations (`pkg/apis/core/validation`, `ValidateTolerations` without comparisons of numbers)."""
     for index, toleration in enumerate(tolerations):
         yield from _problems_of(toleration, f"{path}[{index}]")
 

@@ -88,7 +88,7 @@ class PodTolerationRestriction(Plugin):
 
 
 def _of_namespace(review: Review, annotation: str) -> list[JSON] | Refusal | None:
-    """The tolerations of an annotation, None where there is none."""
+    """Return the tolerations of an annotation, None if there is none."""
     namespace = known(review.cluster.namespace(review.attributes.namespace))
     if namespace is None:
         return namespace_not_found(review.attributes.namespace)

@@ -1,4 +1,4 @@
-"""The checks of level baseline (`policy/check_*.go`): each gives what it has against a pod, or None."""
+"""Checks of the level baseline (`policy/check_*.go`): each returns a violation or None."""
 
 from __future__ import annotations
 
@@ -250,7 +250,7 @@ def windows_host_process(pod: Pod) -> Violation | None:
 
 
 def unless_user_namespace(check: Callable[[Pod], Violation | None]) -> Callable[[Pod], Violation | None]:
-    """A check that is relaxed for pods with users of their own."""
+    """Relax a check for pods with a user namespace."""
     return lambda pod: None if pod.has_user_namespace else check(pod)
 
 

@@ -25,7 +25,7 @@ _KIND: Final = "PodSecurityConfiguration"
 
 
 class PodSecurityConfiguration(NamedTuple):
-    """What holds where no label says otherwise, and who is not looked at."""
+    """Default levels, and exemptions."""
 
     defaults: NamespacePolicy = NamespacePolicy(*(LevelVersion(PRIVILEGED, LATEST),) * 3)
     usernames: frozenset[str] = frozenset()

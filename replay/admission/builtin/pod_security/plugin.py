@@ -116,7 +116,7 @@ class PodSecurity(Plugin):
         review.warnings.append(text)
 
     def _warnings_of_pods(self, review: Review, enforce: LevelVersion) -> list[str]:
-        """What a new level would have against the pods that are there; those of one controller count after its first."""
+        """Return warnings for existing pods under a new level. Pods of one controller count after its first."""
         name = review.own_name
         pods = self._prioritized(known(review.cluster.list(_POD, name)))
         pods_by_reason: dict[str, list[str]] = {}
@@ -203,7 +203,7 @@ class PodSecurity(Plugin):
     def _evaluate(
         self, review: Review, policy: NamespacePolicy, errors: tuple[LabelError, ...], pod: Pod, *, enforce: bool
     ) -> Refusal | None:
-        """All three modes; what is refused is not warned about."""
+        """Evaluate all three modes. A denied pod gets no warning."""
         if pod.spec.get("runtimeClassName") and pod.spec["runtimeClassName"] in self._exemptions.runtime_classes:
             review.audit_annotations[f"{PREFIX}exempt"] = "runtimeClass"
             return None

@@ -1,4 +1,4 @@
-"""What the checks look at: a pod's metadata and spec, and how their findings are worded (`policy/{visitor,helpers}.go`)."""
+"""Input of the checks: a pod's metadata and spec, and the wording of findings (`policy/{visitor,helpers}.go`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replay.json import JSON
 
 
 class Violation(NamedTuple):
-    """What a check has against a pod: in a word, and at length."""
+    """Violation of a check: a short reason and details."""
 
     reason: str
     detail: str
@@ -31,7 +31,7 @@ class Pod(Struct, dict=True):
 
     @cached_property
     def containers(self) -> list[JSON]:
-        """All containers: those of the start, the others, those for debugging."""
+        """Return all containers: init, regular, ephemeral."""
         fields = ("initContainers", "containers", "ephemeralContainers")
         return [container for field in fields for container in (self.spec.get(field) or ())]
 
@@ -47,7 +47,7 @@ class Pod(Struct, dict=True):
 
     @property
     def has_user_namespace(self) -> bool:
-        """Whether its users are none of the host."""
+        """Return whether the pod has a user namespace."""
         return self.spec.get("hostUsers") is False
 
     def bad(self, is_bad: Callable[[Mapping[str, Any]], bool]) -> list[str]:
@@ -75,5 +75,5 @@ def containers_named(names: list[str]) -> str:
 
 
 def setters(*, pod: bool, containers: list[str]) -> str:
-    """Who has set something: the pod, containers, or both."""
+    """Return what set a field: the pod, containers, or both."""
     return " and ".join((*(("pod",) if pod else ()), *((containers_named(containers),) if containers else ())))

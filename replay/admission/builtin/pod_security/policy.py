@@ -13,7 +13,7 @@ PRIVILEGED, BASELINE, RESTRICTED = "privileged", "baseline", "restricted"
 LEVELS: Final = (PRIVILEGED, BASELINE, RESTRICTED)
 MODES: Final = ("enforce", "audit", "warn")
 LATEST: Final = 1 << 30
-"""The minor that stands for `latest`: newer than any."""
+"""Minor that stands for `latest`, newer than all others."""
 
 _VERSION = re.compile(r"v1\.([0-9]|[1-9][0-9]*)")
 _WRONG_LEVEL = f"must be one of {', '.join(LEVELS)}"
@@ -43,12 +43,12 @@ class LabelError(NamedTuple):
     message: str
 
     def __str__(self) -> str:
-        """As `field.Invalid` prints it."""
+        """Format as `field.Invalid` does."""
         return f'metadata.labels[{self.label}]: Invalid value: "{self.value}": {self.message}'
 
 
 class NamespacePolicy(NamedTuple):
-    """What a namespace enforces, audits and warns about."""
+    """Levels that a namespace enforces, audits and warns about."""
 
     enforce: LevelVersion
     audit: LevelVersion
@@ -65,12 +65,12 @@ class NamespacePolicy(NamedTuple):
 
 
 def parse_level(text: str) -> tuple[str, str]:
-    """A level, and what is wrong with it: then it is the strictest."""
+    """Return a level and its error. An invalid level counts as the strictest."""
     return (text, "") if text in LEVELS else (RESTRICTED, _WRONG_LEVEL)
 
 
 def parse_version(text: str) -> tuple[int, str]:
-    """A minor version, and what is wrong with it: then it is the latest."""
+    """Return a minor version and its error. An invalid version counts as the latest."""
     match = _VERSION.fullmatch(text)
     minor = parse_int(match[1]) if match is not None else None
     if minor is not None:

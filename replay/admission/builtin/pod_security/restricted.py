@@ -1,4 +1,4 @@
-"""The checks of level restricted (`policy/check_*.go`): each gives what it has against a pod, or None."""
+"""Checks of the level restricted (`policy/check_*.go`): each returns a violation or None."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def allow_privilege_escalation(pod: Pod) -> Violation | None:
 
 
 def capabilities(pod: Pod) -> Violation | None:
-    """Every container drops all, and adds no more than binding to low ports."""
+    """Require that every container drops ALL and adds at most NET_BIND_SERVICE."""
     added: set[str] = set()
 
     def is_adding(context: Mapping[str, Any]) -> bool:
@@ -94,7 +94,7 @@ def volumes(pod: Pod) -> Violation | None:
 
 
 def run_as_non_root(pod: Pod) -> Violation | None:
-    """The pod or each container says that it does not run as root, and none says otherwise."""
+    """Require runAsNonRoot on the pod or each container, and no container that sets it to false."""
     of_pod = pod.security_context.get("runAsNonRoot")
     who = setters(pod=of_pod is False, containers=pod.bad(lambda context: context.get("runAsNonRoot") is False))
     if who:

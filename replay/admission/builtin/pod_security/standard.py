@@ -14,7 +14,7 @@ Check = Callable[[Pod], Violation | None]
 
 
 class VersionedCheck(NamedTuple):
-    """A check with its revisions by the minor that brings each; a restricted one may stand in for a baseline one."""
+    """A check with its revisions by minor. A restricted check may replace a baseline one."""
 
     id: str
     level: str
@@ -86,7 +86,7 @@ CHECKS: Final[tuple[VersionedCheck, ...]] = (
 
 @lru_cache(maxsize=256)
 def checks_of(level: str, minor: int) -> tuple[Check, ...]:
-    """The checks of a level, without those that a restricted one stands in for."""
+    """Return the checks of a level, without replaced ones."""
     if level == PRIVILEGED:
         return ()
     levels = (BASELINE,) if level == BASELINE else (BASELINE, RESTRICTED)
@@ -98,11 +98,11 @@ def checks_of(level: str, minor: int) -> tuple[Check, ...]:
 
 
 def violations(level: LevelVersion, newest: int, pod: Pod) -> list[Violation]:
-    """All that a level has against a pod; a version above the server's `newest` minor is that one."""
+    """Return all violations of a level. A version above the server's `newest` minor counts as that minor."""
     checks = checks_of(level.level, min(level.minor, newest))
     return [violation for check in checks if (violation := check(pod)) is not None]
 
 
 def detail(violations_: list[Violation]) -> str:
-    """All violations at length."""
+    """Return all violations in detail."""
     return ", ".join(f"{each.reason} ({each.detail})" if each.detail else each.reason for each in violations_)

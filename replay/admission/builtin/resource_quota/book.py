@@ -34,9 +34,9 @@ class CountedObject(NamedTuple):
 
 
 class _Total(Struct):
-    """What is used of one quota: certainly, and at most. Of `unknown` objects the usage is not known.
+    """Usage of one quota: certain, and at most. The usage of `unknown` objects is unknown.
 
-    `leaked` are the creations that failed after the quota was charged.
+    `leaked` are creations that failed after they were charged.
     """
 
     quota: Quota
@@ -83,7 +83,7 @@ class QuotaBook:
         self.recount(namespace, counted.resource)
 
     def miss(self, uid: str) -> None:
-        """Note that the set does not have an object of the log: what it owns is not made."""
+        """Note that the set lacks an object of the log. Objects that it owns are not created either."""
         if uid:
             self.absent.add(uid)
 
@@ -94,7 +94,7 @@ class QuotaBook:
             _add_to(total, counted, 1)
 
     def recount(self, namespace: str, resource: GroupResource) -> None:
-        """Forget what was charged without an object of the quotas that limit a resource."""
+        """Recount the quotas that limit a resource: drop charges without an object."""
         evaluator = evaluator_of(resource)
         for total in self._of(namespace).totals.values():
             if not any(evaluator.counts(name) for name in total.quota.hard):
@@ -104,7 +104,7 @@ class QuotaBook:
             total.leaked.clear()
 
     def used(self, namespace: str, quota: Quota) -> tuple[Amounts, Amounts] | None:
-        """Return what is used of a quota certainly and at most; None where the usage of an object is not known."""
+        """Return a quota's certain and largest usage; None if the usage of an object is unknown."""
         of_namespace = self._of(namespace)
         total = of_namespace.totals.get(quota.name)
         if total is None or (total.quota.hard, total.quota.selectors) != (quota.hard, quota.selectors):

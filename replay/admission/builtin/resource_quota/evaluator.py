@@ -151,7 +151,7 @@ def _claim_usage(claim: JSON, now: int) -> Amounts:
 
 
 def _storage(claim: JSON) -> Quantity | None:
-    """What is asked for, or allocated if that is more, in whole bytes."""
+    """Return the larger of requested and allocated storage, in whole bytes."""
     request = amounts((claim["spec"].get("resources") or {}).get("requests")).get("storage")
     if request is None:
         return None

@@ -31,12 +31,12 @@ _API_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ResourceQuotaConfiguration": ("apiserver.config.k8s.io/v1",),
     "Configuration": ("resourcequota.admission.k8s.io/v1beta1", "resourcequota.admission.k8s.io/v1alpha1"),
 }
-"""Of its configuration, by kind (`pkg/admission/plugin/resourcequota/apis/resourcequota`)."""
+"""API versions of its configuration, by kind (`pkg/admission/plugin/resourcequota/apis/resourcequota`)."""
 _Used = dict[tuple[str, str], dict[str, Quantity]]
 
 
 class Quota(NamedTuple):
-    """A quota with what is used of it now."""
+    """A quota with its present usage."""
 
     name: str
     hard: Amounts
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 class ResourceQuota(Plugin):
-    """What was admitted stays used until `give_back`; of several quotas the first by name that refuses is named."""
+    """Admitted usage stays charged until `give_back`. Of several refusing quotas, the first by name is reported."""
 
     name = "ResourceQuota"
     operations = CREATE_UPDATE
@@ -119,9 +119,10 @@ class ResourceQuota(Plugin):
         self._used[namespace, name] = used
 
     def follow(self, attributes: Attributes, cluster: PluginCluster, time: int, *, refused: bool) -> None:
-        """Give back what a request freed that was carried out whatever this plugin said.
+        """Release usage after a request that succeeded.
 
-        A final deletion frees all, a pod at its end its compute resources. What this plugin refused to create was never charged.
+        A final deletion releases everything, a finished pod its compute resources. A creation that this plugin refused
+        was never charged.
         """
         review = Review(attributes, cluster, time)
         resource = attributes.resource.group_resource
@@ -146,7 +147,7 @@ class ResourceQuota(Plugin):
             return
 
     def _give_back(self, review: Review, obj: JSON, rest: Sequence[str] = ()) -> None:
-        """Take what an object uses, but for the `rest`, off every quota that it counts for; none goes below nothing."""
+        """Subtract an object's usage, except `rest`, from every quota that counts it, but not below zero."""
         evaluator = evaluator_of(review.attributes.resource.group_resource)
         usage = {name: value for name, value in evaluator.usage(obj, review.time).items() if name not in rest}
         for quota in self.quotas(review):
@@ -155,11 +156,11 @@ class ResourceQuota(Plugin):
                 self._used[review.attributes.namespace, quota.name] = {**quota.used, **freed}
 
     def set_used(self, namespace: str, name: str, used: Amounts) -> None:
-        """Set what is used of a quota."""
+        """Set the usage of a quota."""
         self._used[namespace, name] = dict(used)
 
     def quotas(self, review: Review) -> list[Quota]:
-        """Return the quotas of the request's namespace with what is used of them; raise UnknownInputError."""
+        """Return the quotas of the request's namespace with their usage; raise UnknownInputError."""
         namespace = review.attributes.namespace
         quotas = []
         for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):
@@ -185,7 +186,7 @@ class ResourceQuota(Plugin):
 def _check(
     review: Review, evaluator: Evaluator, quotas: list[Quota], limited: list[JSON]
 ) -> Refusal | dict[str, Amounts]:
-    """What is used afterwards of each quota that changes, or the refusal (`CheckRequest`)."""
+    """Return the new usage of each quota that changes, or the refusal (`CheckRequest`)."""
     obj = review.object if evaluator.reads_objects else {}
     try:
         limited_scopes = _scopes(evaluator, obj, [s for each in limited for s in each.get("matchScopes") or ()])
@@ -208,12 +209,12 @@ def _check(
 
 
 def _counted(evaluator: Evaluator, quota: Quota) -> list[str]:
-    """What a quota limits of the things that objects of this resource use."""
+    """Return the limited resources of a quota that objects of this resource use."""
     return sorted(name for name in quota.hard if evaluator.counts(name))
 
 
 def _unready(evaluator: Evaluator, quota: Quota, obj: JSON) -> str:
-    """Why a quota cannot be held against an object."""
+    """Return why a quota cannot be applied to an object."""
     names = _counted(evaluator, quota)
     if message := evaluator.constraints(obj, names):
         return f"failed quota: {quota.name}: {message}"
@@ -223,7 +224,7 @@ def _unready(evaluator: Evaluator, quota: Quota, obj: JSON) -> str:
 
 
 def _uncovered(review: Review, names: set[str], limited_scopes: list[JSON], in_scopes: list[JSON]) -> Refusal | None:
-    """What is limited by default and no quota covers."""
+    """Refuse resources that are limited by default and that no quota covers."""
     if names:
         return review.forbidden(f"insufficient quota to consume: {','.join(sorted(names))}")
     covered = {selector.get("scopeName") for selector in in_scopes}
@@ -238,7 +239,7 @@ _ENDED_POD: Final[JSON] = {"spec": {}, "status": {"phase": "Succeeded"}}
 
 
 def is_end_of_pod(review: Review) -> bool:
-    """Return whether a request reports that a pod has come to its end: it then uses no compute resources any more."""
+    """Return whether a request reports the end of a pod, which then uses no compute resources."""
     if review.attributes.operation is not Operation.UPDATE or not review.is_resource("", "pods", "", "status"):
         return False
     return ((review.object or {}).get("status") or {}).get("phase") in ENDED
@@ -286,7 +287,7 @@ def matches(evaluator: Evaluator, quota: Quota, obj: JSON) -> bool:
 
 
 _NONE: Final = ""
-"""Where a request that no quota is about keeps its usage; no quota has that name."""
+"""Key for the usage of a request without a quota. No quota has this name."""
 
 
 def _is_stored(old: JSON) -> bool:
@@ -300,7 +301,7 @@ def _is_stored(old: JSON) -> bool:
 def _deltas(
     review: Review, evaluator: Evaluator, interesting: list[Quota], usage: Amounts
 ) -> dict[str, dict[str, Quantity]]:
-    """What the request adds for each quota that is about it; an update that a quota knew before adds the difference."""
+    """Return what the request adds to each affected quota. An update adds the difference."""
     attributes = review.attributes
     deltas: dict[str, Amounts] = {quota.name: usage for quota in interesting} or {_NONE: usage}
     old = review.old_object if attributes.operation is Operation.UPDATE else {}
@@ -320,7 +321,7 @@ def difference(value: Quantity, other: Quantity | None) -> Quantity:
 
 
 def _limited_names(review: Review, usage: Amounts, limited: list[JSON]) -> set[str]:
-    """What the object uses of the things that must be covered."""
+    """Return the used resources that a quota must cover."""
     resource = review.attributes.resource
     group_resource = resource.group, resource.resource
     own = [each for each in limited if (each.get("apiGroup") or "", each["resource"]) == group_resource]

@@ -1,4 +1,4 @@
-"""What a pod uses of a quota (`pkg/quota/v1/evaluator/core/pods.go`, `component-helpers/resource/helpers.go`)."""
+"""Usage of a pod (`pkg/quota/v1/evaluator/core/pods.go`, `component-helpers/resource/helpers.go`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.kube.quantity import Quantity
 
 ONE: Final = Quantity(1)
 ENDED: Final = ("Failed", "Succeeded")
-"""The phases of a pod that has come to its end."""
+"""Phases of a finished pod."""
 _COMPUTE: Final = ("cpu", "memory", "ephemeral-storage")
 _POD_LEVEL: Final = ("cpu", "memory")
 _HUGE_PAGES: Final = "hugepages-"
@@ -44,7 +44,7 @@ def pod_usage(pod: JSON, now: int) -> dict[str, Quantity]:
 
 
 def is_charged(pod: JSON, now: int) -> bool:
-    """Whether a pod has not come to its end (`QuotaV1Pod`); without a time a deletion is long over."""
+    """Return whether a pod is not finished (`QuotaV1Pod`). Without a time, a deletion counts as long over."""
     if (pod.get("status") or {}).get("phase") in ENDED:
         return False
     metadata = pod.get("metadata") or {}
@@ -92,7 +92,7 @@ def _is_pod_level(name: str) -> bool:
 
 
 def _requests(pod: JSON) -> dict[str, Quantity]:
-    """The most of what is asked, allocated and in force, with the overhead (`PodRequests`)."""
+    """Return the maximum of requested, allocated and actual resources, with overhead (`PodRequests`)."""
     spec, statuses, infeasible = pod["spec"], _statuses(pod), _is_resize_infeasible(pod)
 
     def of(container: JSON) -> Amounts:
@@ -116,7 +116,7 @@ def _requests(pod: JSON) -> dict[str, Quantity]:
 
 
 def _limits(pod: JSON) -> dict[str, Quantity]:
-    """The more of the limits asked for and in force, with the overhead where there is a limit (`PodLimits`)."""
+    """Return the maximum of requested and actual limits, with overhead if there is a limit (`PodLimits`)."""
     spec, statuses, infeasible = pod["spec"], _statuses(pod), _is_resize_infeasible(pod)
 
     def of(container: JSON) -> Amounts:
