@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.case.coverage import Item
 
@@ -51,6 +52,21 @@ def not_run_text(counts: Mapping[str, int]) -> str:
 def _plural(kind: str) -> str:
     head, separator, rest = kind.partition(" without ")
     return f"{head[:-1]}ies{separator}{rest}" if head.endswith("y") else f"{head}s{separator}{rest}"
+
+
+def by_minor(results: Mapping[str, Sequence[CaseResult]]) -> Iterator[CaseResult]:
+    """The results of the same cases on servers of several minors: one where all say the same, else one for each of them."""
+    cases: dict[tuple[str, str, str, int], dict[str, CaseResult]] = {}
+    for minor, each in results.items():
+        for result in each:
+            cases.setdefault((result.suite, result.name, result.path, result.line), {})[minor] = result
+    for of_minors in cases.values():
+        first = next(iter(of_minors.values()))
+        if len(of_minors) == len(results) and all(each == first for each in of_minors.values()):
+            yield first
+        else:
+            for minor, result in of_minors.items():
+                yield replace(result, name=f"{result.name} (Kubernetes {minor})")
 
 
 class CaseReport(Struct, frozen=True):

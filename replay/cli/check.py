@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,9 +13,9 @@ import typer
 from msgspec.structs import replace
 
 from replay.cli.check_authorization import check_authorization
-from replay.cli.options import MinorVersion, OutputFile
+from replay.cli.options import MinorVersion, MinorVersions, OutputFile
 from replay.errors import ManifestError, ReplayError
-from replay.pipeline.version import version_of
+from replay.pipeline.version import version_of, versions_of
 
 if TYPE_CHECKING:
     from replay.cellib.version import KubernetesVersion
@@ -111,6 +112,7 @@ def check(
         ),
     ] = False,
     kubernetes_version: MinorVersion = None,
+    versions: MinorVersions = None,
 ) -> None:
     """Would an API server accept these manifests, and what would you regret later?
 
@@ -118,6 +120,7 @@ def check(
     mistake. Hide a warning with --silence, or with `# replay: silence NAME` in its document.
     """
     from replay.authorization.set_check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.manifests.check import check_minors  # noqa: PLC0415
     from replay.manifests.plugin import PluginName  # noqa: PLC0415
 
     if authorization is not None:
@@ -130,15 +133,19 @@ def check(
         raise ReplayError("give a set to check, or --authorization FILE")
     if hash_only or drift or drift_metrics:
         raise typer.Exit(_compare_hashes(sets, plugin, drift, drift_metrics or []))
-    version = version_of(kubernetes_version)
+    asked = versions_of(versions, kubernetes_version)
+    version = asked[-1]
     objects = _cluster_objects(cluster) if cluster is not None else None
     one = PluginName(plugin.value) if plugin is not None else None
     if output is CheckFormat.JSON:
         # `DIR` stands for the directory in texts, where a short relative path would stand for other things too.
         sets = [path.absolute() for path in sets]
-    checked = [check_whole_set(path, version, plugin=one, cluster=objects, silenced=silence or ()) for path in sets]
-    if one is None:
-        checked = [_with_engine(_with_plugins(each, version), silence or ()) for each in checked]
+
+    def check_on(path: Path, minor: KubernetesVersion) -> CheckedSet:
+        whole = check_whole_set(path, minor, plugin=one, cluster=objects, silenced=silence or ())
+        return whole if one is not None else _with_engine(_with_plugins(whole, minor), silence or ())
+
+    checked = [check_minors(partial(check_on, path), asked) for path in sets]
     is_accepted = all(each.is_accepted for each in checked)
     is_proved = is_accepted and (prove or never_errors)
     properties = [_properties(path, version, errors_alone=not prove) if is_proved else () for path in sets]

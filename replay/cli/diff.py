@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 
-from replay.cli.options import ClusterSnapshot, MinorVersion, Workspaces
+from replay.cli.options import CandidateVersion, ClusterSnapshot, CurrentVersion, MinorVersion, Workspaces
 from replay.errors import ReplayError
-from replay.pipeline.version import version_of
+from replay.pipeline.version import version_of, versions_of_sides
 
 if TYPE_CHECKING:
-    from replay.cellib.version import KubernetesVersion
+    from replay.cellib.version import Versions
     from replay.kube.admissionregistration import ManifestSet
     from replay.manifests.object_diff import ObjectDiff
 
@@ -76,6 +76,8 @@ def diff(
     cluster: ClusterSnapshot = None,
     workspace: Workspaces = None,
     kubernetes_version: MinorVersion = None,
+    current_version: CurrentVersion = None,
+    candidate_version: CandidateVersion = None,
 ) -> None:
     """What does a change of manifests mean, without a log?
 
@@ -91,41 +93,28 @@ def diff(
     With --no-new-access, the answer lists every subject that RBAC would newly allow something, and the rules. Roles and bindings of both sets
     are laid over those of --cluster.
 
+    With --current-version and --candidate-version, the sets are those of servers of two minors, and one set may be enough. The list then also
+    has expressions that only one server compiles.
+
     With --log, each policy of the baseline is compared with the one that takes its place, on the requests of a log. Each pair that differs
     comes with a request.
     """
     if engines:
         _compare_engines(current, candidate, cases or [], cluster, kubernetes_version, output)
+    versions = versions_of_sides(current_version, candidate_version, kubernetes_version, (current, candidate))
+    candidate = candidate or (current if versions.differ else None)
     if candidate is None:
         raise ReplayError("no candidate: give the planned manifests after the baseline, or --engines for one template")
     if no_new_access:
         _compare_access((current, candidate), cluster, kubernetes_version, output)
     if log or pairs is not None:
         _compare_pairs((current, candidate), log or [], pairs, cluster, kubernetes_version, output)
-    from replay.authorization.build import DEFAULT_CONFIGURATION  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.authorization.diff import diff_authorization  # noqa: PLC0415
-    from replay.authorization.manifest import load_authorization  # noqa: PLC0415
-    from replay.manifests.diff import diff_sets  # noqa: PLC0415
-    from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
-    from replay.pipeline.kcp.diff import diff_folders  # noqa: PLC0415
-    from replay.pipeline.kcp.layout import is_by_workspace  # noqa: PLC0415
+    from replay.pipeline.set_diff import set_difference  # noqa: PLC0415 - `--help` must not pay for it
     from replay.report import set_diff  # noqa: PLC0415
 
-    version = version_of(kubernetes_version, (current, candidate))
-    if is_by_workspace((current, candidate)):
-        if prove:
-            raise ReplayError("--prove takes the set of one workspace: give its folders", path=str(candidate))
-        sets = []
-        differences = diff_folders(current, candidate, version, workspace or ())
-    elif workspace:
-        raise ReplayError("the sets have no workspaces: they are not of kcp", path="--workspace")
-    else:
-        sets = [load_manifest_set(path, version=version) for path in (current, candidate)]
-        differences = diff_sets(*sets)
-    current_authorization, after = (load_authorization(path, version) for path in (current, candidate))
-    differences += tuple(diff_authorization(current_authorization, after, DEFAULT_CONFIGURATION))
+    differences, sets = set_difference(current, candidate, versions, workspace or ())
     if prove:
-        _print_proofs(differences, sets, output, save_cases, version)
+        _print_proofs(differences, sets, output, save_cases, versions)
     elif output is DiffFormat.JSON:
         sys.stdout.write(json.dumps(set_diff.diff_json(differences), indent=1, ensure_ascii=False) + "\n")
     else:
@@ -218,17 +207,21 @@ def _compare_pairs(
 
 def _print_proofs(
     differences: tuple[ObjectDiff, ...],
-    sets: list[ManifestSet],
+    sets: tuple[ManifestSet, ManifestSet] | None,
     output: DiffFormat,
     save_cases: Path | None,
-    version: KubernetesVersion,
+    versions: Versions,
 ) -> None:
     """What differs, and what is proved of it."""
     from replay.prove.sets import prove_sets  # noqa: PLC0415
     from replay.report import proof as report  # noqa: PLC0415
     from replay.report import set_diff  # noqa: PLC0415
 
-    proved = prove_sets(sets[0], sets[1], version)
+    if sets is None:
+        raise ReplayError("--prove takes the set of one workspace: give its folders")
+    if versions.differ:
+        raise ReplayError("--prove compares sets on one server: leave out --current-version and --candidate-version")
+    proved = prove_sets(*sets, versions.candidate)
     if save_cases is not None:
         report.save_cases(proved.policies, save_cases)
     if output is DiffFormat.JSON:

@@ -74,6 +74,10 @@ CandidateVersion = Annotated[
     str | None,
     typer.Option(help="Minor version after the upgrade. Without --candidate or --add, the manifests stay the same."),
 ]
+MinorVersions = Annotated[
+    str | None,
+    typer.Option("--versions", metavar="VERSION,...", help="Minor versions to compare, such as 1.33,1.37."),
+]
 JsonOutput = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 OutputFormat = Annotated[DocumentFormat, typer.Option("--format", help="Output format.")]
 TimeZone = Annotated[
@@ -149,11 +153,10 @@ def scenario_of(
     `upgrade` are the minors of the servers of both sets, where an option names them.
     """
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.pipeline.version import version_of  # noqa: PLC0415
+    from replay.pipeline.version import version_of, versions_of_sides  # noqa: PLC0415
     from replay.storage.cluster import one_cluster  # noqa: PLC0415
 
-    before, after = (version_of(each or kubernetes_version) for each in upgrade)
-    is_upgrade = any(upgrade) and before != after
+    versions = versions_of_sides(*upgrade, kubernetes_version)
     scenario = Scenario(
         tuple(logs or ()),
         log_format=log_format or "",
@@ -162,8 +165,8 @@ def scenario_of(
         candidate=candidate,
         add=tuple(add or ()),
         cluster=cluster,
-        version=before,
-        candidate_version=after if is_upgrade else None,
+        version=versions.current,
+        candidate_version=versions.candidate if versions.differ else None,
     ).resolved()
     if any(upgrade):
         return scenario

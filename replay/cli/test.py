@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import MinorVersion
+from replay.cli.options import MinorVersion, MinorVersions
 from replay.errors import ReplayError
-from replay.pipeline.version import version_of
+from replay.pipeline.version import versions_of
 
 if TYPE_CHECKING:
     from replay.case.result import CaseReport
@@ -52,6 +52,7 @@ def run_cases(
     output: Annotated[CaseResultFormat, typer.Option("--format", help="Output format.")] = CaseResultFormat.TERMINAL,
     out: Annotated[Path | None, typer.Option(help="Print to this file instead.")] = None,
     kubernetes_version: MinorVersion = None,
+    versions: MinorVersions = None,
 ) -> None:
     """Do the policies decide the test cases as expected?
 
@@ -61,9 +62,9 @@ def run_cases(
     from replay.pipeline.testing.watch import watch_cases  # noqa: PLC0415
     from replay.report.case_results import FORMATS  # noqa: PLC0415
 
-    version = version_of(kubernetes_version)
+    minors = versions_of(versions, kubernetes_version)
     policy_paths = tuple(policies or ())
-    options = CaseOptions(paths=tuple(paths), policies=policy_paths, name=name, coverage=coverage, version=version)
+    options = CaseOptions(paths=tuple(paths), policies=policy_paths, name=name, coverage=coverage, versions=minors)
 
     def write(lines: list[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,11 +15,12 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
 from replay.manifests.api_object import LoadedApi
 from replay.manifests.engine_object import EngineDocument, holds_engine_objects_alone
-from replay.manifests.finding import Finding, Severity
+from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.plugin import PluginName
 from replay.manifests.policy_file import is_policy_file
+from replay.manifests.read.node import NOWHERE, Position
 from replay.manifests.server.flags import is_server_file
 from replay.manifests.server.settings import NO_SERVER, ServerSettings
 from replay.manifests.set_loader import load_set, require_static
@@ -63,6 +64,39 @@ class CheckedSet(Struct, frozen=True):
             error=first if self.error is None else self.error,
             silenced=self.silenced + len(findings) - len(shown),
         )
+
+
+def check_minors(check: Callable[[KubernetesVersion], CheckedSet], versions: Sequence[KubernetesVersion]) -> CheckedSet:
+    """Check one set for several minors: what not all of them say is told with the minors that do.
+
+    A set that a server of one minor does not take at all is refused by this one.
+    """
+    if len(versions) == 1:
+        return check(versions[0])
+    checked = [_refused_as_whole(check, version) for version in versions]
+    told: dict[Finding, list[str]] = {}
+    for version, each in zip(versions, checked, strict=True):
+        for finding in each.findings:
+            told.setdefault(finding, []).append(str(version))
+    findings = (
+        finding
+        if len(minors) == len(versions)
+        else replace(finding, message=f"Kubernetes {', '.join(minors)}: {finding.message}")
+        for finding, minors in told.items()
+    )
+    error = next((each.error for each in checked if each.error is not None), None)
+    largest = max(checked, key=lambda each: len(each.directories) + (each.api is not None))
+    return replace(largest, findings=tuple(findings), error=error, silenced=max(each.silenced for each in checked))
+
+
+def _refused_as_whole(check: Callable[[KubernetesVersion], CheckedSet], version: KubernetesVersion) -> CheckedSet:
+    try:
+        return check(version)
+    except ManifestError as error:
+        position = Position(error.line, error.column) if error.line else NOWHERE
+        path = error.path or ""
+        finding = Finding(Severity.ERROR, SERVER, error.message, path, position, first=True)
+        return CheckedSet(path, (), (finding,), 0, error.message)
 
 
 def check_set(

@@ -25,6 +25,7 @@ from replay.compare.world_facts import WorldFacts
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.diff import diff_sets
+from replay.manifests.minor_diff import diff_minors
 from replay.manifests.object_diff import ObjectDiff
 from replay.matching.coarse import CoarseClass, may_select, of_classes
 from replay.matching.equivalence import EquivalentResourceMapper
@@ -181,7 +182,7 @@ def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
     """What differs between the sets, of a shard workspace by workspace."""
     folders = manifests.folders
     if folders is None:
-        return diff_sets(*manifests.sets)
+        return (*diff_sets(*manifests.sets), *diff_minors(*manifests.sets, manifests.versions))
     return diff_workspaces(folders)
 
 

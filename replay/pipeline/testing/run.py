@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.case.case import CannotRunError, Case, CaseError, CaseFile, EngineCase, Unusable
 from replay.case.coverage import CaseCoverage
@@ -14,7 +15,7 @@ from replay.case.decide import CaseDecider
 from replay.case.difference import differences
 from replay.case.find import SUPPORTED, UnreadableCases, UnsupportedTests, find_cases
 from replay.case.policies import PolicyLoader
-from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, not_run_text
+from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, by_minor, not_run_text
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import UNFORESEEN
 
@@ -35,12 +36,20 @@ class CaseOptions(Struct, frozen=True, kw_only=True):
     policies: tuple[Path, ...] = ()
     name: str = ""
     coverage: bool = False
-    version: KubernetesVersion = NEWEST
+    versions: tuple[KubernetesVersion, ...] = (NEWEST,)
 
 
 def run_tests(options: CaseOptions) -> CaseReport:
-    """Run all cases; raises ReplayError where there are none."""
-    loader, decider = PolicyLoader(options.version), CaseDecider(options.version)
+    """Run all cases on servers of each minor; raises ReplayError where there are none."""
+    reports = {str(version): _run_on(version, options) for version in options.versions}
+    first = next(iter(reports.values()))
+    if len(reports) == 1:
+        return first
+    return replace(first, results=tuple(by_minor({minor: each.results for minor, each in reports.items()})))
+
+
+def _run_on(version: KubernetesVersion, options: CaseOptions) -> CaseReport:
+    loader, decider = PolicyLoader(version), CaseDecider(version)
     coverage = CaseCoverage() if options.coverage else None
     results: list[CaseResult] = []
     forms: Counter[str] = Counter()
