@@ -26,6 +26,7 @@ def run(  # noqa: PLR0913 - as the command has them
     current: StrPath | None = None,
     candidate: StrPath | None = None,
     add: StrPath | Iterable[StrPath] = (),
+    apply: StrPath | Iterable[StrPath] = (),
     cluster: StrPath | None = None,
     store: StrPath | None = None,
     policies: Names = (),
@@ -53,10 +54,10 @@ def run(  # noqa: PLR0913 - as the command has them
         current=_path(current),
         candidate=_path(candidate),
         add=tuple(map(Path, paths(add))),
+        apply=tuple(map(Path, paths(apply))),
         cluster=_path(cluster),
     ).resolved()
-    sides = (scenario.current, *scenario.candidate_paths, scenario.cluster)
-    scenario = replace(scenario, version=version_of(kubernetes_version, sides))
+    scenario = replace(scenario, version=version_of(kubernetes_version, scenario.set_paths))
     options = Options(
         redact=redact,
         workers=workers,

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import orjson
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.server_file import ServerFiles
@@ -40,6 +41,22 @@ class AuthorizationManifests(Struct, frozen=True):
     def is_empty(self) -> bool:
         """Whether the set says nothing about authorization."""
         return self.configuration is None and self.rbac is None
+
+    def with_rbac(self, objects: Iterable[JSON] | None, path: Path | None) -> AuthorizationManifests:
+        """The same with RBAC objects on top; None stands for none. Raises ManifestError for one that is no RBAC object."""
+        if objects is None:
+            return self
+        state = {rbac_key(obj): obj for obj in self.rbac or ()}
+        for obj in objects:
+            if problem := _problem(obj):
+                raise ManifestError(problem, path=str(path or ""))
+            state[rbac_key(obj)] = obj
+        return replace(
+            self,
+            path=self.path or str(path or ""),
+            rbac=tuple(state[key] for key in sorted(state)),
+            alone=self.configuration is None,
+        )
 
 
 NOTHING = AuthorizationManifests()

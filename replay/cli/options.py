@@ -55,6 +55,15 @@ AddedPolicies = Annotated[
     list[Path] | None,
     typer.Option("--add", help="Planned policies on top of the baseline: a file or a directory. Repeatable."),
 ]
+AppliedBundles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--apply",
+        metavar="PATH",
+        help="A bundle on top of the baseline, as `kubectl apply` would have it: a file, a directory with its folders, or - for "
+        "standard input. Repeatable.",
+    ),
+]
 ClusterSnapshot = Annotated[
     Path | None, typer.Option(envvar="REPLAY_CLUSTER", help="Snapshot of cluster objects (see `replay snapshot`).")
 ]
@@ -145,6 +154,7 @@ def scenario_of(
     *,
     log_format: str | None = None,
     add: Sequence[Path] | None = None,
+    apply: Sequence[Path] | None = None,
     cluster_name: str | None = None,
     upgrade: tuple[str | None, str | None] = (None, None),
 ) -> Scenario:
@@ -164,6 +174,7 @@ def scenario_of(
         current=current,
         candidate=candidate,
         add=tuple(add or ()),
+        apply=tuple(apply or ()),
         cluster=cluster,
         version=versions.current,
         candidate_version=versions.candidate if versions.differ else None,
@@ -172,5 +183,5 @@ def scenario_of(
         return scenario
     return replace(
         scenario,
-        version=version_of(kubernetes_version, (scenario.current, *scenario.candidate_paths, scenario.cluster)),
+        version=version_of(kubernetes_version, scenario.set_paths),
     )

@@ -13,6 +13,7 @@ from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AcceptanceFile,
     AddedPolicies,
+    AppliedBundles,
     AuthorizationMode,
     CandidateSet,
     CandidateVersion,
@@ -46,6 +47,7 @@ if TYPE_CHECKING:
 
 EPILOG = (
     "Examples: replay run audit.jsonl.zst --current manifests/current --candidate manifests/next --cluster cluster.jsonl\n\n"
+    "kustomize build overlays/prod | replay run audit.jsonl.zst --cluster cluster.jsonl --apply -\n\n"
     "replay run --policy team-label --namespace 'prod-*' --brief --watch\n\n"
     "replay run audit.jsonl.zst --current now/ --current-version 1.36 --candidate-version 1.37\n\n"
     "replay run --format sarif --out replay.sarif --fail-on lockout\n\n"
@@ -59,6 +61,7 @@ def run(
     current: CurrentSet = None,
     candidate: CandidateSet = None,
     add: AddedPolicies = None,
+    apply: AppliedBundles = None,
     cluster: ClusterSnapshot = None,
     store: Store = None,
     cluster_name: ClusterName = None,
@@ -147,6 +150,7 @@ def run(
         cluster_name=cluster_name,
         add=add,
         upgrade=(current_version, candidate_version),
+        apply=apply,
     )
     options = Options(
         outcomes=outcomes,

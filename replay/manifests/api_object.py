@@ -28,7 +28,7 @@ from replay.manifests.plugin import PluginName
 from replay.manifests.read.document_reader import DecodedObject, UndecodableError, read_item, read_object
 from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, read_directory
 from replay.manifests.read.json_reader import text_from_bytes
-from replay.manifests.read.node import Mapping, Node, Position, Sequence, node_from_json, position_of
+from replay.manifests.read.node import Mapping, Node, Position, Scalar, Sequence, node_from_json, position_of
 from replay.manifests.served import NO_GATES, Gates, decides, is_suffix_reserved, served_problem
 from replay.manifests.static_rule import STATIC_SUFFIX
 from replay.manifests.validate.kind import validate
@@ -130,16 +130,20 @@ def load_api(path: Path, version: KubernetesVersion, *, mixed: bool = False, gat
     return load_api_documents(path, without_engine_objects(read_directory(path)), version, mixed=mixed, gates=gates)
 
 
-def load_api_documents(
+def load_api_documents(  # noqa: PLR0913 - as the two ways need them
     path: Path,
     directory: DirectoryDocuments,
     version: KubernetesVersion,
     *,
     mixed: bool = False,
     gates: Gates = NO_GATES,
+    is_applied: bool = False,
 ) -> LoadedApi:
-    """Load what was read of `api/`, or of a file; otherwise as `load_api`."""
-    loading = _Loading(version, mixed=mixed, gates=gates)
+    """Load what was read of `api/`, or of a bundle; otherwise as `load_api`.
+
+    `is_applied`: objects are applied in their order, and not created: the last of one name counts.
+    """
+    loading = _Loading(version, mixed=mixed, gates=gates, is_applied=is_applied)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
         loading.refuse(unreadable.reason, [_finding(unreadable.reason, unreadable.path, position)])
@@ -155,6 +159,7 @@ class _Loading(Struct):
     version: KubernetesVersion
     mixed: bool = False
     gates: Gates = NO_GATES
+    is_applied: bool = False
     objects: list[LoadedObject] = field(default_factory=list)
     refusals: list[ManifestRefusal] = field(default_factory=list)
     files: dict[tuple[str, str], str] = field(default_factory=dict)
@@ -217,9 +222,13 @@ class _Loading(Struct):
             is_valid=not errors,
             document=self.document,
         )
+        if self.is_applied:
+            self.objects = [each for each in self.objects if (each.kind, each.name) != (kind, name)]
         self.objects.append(loaded)
         if errors:
             self._refuse_invalid(loaded, errors)
+        elif self.is_applied:
+            return
         elif (kind, name) in self.files:
             message = f"{_resource(kind)} {quote(name)} already exists (in {self.files[kind, name]})"
             self.refuse(message, [_finding(message, path, loaded.position("metadata.name"), "metadata.name", loaded)])
@@ -234,7 +243,7 @@ class _Loading(Struct):
         self.refuse(text, findings)
 
     def _refuse_undecodable(self, error: UndecodableError, path: str) -> None:
-        if self.mixed and error.untyped is not None:
+        if self.mixed and error.untyped is not None and not _is_of_group(error.untyped):
             return
         fix = fix_of_kind(error.untyped) if error.untyped is not None else ""
         findings = (
@@ -244,6 +253,12 @@ class _Loading(Struct):
             for index, problem in enumerate(error.problems)
         )
         self.refuse(str(error), findings)
+
+
+def _is_of_group(untyped: Node) -> bool:
+    """Whether an object of a kind that there is not says that it is of our group."""
+    version = untyped.get("apiVersion") if isinstance(untyped, Mapping) else None
+    return isinstance(version, Scalar) and str(version.value).rpartition("/")[0] == GROUP
 
 
 def _items(node: Node) -> tuple[Node, ...]:

@@ -14,12 +14,13 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.manifests.admission_configuration import LoadedConfiguration, load_configuration
 from replay.manifests.api_object import LoadedApi
+from replay.manifests.bundle import is_bundle
+from replay.manifests.bundle_source import STDIN
 from replay.manifests.engine_object import EngineDocument, holds_engine_objects_alone
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.run import lint
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.plugin import PluginName
-from replay.manifests.policy_file import is_policy_file
 from replay.manifests.read.node import NOWHERE, Position
 from replay.manifests.server.flags import is_server_file
 from replay.manifests.server.settings import NO_SERVER, ServerSettings
@@ -111,12 +112,12 @@ def check_set(
 
     `cluster` are objects of the cluster, for the warnings that need them. Raises ManifestError if there is nothing.
     """
-    if not path.exists():
+    if path != STDIN and not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
     configuration = api = None
     hints: tuple[str, ...] = ()
     server, engine = NO_SERVER, tuple[EngineDocument, ...]()
-    if not (path.is_dir() or is_server_file(path) or holds_engine_objects_alone(path) or is_policy_file(path)):
+    if not (path.is_dir() or is_bundle(path) or is_server_file(path) or holds_engine_objects_alone(path)):
         configuration = load_configuration(path, version)
         directories, errors = configuration.directories, configuration.findings
         error = configuration.error

@@ -12,8 +12,11 @@ from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Origin
+from replay.kube.gvk import split_api_version
 from replay.manifests.api_object import LoadedApi, defaulted_api_objects, load_api
 from replay.manifests.authorization_file import is_about_authorization
+from replay.manifests.bundle import Bundle, is_bundle, load_bundle
+from replay.manifests.bundle_source import STDIN
 from replay.manifests.engine_object import (
     ENGINE_DIRECTORIES,
     EngineDocument,
@@ -24,10 +27,10 @@ from replay.manifests.engine_object import (
 )
 from replay.manifests.finding import Finding
 from replay.manifests.generated_policy import with_generated_policies
+from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.loader import LoadedDirectory, load_directory
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
-from replay.manifests.policy_file import is_policy_file, load_policy_file
 from replay.manifests.read.documents import is_manifest
 from replay.manifests.served import NO_GATES, Gates, static_problem
 from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_of_directory, server_of_file
@@ -47,6 +50,10 @@ class LoadedSet(Struct, frozen=True):
     hints: tuple[str, ...] = ()
     engine: tuple[EngineDocument, ...] | None = None
     """Objects of a policy engine, None if it has none."""
+    rbac: tuple[JSON, ...] | None = None
+    """RBAC objects of a bundle, None if it has none."""
+    others: tuple[JSON, ...] = ()
+    """What else a bundle holds."""
 
     @property
     def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
@@ -71,15 +78,19 @@ class SetObjects(Struct, frozen=True):
     hints: tuple[str, ...] = ()
     engine: tuple[JSON, ...] | None = None
     """Objects of a policy engine; None leaves them to the cluster."""
+    rbac: tuple[JSON, ...] | None = None
+    """RBAC objects of a bundle; None where it has none."""
+    others: tuple[JSON, ...] = ()
+    """What else a bundle holds, laid over the cluster."""
 
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
         """The set; `api_objects` of the cluster are used where it has none of its own."""
         cluster = list(api_objects)
         api = defaulted_api_objects(cluster, version, self.server.gates) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
-        return with_generated_policies(
-            with_engines(self.server.completed(manifests, version), self._engine(cluster), version), version
-        )
+        manifests = self.server.completed(manifests, version)
+        manifests = replace(manifests, objects=(*manifests.objects, *self.others))
+        return with_generated_policies(with_engines(manifests, self._engine(cluster), version), version)
 
     def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
         """The objects of a policy engine, those of the cluster where the set has none of its own."""
@@ -95,9 +106,11 @@ class SetObjects(Struct, frozen=True):
             api=_replaced(api, added.api or ()),
             hashes={} if added.static else self.hashes,
             origins={**self.origins, **added.origins},
-            server=self.server if added.server is NO_SERVER else added.server,
+            server=self.server.with_added(added.server),
             hints=(*self.hints, *added.hints),
             engine=_replaced(self._engine(cluster), added.engine or ()),
+            rbac=added.rbac if self.rbac is None else _replaced(self.rbac, added.rbac or ()),
+            others=_replaced(self.others, added.others),
         )
 
 
@@ -111,7 +124,15 @@ def load_manifest_set(path: Path, *, version: KubernetesVersion, api_objects: It
 
 def set_objects(path: Path, version: KubernetesVersion, created: KubernetesVersion | None = None) -> SetObjects:
     """The objects of the set at `path`; raises ManifestError as `load_manifest_set`. `created` is as for `load_set`."""
-    loaded = load_set(path, version, created)
+    return _objects_of(load_set(path, version, created))
+
+
+def applied_objects(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> SetObjects:
+    """The objects of the bundle at `path` as `kubectl apply` would have it; raises ManifestError as `load_manifest_set`."""
+    return _objects_of(load_applied(path, version, gates))
+
+
+def _objects_of(loaded: LoadedSet) -> SetObjects:
     for finding in loaded.findings:
         raise error_from_finding(finding)
     objects = [item for directory in loaded.directories.values() for item in directory.objects]
@@ -127,12 +148,20 @@ def set_objects(path: Path, version: KubernetesVersion, created: KubernetesVersi
         server=loaded.server,
         hints=loaded.hints,
         engine=None if loaded.engine is None else tuple(each.value for each in loaded.engine),
+        rbac=loaded.rbac,
+        others=loaded.others,
     )
 
 
 def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...]:
     objects_by_name = {
-        (obj["kind"], obj["metadata"].get("namespace"), obj["metadata"].get("name")): obj for obj in (*objects, *added)
+        (
+            split_api_version(obj["apiVersion"])[0],
+            obj["kind"],
+            obj["metadata"].get("namespace"),
+            obj["metadata"].get("name"),
+        ): obj
+        for obj in (*objects, *added)
     }
     return tuple(objects_by_name.values())
 
@@ -143,18 +172,23 @@ def load_set(path: Path, version: KubernetesVersion, created: KubernetesVersion 
     `created` is the minor through whose API its API objects came, where that was another one: what is stored is not validated again.
     Raises ManifestError where there is no set at `path`, or its AdmissionConfiguration is refused.
     """
-    if not path.exists():
+    if path != STDIN and not path.exists():
         raise ManifestError("no such file or directory", path=str(path))
+    if is_bundle(path):
+        return _bundle_set(path, version, created or version)
     if is_about_authorization(path):
         return LoadedSet(str(path), {})
     if holds_engine_objects_alone(path):
         return LoadedSet(str(path), {}, engine=engine_documents(path))
-    if not path.is_dir():
-        return _file_set(path, version, created or version) if is_policy_file(path) else _configured_set(path, version)
+    return _directory_set(path, version, created or version) if path.is_dir() else _configured_set(path, version)
+
+
+def _directory_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
+    """A directory of directories, or a flat one that a server reads. Raises ManifestError."""
     server = server_of_directory(path, version)
     own = {plugin: path / plugin.directory for plugin in CHAIN_ORDER if (path / plugin.directory).is_dir()}
     api_directory = path / API_DIRECTORY
-    api = load_api(api_directory, created or version, gates=server.gates) if api_directory.is_dir() else None
+    api = load_api(api_directory, created, gates=server.gates) if api_directory.is_dir() else None
     for directory in own.values():
         require_static(directory, version, server.gates)
     engine = [
@@ -191,21 +225,45 @@ def require_static(directory: Path, version: KubernetesVersion, gates: Gates = N
         raise ManifestError(problem, path=str(directory))
 
 
-def _file_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
-    """A file of policies; raises ManifestError where a server of this version reads no static manifests."""
-    loaded = load_policy_file(path, version, created)
-    if loaded.directories:
+def load_applied(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedSet:
+    """A bundle as `kubectl apply` would have it, whatever a directory looks like. Raises ManifestError."""
+    return _of_bundle(load_bundle(path, version, version, gates, is_applied=True))
+
+
+def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersion) -> LoadedSet:
+    """A bundle as a set; raises ManifestError where a server of this version reads no static manifests."""
+    bundle = load_bundle(path, version, created)
+    if not bundle.has_policies:
+        versions = sorted({str(each["apiVersion"]) for each in bundle.others})
+        held = f"{versions[0]} objects" if versions else "nothing"
+        text = f"holds {held}, and no policy: a set is a directory, an AdmissionConfiguration, or a file with policies, bindings and"
+        text += f" webhook configurations of {GROUP}/v1; `--apply` puts other objects on top of the current set"
+        raise ManifestError(text, path=str(path))
+    if bundle.directories:
         require_static(path, version)
-    names = ", ".join(f"`{name}`" for name in loaded.api_names)
+    names = ", ".join(f"`{name}`" for name in bundle.through_api)
     hint = (
         f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
     )
-    objects = [each for part in (*loaded.directories.values(), loaded.api) if part is not None for each in part.objects]
+    loaded = _of_bundle(bundle)
+    objects = [each for part in loaded.parts for each in part.objects]
     named = {each.value["spec"].get("policyName") for each in objects if each.kind.endswith("PolicyBinding")}
     idle = [each.name for each in objects if each.kind.endswith("AdmissionPolicy") and each.name not in named]
-    unbound = [f"{path}: `{name}` has no binding in this file, without which it decides nothing" for name in idle]
-    hints = (*([hint] if names else []), *unbound)
-    return LoadedSet(str(path), loaded.directories, loaded.api, hints=hints, engine=_mixed_in(path))
+    here = "in this directory" if path.is_dir() else "in this file"
+    unbound = [f"{path}: `{name}` has no binding {here}, without which it decides nothing" for name in idle]
+    return replace(loaded, hints=(*bundle.hints, *([hint] if names else []), *unbound))
+
+
+def _of_bundle(bundle: Bundle) -> LoadedSet:
+    return LoadedSet(
+        bundle.path,
+        bundle.directories,
+        bundle.api,
+        hints=bundle.hints,
+        engine=bundle.engine or None,
+        rbac=bundle.rbac or None,
+        others=bundle.others,
+    )
 
 
 def _configured_set(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedSet:

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from replay.admission.ordered.registry import check_plugins, reads_of
+from replay.admission.ordered.registry import check_plugins, looked_up_kinds, reads_of
 from replay.admission.webhook.engine import check_engines
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
+from replay.kube.gvk import split_api_version
+from replay.manifests.bundle import is_bundle
+from replay.manifests.served import NO_GATES
 from replay.manifests.server.settings import NO_SERVER
-from replay.manifests.set_loader import SetObjects, set_objects
+from replay.manifests.set_loader import SetObjects, applied_objects, set_objects
 from replay.pipeline.kcp.folder import ShardFolders, load_shard, snapshot_of, union
 from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.scenario import Scenario
@@ -58,7 +62,10 @@ class Manifests(Struct, frozen=True):
 
 
 class SetFiles(NamedTuple):
-    """The sets of a scenario as their files are, all of it validated; `added` are those on top of the current one."""
+    """The sets of a scenario as their files are, all of it validated.
+
+    `added` are those on top of the current one, bundles that are applied among them.
+    """
 
     current: SetObjects | None
     candidate: SetObjects | None
@@ -84,15 +91,24 @@ def set_files(scenario: Scenario) -> SetFiles | None:
     """
     if _is_by_workspace(scenario):
         return None
-    if scenario.add and scenario.candidate is not None:
-        raise ReplayError(
-            "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
-        )
+    if scenario.candidate is not None:
+        if scenario.add:
+            text = "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
+            raise ReplayError(text)
+        if scenario.apply:
+            text = "--apply puts a bundle on top of the current set, and --candidate is another one: give one of them"
+            raise ReplayError(text)
 
     current, candidate, versions = scenario.current, scenario.candidate, scenario.versions
-    added = tuple(set_objects(path, versions.candidate) for path in scenario.add)
     own = None if current is None else set_objects(current, versions.current)
+    gates = NO_GATES if own is None else own.server.gates
+    added = (
+        *(set_objects(path, versions.candidate) for path in scenario.add),
+        *(applied_objects(path, versions.candidate, gates) for path in scenario.apply),
+    )
     if not versions.differ or candidate not in (None, current):
+        if scenario.apply and own is None:  # what is there is what the snapshot holds
+            own = SetObjects()
         return SetFiles(own, None if candidate is None else set_objects(candidate, versions.candidate), added)
     if current is None:  # what the snapshot holds is in force before and after
         return SetFiles(SetObjects(), None, added, SetObjects())
@@ -132,19 +148,29 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         hints.extend(check_engines(manifest_set))
         return manifest_set
 
-    def authorizing(path: Path | None, version: KubernetesVersion) -> AuthorizationManifests:
-        return NOTHING if path is None else load_authorization(path, version)
+    def authorizing(
+        path: Path | None, objects: SetObjects | None, version: KubernetesVersion
+    ) -> AuthorizationManifests:
+        own = NOTHING if path is None or is_bundle(path) else load_authorization(path, version)
+        return own if objects is None else own.with_rbac(objects.rbac, path)
 
-    planned = scenario.current if scenario.add or files.upgraded is not None else scenario.candidate
+    planned = scenario.current if files.added or files.upgraded is not None else scenario.candidate
     current = with_plugins(files.current, api_objects, versions.current)
     planned_set = with_plugins(candidate, left, versions.candidate)
     hints += (hint for each in (files.current, candidate) if each is not None for hint in each.hints)
+    if current is not None or planned_set is not None:
+        others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]
+        current, planned_set, idle = without_idle((current, planned_set), others)
+        hints += [idle_text(idle)] if idle else []
     return Manifests(
         versions,
         snapshot,
         current,
         planned_set,
-        (authorizing(scenario.current, versions.current), authorizing(planned, versions.candidate)),
+        (
+            authorizing(scenario.current, files.current, versions.current),
+            authorizing(planned, candidate, versions.candidate),
+        ),
         tuple(dict.fromkeys(hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),
     )
@@ -158,8 +184,9 @@ def _by_workspace(scenario: Scenario) -> Manifests:
     """The same for sets and a snapshot by workspace."""
     if scenario.versions.differ:
         raise ReplayError("sets by workspace are of one server: leave out --current-version and --candidate-version")
-    if scenario.add:
-        raise ReplayError("--add is for plain sets: give --candidate with the folder of the workspace")
+    if scenario.add or scenario.apply:
+        option = "--add" if scenario.add else "--apply"
+        raise ReplayError(f"{option} is for plain sets: give --candidate with the folder of the workspace")
     folders = load_shard(scenario.current, scenario.candidate, scenario.cluster, scenario.version)
     current, candidate = folders.current, folders.candidate
     return Manifests(
@@ -169,3 +196,34 @@ def _by_workspace(scenario: Scenario) -> Manifests:
         None if candidate is None else union({**(current or {}), **candidate}.values()),
         folders=folders,
     )
+
+
+def without_idle(
+    sets: tuple[ManifestSet | None, ManifestSet | None], others: Sequence[JSON]
+) -> tuple[ManifestSet | None, ManifestSet | None, Counter[str]]:
+    """Both sets without those of the other objects of bundles on which no decision depends, and how many those are by kind."""
+    kinds = {kind for each in sets if each is not None for kind in looked_up_kinds(each)}
+    idle = [obj for obj in others if _kind_of(obj) not in kinds]
+
+    def without(manifests: ManifestSet | None) -> ManifestSet | None:
+        if manifests is None or not idle:
+            return manifests
+        return replace(
+            manifests, objects=tuple(each for each in manifests.objects if not any(each is obj for obj in idle))
+        )
+
+    return (
+        without(sets[0]),
+        without(sets[1]),
+        Counter(str(obj["kind"]) for obj in {id(obj): obj for obj in idle}.values()),
+    )
+
+
+def _kind_of(obj: JSON) -> tuple[str, str]:
+    return split_api_version(str(obj["apiVersion"]))[0], str(obj["kind"])
+
+
+def idle_text(idle: Counter[str]) -> str:
+    """What is said of objects on which no decision depends."""
+    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(idle.items(), key=lambda each: (-each[1], each[0])))
+    return f"left out of the bundle, for nothing about the requests of the log depends on them: {kinds}"

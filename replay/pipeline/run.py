@@ -92,7 +92,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     """
     if not scenario.candidate_paths and not scenario.versions.differ:
         raise ReplayError(
-            "no candidate set: give --candidate, --add with a policy on top of --current, or a directory with audit.* and candidate/;"
+            "no candidate set: give --candidate, --add with a policy on top of --current, --apply with a bundle, or a directory with audit.* and candidate/;"
             " `replay init` writes down where they are",
             path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
         )
@@ -135,7 +135,7 @@ def _answer(
         )
     return RunResult(
         facts,
-        set_facts(scenario.current, manifests.sets[0]),
+        set_facts(scenario.baseline, manifests.sets[0]),
         set_facts(next(reversed(scenario.candidate_paths), None), manifests.sets[1]),
         summary,
         fidelity,

@@ -23,8 +23,9 @@ def name_of(path: Path) -> str:
 class Scenario(Struct, frozen=True):
     """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
 
-    `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one. Where
-    the candidate's server is of another minor, and nothing else is planned, the candidate is the current set.
+    `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one, `apply`
+    bundles that would be applied to the cluster. Where the candidate's server is of another minor, and nothing else is planned, the
+    candidate is the current set.
     """
 
     logs: tuple[str, ...] = ()
@@ -33,6 +34,7 @@ class Scenario(Struct, frozen=True):
     current: Path | None = None
     candidate: Path | None = None
     add: tuple[Path, ...] = ()
+    apply: tuple[Path, ...] = ()
     cluster: Path | None = None
     version: KubernetesVersion = NEWEST
     candidate_version: KubernetesVersion | None = None
@@ -57,11 +59,21 @@ class Scenario(Struct, frozen=True):
     @property
     def candidate_paths(self) -> tuple[Path, ...]:
         """Where the candidate set is: a path, or those that are on top of each other; empty where there is none."""
-        if self.add:
-            return (*((self.current,) if self.current is not None else ()), *self.add)
+        if self.add or self.apply:
+            return (*((self.current,) if self.current is not None else ()), *self.add, *self.apply)
         if self.candidate is None and self.versions.differ and self.current is not None:
             return (self.current,)
         return () if self.candidate is None else (self.candidate,)
+
+    @property
+    def baseline(self) -> Path | None:
+        """Where the current set is: for bundles on top of what is there, the snapshot, if no other is named."""
+        return self.cluster if self.current is None and self.apply else self.current
+
+    @property
+    def set_paths(self) -> tuple[Path, ...]:
+        """Where sets and the snapshot are, without the bundles: they are of no server of their own."""
+        return tuple(path for path in (self.current, self.candidate, *self.add, self.cluster) if path is not None)
 
     def resolved(self) -> Scenario:
         """The same, where one directory with `audit.*` and `candidate/` stands for what no option names."""
@@ -69,12 +81,13 @@ class Scenario(Struct, frozen=True):
         logs = sorted(directory.glob("audit.*")) if directory and (directory / "candidate").exists() else []
         if directory is None or not logs:
             return self
+        is_planned = self.add or self.apply or self.versions.differ
         current, cluster = directory / "current", sorted(directory.glob("cluster.*")) or _folder(directory / "cluster")
         return replace(
             self,
             logs=tuple(map(str, logs)),
             current=self.current or (current if current.exists() else None),
-            candidate=self.candidate or (None if self.add or self.versions.differ else directory / "candidate"),
+            candidate=self.candidate or (None if is_planned else directory / "candidate"),
             cluster=self.cluster or (cluster[0] if cluster else None),
         )
 

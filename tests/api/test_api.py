@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 PUBLIC = {
-    "run": "(logs, *, current, candidate, add, cluster, store, policies, namespaces, users, since, until, accepted, owner_label, redact, workers, kubernetes_version, progress)",
+    "run": "(logs, *, current, candidate, add, apply, cluster, store, policies, namespaces, users, since, until, accepted, owner_label, redact, workers, kubernetes_version, progress)",
     "Store": "(path)",
     "Store.ingest": "(self, logs, *, log_format)",
     "Store.sql": "(self, query, *, redact, parameters)",

@@ -82,9 +82,14 @@ def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[Pol
         yield from plugin.reads(manifests, version)
 
 
+def looked_up_kinds(manifests: ManifestSet) -> frozenset[tuple[str, str]]:
+    """The kinds, as group and name, of what the plugins of a set read of the cluster beside the request."""
+    return frozenset(kind for plugin in ALL_ORDERED_PLUGINS for kind in plugin.looked_up(manifests))
+
+
 def looked_up_resources(sets: Iterable[ManifestSet], discovery: Discovery) -> Iterator[APIResource]:
     """The resources of what the plugins of some sets read of the cluster beside the request."""
-    kinds = {kind for manifests in sets for plugin in ALL_ORDERED_PLUGINS for kind in plugin.looked_up(manifests)}
+    kinds = {kind for manifests in sets for kind in looked_up_kinds(manifests)}
     return (each for each in discovery if (each.kind.group, each.kind.kind) in kinds)
 
 

@@ -21,11 +21,11 @@ TRUST = "trust"
 UNTRUSTED = "replay.untrusted"
 """Under which name a context has the project's file and its values that need trust."""
 _RANKS = {"DEFAULT": 0, "DEFAULT_MAP": 1, "ENVIRONMENT": 2, "PROMPT": 3, "COMMANDLINE": 3}
-_TOGETHER = (("logs", "store"), ("candidate", "add"))
+_TOGETHER = (("logs", "store"), ("candidate", "add", "apply"))
 """What says one thing together: where to read a log, what is planned."""
 _OF_EACH = ("lookup", "report")
 """Commands that several clusters of a store can be asked about at once."""
-_OF_A_SCENARIO = ("current", "candidate", "add", "cluster")
+_OF_A_SCENARIO = ("current", "candidate", "add", "apply", "cluster")
 _METAVARS = {
     **dict.fromkeys(("cluster", "accepted", "rejects", "outcomes", "html", "previous", "request", "params"), "FILE"),
     **dict.fromkeys(("old_object", "namespace_object", "authorization", "reload_from", "drift_metrics"), "FILE"),

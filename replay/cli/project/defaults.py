@@ -17,7 +17,7 @@ from replay.errors import ReplayError
 from replay.storage.remote import is_remote
 
 SHARED = (
-    *("logs", "from", "store", "current", "candidate", "add", "cluster", "cluster-name", "kubernetes-version"),
+    *("logs", "from", "store", "current", "candidate", "add", "apply", "cluster", "cluster-name", "kubernetes-version"),
     *("webhook", "authorization-mode", "owner-label", "accepted", "tz", "redact", "workers", "engine", "scheduler"),
 )
 """What may stand outside the table of a command: it is said to every command that has it."""

@@ -51,6 +51,13 @@ class ServerSettings(Struct, frozen=True):
     objects: tuple[JSON, ...] = ()
     file_names: frozenset[str] = field(default=frozenset())
 
+    def with_added(self, added: ServerSettings) -> ServerSettings:
+        """These settings with others on top: what the others say of the server counts, and objects of both are there."""
+        if added is NO_SERVER:
+            return self
+        says = added.flags is not None or added.configuration is not None
+        return replace(added if says else self, objects=(*self.objects, *added.objects))
+
     @property
     def gates(self) -> Gates:
         """The feature gates that flags turn on or off."""
@@ -91,7 +98,7 @@ def server_of_directory(path: Path, version: KubernetesVersion) -> ServerSetting
         names = " and ".join(f"`{each.name}`" for each in servers[:2])
         raise ManifestError(f"{names} both hold flags of a kube-apiserver: keep one of them", path=str(path))
     flags = read_server_flags(servers[0], version) if servers else None
-    configurations = [each for each in files if each not in servers and _is_configuration(each)]
+    configurations = [each for each in files if each not in servers and is_configuration_file(each)]
     configuration = _configuration_of(flags, path) if flags is not None else None
     if configuration is None and configurations:
         configuration = configurations[0]
@@ -101,7 +108,8 @@ def server_of_directory(path: Path, version: KubernetesVersion) -> ServerSetting
     return ServerSettings(flags, configuration, objects, file_names)
 
 
-def _is_configuration(path: Path) -> bool:
+def is_configuration_file(path: Path) -> bool:
+    """Whether a file is an AdmissionConfiguration, by its kind."""
     if path.suffix.lower() not in _SUFFIXES:
         return False
     try:
@@ -191,11 +199,11 @@ def _items(document: JSON, path: str) -> Iterator[JSON]:
     if not isinstance(document, dict) or not document.get("apiVersion") or not document.get("kind") or not name:
         raise ManifestError("an object needs `apiVersion`, `kind` and `metadata.name`", path=path)
     plain = _plain(document)
-    _check_quantities(plain, path)
+    check_quantities(plain, path)
     yield plain
 
 
-def _check_quantities(obj: JSON, path: str) -> None:
+def check_quantities(obj: JSON, path: str) -> None:
     """Refuse amounts that the API server does not decode, in its words."""
     kind, spec = obj["kind"], obj.get("spec") or {}
     if (obj["apiVersion"], kind) == ("v1", "ResourceQuota"):

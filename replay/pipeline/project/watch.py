@@ -59,5 +59,5 @@ def _meant(path: str) -> Iterable[str]:
 
 def inputs(scenario: Scenario, *others: Path | None) -> list[str | Path]:
     """All that a run reads: logs, sets, the snapshot, which holds params, and others; what is not there yet may come."""
-    paths = (scenario.current, scenario.candidate, *scenario.add, scenario.cluster, *others)
+    paths = (scenario.current, scenario.candidate, *scenario.add, *scenario.apply, scenario.cluster, *others)
     return [*(log for log in scenario.logs if log != STDIN), *(path for path in paths if path is not None)]

@@ -1,0 +1,292 @@
+"""A bundle: objects of any kinds together, as a release, a rendered chart or a Git directory has them.
+
+Everything counts as `kubectl apply` would have it: policies, bindings and webhook configurations, objects of policy engines, RBAC, and the
+objects that decisions look up. Of two objects with one identity the later counts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from msgspec import Struct
+
+from replay.cellib.version import KubernetesVersion
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.gvk import GroupVersionKind, split_api_version
+from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
+from replay.kube.schema import CRD
+from replay.manifests.api_object import LoadedApi, load_api_documents
+from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_about_authorization
+from replay.manifests.bundle_source import (
+    STDIN,
+    BundleDocument,
+    is_chart,
+    is_kustomization,
+    is_object,
+    items_of,
+    read_bundle_files,
+)
+from replay.manifests.engine_object import (
+    ENGINE_DIRECTORIES,
+    EngineDocument,
+    holds_engine_objects_alone,
+    is_engine_object,
+)
+from replay.manifests.go_type.scheme import GROUP
+from replay.manifests.loader import LoadedDirectory, load_documents
+from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
+from replay.manifests.read.documents import DirectoryDocuments, ManifestDocument, Unreadable, is_manifest, read_file
+from replay.manifests.read.node import Mapping as NodeMapping
+from replay.manifests.read.node import Node
+from replay.manifests.read.node import Sequence as NodeSequence
+from replay.manifests.served import NO_GATES, Gates
+from replay.manifests.server.flags import is_server_file
+from replay.manifests.server.settings import OBJECTS_DIRECTORY, check_quantities, is_configuration_file
+from replay.manifests.static_rule import STATIC_SUFFIX
+
+_RBAC = frozenset(kind.kind for kind in RBAC_KINDS)
+_API_VERSION = re.compile(
+    rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
+)
+_STATIC_NAME = re.compile(rb"""\bname["']?\s*:\s*["']?[\w.-]+""" + re.escape(STATIC_SUFFIX.encode()))
+_POLICIES = f"{GROUP}/".encode()
+_CONFIGURATIONS = (b"apiserver.config.k8s.io/", b"apiserver.k8s.io/")
+_PLACES_OF_A_SET = frozenset(
+    {
+        *(plugin.directory for plugin in CHAIN_ORDER),
+        *ENGINE_DIRECTORIES,
+        API_DIRECTORY,
+        OBJECTS_DIRECTORY,
+        RBAC_DIRECTORY,
+        CONFIGURATION_FILE,
+    }
+)
+"""What a directory that is made as a set has."""
+
+
+class Bundle(Struct, frozen=True):
+    """What a bundle holds; `directories` are its static manifests, `others` what is neither a policy nor RBAC."""
+
+    path: str
+    directories: Mapping[PluginName, LoadedDirectory]
+    api: LoadedApi | None
+    engine: tuple[EngineDocument, ...]
+    rbac: tuple[JSON, ...]
+    others: tuple[JSON, ...]
+    through_api: tuple[str, ...] = ()
+    """The names of the policies and configurations that are created through the API."""
+    hints: tuple[str, ...] = ()
+
+    @property
+    def has_policies(self) -> bool:
+        """Whether it says anything of policies, webhooks or RBAC."""
+        return bool(self.directories or self.api is not None or self.engine or self.rbac)
+
+
+def is_bundle(path: Path) -> bool:
+    """Whether a path holds a bundle, and no set in a form of its own."""
+    if path == STDIN:
+        return True
+    if path.is_dir():
+        return _is_bundle_directory(path)
+    if is_kustomization(path):
+        return True
+    if is_server_file(path) or is_about_authorization(path) or holds_engine_objects_alone(path):
+        return False
+    return any(not version.startswith(_CONFIGURATIONS) for version in _versions(path))
+
+
+def _is_bundle_directory(path: Path) -> bool:
+    """Whether a directory is no set in its form: it has folders, other objects, or no name of a static manifest."""
+    entries = [each for each in path.iterdir() if not each.name.startswith(".")]
+    if {each.name for each in entries} & _PLACES_OF_A_SET:
+        return False
+    if any(is_kustomization(each) or is_chart(each) for each in entries):
+        return True
+    files = [each for each in entries if is_manifest(each) and not each.is_symlink()]
+    if any(is_server_file(each) or is_configuration_file(each) for each in files) or is_about_authorization(path):
+        return False
+    contents = [content for each in files if (content := _content(each)) is not None]
+    versions = [version for content in contents for version in _API_VERSION.findall(content)]
+    if any(map(_STATIC_NAME.search, contents)):
+        return False
+    if any(version.startswith(_POLICIES) for version in versions):
+        return True
+    has_folders = any(map(_holds_manifests, (each for each in entries if each.is_dir())))
+    return not holds_engine_objects_alone(path) and (bool(versions) or has_folders)
+
+
+def _holds_manifests(directory: Path) -> bool:
+    """Whether any manifest is below a folder, hidden ones apart."""
+    return any(
+        _holds_manifests(each) if each.is_dir() and not each.is_symlink() else is_manifest(each)
+        for each in directory.iterdir()
+        if not each.name.startswith(".")
+    )
+
+
+def _content(path: Path) -> bytes | None:
+    try:
+        return read_file(path)
+    except Unreadable:
+        return None
+
+
+def _versions(path: Path) -> list[bytes]:
+    try:
+        return _API_VERSION.findall(read_file(path))
+    except Unreadable as error:
+        raise ManifestError(error.reason, path=error.path) from error
+
+
+def load_bundle(
+    path: Path,
+    version: KubernetesVersion,
+    created: KubernetesVersion,
+    gates: Gates = NO_GATES,
+    *,
+    is_applied: bool = False,
+) -> Bundle:
+    """Load the bundle at a path; what a server refuses of its policies is in the refusals of `api` and `directories`.
+
+    `created` is the minor through whose API its API objects come. `is_applied`: it goes through the API as a whole; else what has the name of a static manifest is taken for one. Raises
+    ManifestError for what is no object, and for what is to be rendered first.
+    """
+    files = read_bundle_files(path)
+    discovery = builtin_discovery()
+    found = list(_found(files.documents))
+    discovery = discovery.with_crds(each.value for each in found if _kind_of(each.value)[:1] == (CRD.group,))
+    policies = [each for each in files.documents if any(map(_is_policy, items_of(each.value)))]
+    static = [] if is_applied else [each for each in policies if any(map(_is_static, items_of(each.value)))]
+    through_api = [each for each in policies if each not in static]
+    api = None
+    if through_api:
+        api = load_api_documents(path, _read(through_api), created, mixed=True, gates=gates, is_applied=True)
+    engine = {each.key: each for each in found if is_engine_object(each.value)}
+    rest = {each.key: each for each in found if not _is_policy(each.value) and not is_engine_object(each.value)}
+    placed = [(each, _placed(each, discovery)) for each in rest.values()]
+    hints = []
+    if files.other_files:
+        names = ", ".join(f"`{Path(each).name}`" for each in files.other_files[:3])
+        more = f" and {len(files.other_files) - 3} more" if len(files.other_files) > 3 else ""
+        hints.append(f"{path}: left out what holds no objects of Kubernetes: {names}{more}")
+    return Bundle(
+        str(path),
+        _static(path, static, version) if static else {},
+        api,
+        tuple(
+            EngineDocument(_placed(each, discovery), each.document.path, each.node, each.document.number)
+            for each in engine.values()
+        ),
+        tuple(value for each, value in placed if _is_rbac(value)),
+        tuple(value for each, value in placed if not _is_rbac(value)),
+        tuple(
+            str(item["metadata"]["name"])
+            for each in through_api
+            for item in items_of(each.value)
+            if _is_policy(item) and isinstance(item.get("metadata"), dict) and item["metadata"].get("name")
+        ),
+        tuple(hints),
+    )
+
+
+class _FoundObject(Struct, frozen=True):
+    """One object of a bundle, and the document that it stands in."""
+
+    value: JSON
+    node: Node
+    document: ManifestDocument
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """Group, kind, namespace and name."""
+        metadata = self.value["metadata"]
+        return *_kind_of(self.value), str(metadata.get("namespace") or ""), metadata["name"]
+
+
+def _found(documents: Iterable[BundleDocument]) -> Iterator[_FoundObject]:
+    """The objects of all documents. Raises ManifestError for what is none."""
+    for document in documents:
+        values = items_of(document.value)
+        nodes = _nodes(document.node, len(values))
+        for value, node in zip(values, nodes, strict=True):
+            if problem := _problem(value):
+                place = node.position
+                raise ManifestError(problem, path=document.source.path, line=place.line, column=place.column)
+            if _is_policy(value):  # what is wrong with it is said in the words of the server
+                continue
+            check_quantities(value, document.source.path)
+            yield _FoundObject(value, node, document.source)
+
+
+def _nodes(node: Node, count: int) -> list[Node]:
+    """The nodes of the objects of a document, as far as they are known."""
+    items = node.get("items") if isinstance(node, NodeMapping) else None
+    if isinstance(items, NodeSequence) and len(items.items) == count:
+        return list(items.items)
+    return [node] * count
+
+
+def _problem(value: JSON) -> str | None:
+    """Why `kubectl apply` takes no such document, None if it does."""
+    if not isinstance(value, dict):
+        return "is no object of Kubernetes: it is no mapping"
+    missing = [each for each in ("apiVersion", "kind") if not isinstance(value.get(each), str) or not value[each]]
+    if missing:
+        return f"is no object of Kubernetes: {' and '.join(f'`{each}`' for each in missing)} not set"
+    if _is_policy(value):
+        return None
+    metadata = value.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    if isinstance(name, str) and name:
+        return None
+    if isinstance(metadata, dict) and metadata.get("generateName"):
+        return f"{value['kind']} `{metadata['generateName']}`: cannot use generate name with apply"
+    return f"{value['kind']} has no `metadata.name`"
+
+
+def _kind_of(value: JSON) -> tuple[str, str]:
+    return split_api_version(value["apiVersion"])[0], value["kind"]
+
+
+def _is_policy(value: JSON) -> bool:
+    return is_object(value) and _kind_of(value)[0] == GROUP
+
+
+def _is_rbac(value: JSON) -> bool:
+    group, kind = _kind_of(value)
+    return group == RBAC_GROUP and kind in _RBAC
+
+
+def _is_static(value: JSON) -> bool:
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    return isinstance(name, str) and name.endswith(STATIC_SUFFIX) and _is_policy(value)
+
+
+def _placed(found: _FoundObject, discovery: Discovery) -> JSON:
+    """An object in its namespace: without one it is in `default`, if its kind has namespaces."""
+    value = found.value
+    group, version = split_api_version(value["apiVersion"])
+    resource = discovery.of_kind(GroupVersionKind(group, version, value["kind"]))
+    namespace = value["metadata"].get("namespace")
+    if resource is None or resource.namespaced is bool(namespace):
+        return value
+    metadata = {key: each for key, each in value["metadata"].items() if key != "namespace"}
+    return {**value, "metadata": {**metadata, "namespace": "default"} if resource.namespaced else metadata}
+
+
+def _read(documents: Iterable[BundleDocument]) -> DirectoryDocuments:
+    return DirectoryDocuments(tuple(each.source for each in documents), "")
+
+
+def _static(
+    path: Path, documents: Iterable[BundleDocument], version: KubernetesVersion
+) -> dict[PluginName, LoadedDirectory]:
+    directory = _read(documents)
+    loaded = {plugin: load_documents(path, directory, plugin, version, mixed=True) for plugin in CHAIN_ORDER}
+    return {plugin: each for plugin, each in loaded.items() if each.objects or each.refusals}

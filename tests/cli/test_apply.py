@@ -1,0 +1,77 @@
+"""`replay run --apply`: a bundle on top of what is there, from files, folders or standard input."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from replay.cli.app import app
+from replay.manifests import bundle_source
+
+BUNDLE = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: operator, namespace: system}
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: small}
+spec:
+  matchConstraints:
+    resourceRules: [{apiGroups: [apps], apiVersions: [v1], operations: [CREATE, UPDATE], resources: [deployments]}]
+  validations: [{expression: "object.spec.replicas <= 1", message: one is enough}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: small}
+spec: {policyName: small, validationActions: [Deny]}
+---
+apiVersion: v1
+kind: Service
+metadata: {name: operator, namespace: system}
+"""
+LEFT = "left out of the bundle, for nothing about the requests of the log depends on them: 1 Deployment, 1 Service"
+
+
+@pytest.fixture
+def bundle(tmp_path: Path) -> Path:
+    path = tmp_path / "bundle.yaml"
+    path.write_text(BUNDLE, "utf-8")
+    return path
+
+
+def summary(sample: Path, *arguments: str, given: str | None = None) -> dict[str, Any]:
+    bundle_source.standard_input.cache_clear()
+    result = CliRunner().invoke(app, ["run", str(sample), *arguments, "--workers", "1", "--json"], input=given)
+    assert isinstance(result.exception, SystemExit | None), result.exception
+    found: dict[str, Any] = json.loads(result.output)
+    return found
+
+
+def test_from_everywhere_alike(short_sample: Path, bundle: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "git"
+    for number, document in enumerate(BUNDLE.split("---\n")):
+        path = folder / str(number) / "object.yaml"
+        path.parent.mkdir(parents=True)
+        path.write_text(document, "utf-8")
+    found = [
+        summary(short_sample, "--apply", str(bundle)),
+        summary(short_sample, "--apply", "-", given=BUNDLE),
+        summary(short_sample, "--apply", str(folder)),
+    ]
+    assert [each["outcomes"] for each in found] == [found[0]["outcomes"]] * 3
+    assert found[0]["outcomes"]["newly_denied"] > 0
+
+
+def test_what_decides_nothing_is_counted(short_sample: Path, bundle: Path) -> None:
+    arguments = ["run", str(short_sample), "--apply", str(bundle), "--workers", "1"]
+    assert LEFT in " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())
+
+
+def test_either_on_top_or_instead(short_sample: Path, bundle: Path) -> None:
+    result = CliRunner().invoke(app, ["run", str(short_sample), "--candidate", str(bundle), "--apply", str(bundle)])
+    assert "--apply puts a bundle on top of the current set, and --candidate is another one" in str(result.exception)
