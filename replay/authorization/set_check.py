@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from replay.authorization.lint import lint_configuration
 from replay.authorization.manifest import dangling_bindings, load_rbac
 from replay.authorization.server_file import ServerFiles
 from replay.authorization.start import Checked, check_start
@@ -46,7 +47,7 @@ def check_whole_set(
     findings = list(checked.findings)
     if configured is not None:
         error = error if error is not None or configured.is_accepted else configured.error
-        findings += _configuration_findings(str(file), configured)
+        findings += _configuration_findings(str(file), configured, version)
     cluster_keys = [_key(obj) for obj in cluster or () if str(obj.get("apiVersion")).startswith("rbac.")]
     rbac = list(_rbac_findings(path, cluster_keys))
     error = next((each.message for each in rbac if each.severity is Severity.ERROR and error is None), error)
@@ -55,7 +56,7 @@ def check_whole_set(
     return replace(checked, findings=tuple(shown), error=error, silenced=quiet)
 
 
-def _configuration_findings(path: str, checked: Checked) -> Iterator[Finding]:
+def _configuration_findings(path: str, checked: Checked, version: KubernetesVersion) -> Iterator[Finding]:
     if checked.field_errors:
         for each in checked.field_errors:
             yield Finding(Severity.ERROR, SERVER, str(each), path, field_path=each.path, first=True)
@@ -64,6 +65,8 @@ def _configuration_findings(path: str, checked: Checked) -> Iterator[Finding]:
         yield Finding(Severity.ERROR, SERVER, checked.error, path, position, first=True)
     for warning in checked.warnings:
         yield Finding(Severity.WARNING, _ON_SERVER, warning, path)
+    for lint in lint_configuration(checked, version):
+        yield Finding(Severity.WARNING, lint.name, lint.message, path, field_path=lint.path)
 
 
 def _rbac_findings(path: Path, cluster_keys: list[tuple[str, str, str]]) -> Iterator[Finding]:

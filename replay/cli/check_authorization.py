@@ -6,6 +6,8 @@ import json
 import sys
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from replay.errors import ReplayError
 
 
@@ -17,6 +19,7 @@ def check_authorization(
     Raises ReplayError for files that cannot be read, and where no server runs with `running`.
     """
     from replay.authorization.configuration import ConfigurationError  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.authorization.lint import lint_configuration  # noqa: PLC0415
     from replay.authorization.server_file import ServerFiles  # noqa: PLC0415
     from replay.authorization.start import check_reload, check_start  # noqa: PLC0415
     from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
@@ -32,8 +35,10 @@ def check_authorization(
         )
     except ConfigurationError as error:
         raise ReplayError(f"no server runs with it: {str(error).splitlines()[0]}", path=str(running)) from error
+    warnings = [f"{each.path}: {each.message} [{each.name}]" for each in lint_configuration(checked, minor)]
+    shown = replace(checked, warnings=(*checked.warnings, *warnings))
     if as_json:
-        sys.stdout.write(json.dumps(checked_json(checked), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(checked_json(shown), indent=1, ensure_ascii=False) + "\n")
     else:
-        sys.stdout.writelines(f"{line}\n" for line in checked_text(str(file), checked))
+        sys.stdout.writelines(f"{line}\n" for line in checked_text(str(file), shown))
     return checked.is_accepted

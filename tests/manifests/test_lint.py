@@ -409,6 +409,33 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         webhook("https://hooks.example.com", matchConditions=[{"name": "c", "expression": "1 > 2"}]),
         [catalogue.NEVER_TRUE],
     ),
+    "conditions that contradict each other": (
+        policy(
+            matchConditions=[
+                {"name": "a", "expression": "request.resource.resource == 'pods' && has(request.name)"},
+                {"name": "b", "expression": "request.resource.resource in ['jobs', 'services']"},
+            ]
+        ),
+        [catalogue.NEVER_TOGETHER],
+    ),
+    "conditions of which one wants what the other excludes": (
+        policy(
+            matchConditions=[
+                {"name": "a", "expression": "!has(object.spec.nodeName)"},
+                {"name": "b", "expression": "has(object.spec.nodeName) && object.spec.nodeName != 'a'"},
+            ]
+        ),
+        [catalogue.NEVER_TOGETHER],
+    ),
+    "conditions that can be true together": (
+        policy(
+            matchConditions=[
+                {"name": "a", "expression": "request.resource.resource == 'pods' || has(request.name)"},
+                {"name": "b", "expression": "request.resource.resource == 'jobs'"},
+            ]
+        ),
+        [],
+    ),
     "item of a typed list with another kind": (
         [
             {"apiVersion": GROUP, "kind": "ValidatingAdmissionPolicyList", "items": [{**policy()[0], "kind": "Pod"}]},
@@ -468,6 +495,75 @@ def test_silenced_by_a_comment_in_the_document(tmp_path: Path) -> None:
 
 def test_silenced_by_name(tmp_path: Path) -> None:
     assert warnings(tmp_path, policy(bound=False), silenced=["policy-without-binding"]) == []
+
+
+def api_webhook(**more: Any) -> list[Any]:
+    """A webhook behind a Service, as the API has it."""
+    service = {"name": "guard", "namespace": "guard", "path": "/validate"}
+    (made,) = webhook("", **{"clientConfig": {"service": service}, **more})
+    return [{**made, "metadata": {"name": "guard"}}]
+
+
+def namespaces(*requirements: tuple[str, str, list[str]]) -> dict[str, Any]:
+    return {"matchExpressions": [{"key": key, "operator": op, "values": values} for key, op, values in requirements]}
+
+
+NAME = "kubernetes.io/metadata.name"
+OWN = [catalogue.OWN_NAMESPACE]
+OWN_NAMESPACES: dict[str, tuple[list[Any], list[str]]] = {
+    "pods": (api_webhook(), OWN),
+    "everything": (api_webhook(rules=[{**PODS, "apiGroups": ["*"], "resources": ["*/*"]}]), OWN),
+    "what it needs to be found": (
+        api_webhook(rules=[{**PODS, "apiGroups": ["discovery.k8s.io"], "resources": ["endpointslices"]}]),
+        OWN,
+    ),
+    "updates of pods alone": (api_webhook(rules=[{**PODS, "operations": ["UPDATE"]}]), []),
+    "nothing that it needs": (api_webhook(rules=[{**PODS, "resources": ["configmaps"]}]), []),
+    "failurePolicy Ignore": (api_webhook(failurePolicy="Ignore"), []),
+    "its namespace is left out by name": (
+        api_webhook(namespaceSelector=namespaces((NAME, "NotIn", ["guard", "kube-system"]))),
+        [],
+    ),
+    "another namespace is left out": (api_webhook(namespaceSelector=namespaces((NAME, "NotIn", ["a"]))), OWN),
+    "namespaces with a label": (api_webhook(namespaceSelector={"matchLabels": {"guarded": "yes"}}), []),
+    "objects with a label": (api_webhook(objectSelector={"matchLabels": {"guarded": "yes"}}), []),
+    "a condition leaves its namespace out": (
+        api_webhook(matchConditions=[{"name": "a", "expression": "request.namespace != 'guard'"}]),
+        [],
+    ),
+    "a condition leaves nodes out": (
+        api_webhook(
+            matchConditions=[{"name": "a", "expression": "!request.userInfo.username.startsWith('system:node:')"}]
+        ),
+        OWN,
+    ),
+    "a condition looks at the object": (
+        api_webhook(matchConditions=[{"name": "a", "expression": "has(object.metadata.labels)"}]),
+        [],
+    ),
+    "an address in the cluster": (api_webhook(clientConfig={"url": "https://guard.guard.svc:8443/validate"}), OWN),
+    "an address elsewhere": (api_webhook(clientConfig={"url": "https://guard.example.com/validate"}), []),
+}
+
+
+@pytest.mark.parametrize("name", OWN_NAMESPACES)
+def test_webhooks_that_block_themselves(name: str, tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    objects, names = OWN_NAMESPACES[name]
+    (tmp_path / "api" / "a.yaml").write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    checked = check_set(tmp_path, NEWEST)
+    assert checked.is_accepted, checked.error
+    lockout = catalogue.CONTROL_PLANE_LOCKOUT
+    assert [finding.name for finding in checked.findings if finding.name != lockout] == names
+
+
+@pytest.mark.parametrize(("label", "names"), [("yes", OWN), ("no", [])])
+def test_labels_of_a_webhooks_namespace(label: str, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    objects = api_webhook(namespaceSelector={"matchLabels": {"guarded": "yes"}})
+    (tmp_path / "api" / "a.yaml").write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    own = {"kind": "Namespace", "metadata": {"name": "guard", "labels": {"guarded": label}}}
+    assert [finding.name for finding in check_set(tmp_path, NEWEST, cluster=[own]).findings] == names
 
 
 NAMESPACE = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"env": "prod"}}}

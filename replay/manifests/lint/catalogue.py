@@ -7,6 +7,9 @@ UNGUARDED_FIELD = "unguarded-optional-field"
 NO_BINDING = "policy-without-binding"
 UNKNOWN_RESOURCE = "unknown-resource"
 NEVER_TRUE = "condition-never-true"
+NEVER_TOGETHER = "conditions-never-together"
+UNGUARDED_ATTRIBUTES = "unguarded-request-attributes"
+OWN_NAMESPACE = "webhook-blocks-itself"
 CONTROL_PLANE_LOCKOUT = "control-plane-lockout"
 ADMISSION_LOCKOUT = "admission-configuration-lockout"
 NEVER_SENT = "resource-never-sent"
@@ -29,6 +32,9 @@ REASONS = {
     NO_BINDING: "a policy without a binding decides nothing",
     UNKNOWN_RESOURCE: "a rule for a resource that no server has matches nothing",
     NEVER_TRUE: "a match condition that is never true turns the policy or webhook off",
+    NEVER_TOGETHER: "match conditions of which one is always false turn the policy, webhook or authorizer off",
+    UNGUARDED_ATTRIBUTES: "a request is for a resource or for a path: a condition that reads the attributes of the other fails",
+    OWN_NAMESPACE: "a webhook that must allow its own pods cannot start again once all of them are gone",
     CONTROL_PLANE_LOCKOUT: "denying what nodes and controllers write to keep the cluster alive can take it down",
     ADMISSION_LOCKOUT: "a static policy also sees admission configuration: denying changes to it can make it impossible to lift",
     NEVER_SENT: "reviews of access and tokens are never sent to policies",

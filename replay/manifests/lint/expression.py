@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import groupby
 from typing import TYPE_CHECKING
 
 from replay.cel.declare.estimate import fixed
@@ -32,6 +33,7 @@ def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[Sil
         if checked.compiled.kind is ExpressionKind.MATCH_CONDITION:
             yield from _lint_namespace(policy, checked)
             yield from _lint_never_true(policy, checked)
+    yield from _lint_never_together(policy, compiled)
     if not policy.kind.endswith("AdmissionPolicy"):
         return
     readings = readings_of(compiled)
@@ -75,6 +77,24 @@ def _lint_never_true(policy: LoadedObject, checked: CheckedExpression) -> Iterat
     if len(set(operations)) > 1:
         message = f"`request.operation` cannot be {' and '.join(sorted(set(operations)))} at once"
         yield warned(policy, catalogue.NEVER_TRUE, message, checked.path)
+
+
+def _lint_never_together(policy: LoadedObject, compiled: list[CheckedExpression]) -> Iterator[SilenceableWarning]:
+    """Match conditions that contradict each other; what one of them says alone is said of it."""
+    conditions = [each for each in compiled if each.compiled.kind is ExpressionKind.MATCH_CONDITION]
+    groups = groupby(conditions, key=lambda each: each.path.partition("matchConditions")[0])
+    for together in [list(group) for _, group in groups]:
+        if len(together) < 2 or any(map(_is_always_false, together)):
+            continue
+        from replay.cellib.environment import admission_env  # noqa: PLC0415 - few objects have several conditions
+        from replay.cellib.version import NEWEST  # noqa: PLC0415
+        from replay.manifests.lint.condition import Condition, Facts, first_impossible  # noqa: PLC0415
+
+        env = admission_env(NEWEST, ExpressionKind.MATCH_CONDITION, has_params=True, variables=None)
+        index = first_impossible([Condition(env, each.compiled.expression) for each in together], Facts())
+        if index is not None:
+            message = "the condition is false for every request for which the others are true"
+            yield warned(policy, catalogue.NEVER_TOGETHER, message, together[index].path)
 
 
 def _is_always_false(checked: CheckedExpression) -> bool:

@@ -12,12 +12,15 @@ from replay.manifests.lint import catalogue
 from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
 from replay.manifests.lint.match import lint_match
+from replay.manifests.lint.own_namespace import lint_own_namespace
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.lint.webhook import lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
 from replay.manifests.read.node import Mapping, Scalar
 from replay.manifests.static_rule import STATIC_SUFFIX
 
+_OF_API_HOOKS = frozenset({catalogue.OWN_NAMESPACE})
+"""Warnings that something else says of static hooks: they must not need the cluster at all."""
 _OF_STATIC_HOOKS = frozenset({catalogue.ADMISSION_LOCKOUT, catalogue.CLUSTER_WEBHOOK})
 """Warnings about what API-based hooks cannot do: they never see their own kinds, and come with the cluster."""
 
@@ -57,10 +60,10 @@ def _context(directory: LoadedDirectory | LoadedApi, cluster: Sequence[JSON] | N
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:
     warnings = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
     if loaded.kind.endswith("WebhookConfiguration"):
-        warnings += lint_webhooks(loaded)
+        warnings += [*lint_webhooks(loaded), *lint_own_namespace(loaded, context)]
     kind = loaded.node.get("kind") if isinstance(loaded.node, Mapping) else None
     if isinstance(kind, Scalar) and kind.value not in (None, loaded.kind):
         message = f"the item calls itself `{kind.value}` and is read as {loaded.kind}"
         warnings.append(warned(loaded, catalogue.IGNORED_KIND, message, "kind"))
-    is_static = loaded.name.endswith(STATIC_SUFFIX)
-    return [each for each in warnings if is_static or each.finding.name not in _OF_STATIC_HOOKS]
+    others = _OF_API_HOOKS if loaded.name.endswith(STATIC_SUFFIX) else _OF_STATIC_HOOKS
+    return [each for each in warnings if each.finding.name not in others]

@@ -1,0 +1,147 @@
+"""What match conditions say where some fields of the request are known and all others are not.
+
+A condition demands what its conjuncts test: `a.b == 'c' && has(a.d) && !has(a.e)`. Known fields are put into the expression, which is
+then evaluated with everything else unknown: what comes out is certain, whatever the request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from replay.cel.ast import operator
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.tree import Call, Comprehension, Const, Expr, ListExpr, MapEntry, MapExpr, Select
+from replay.cel.env import Env
+from replay.cel.strict.folding import PlanError
+from replay.cel.value.values import Unknown, Value
+from replay.kube.attributes import Missing
+from replay.manifests.lint.cel import conjuncts
+from replay.manifests.lint.reading import SchemaPath, path_of
+
+_UNKNOWN = Unknown((Missing("request", "the request is not known"),))
+
+
+class Facts(Struct, frozen=True):
+    """Fields of which something is known: the values of some, and whether others are there."""
+
+    values: Mapping[SchemaPath, Value] = field(default_factory=dict)
+    presence: Mapping[SchemaPath, bool] = field(default_factory=dict)
+
+
+class Condition(Struct, frozen=True):
+    """A condition as it is written, with the environment in which the server compiles it."""
+
+    env: Env
+    expression: str
+
+    def facts(self) -> Facts:
+        """The facts without which the condition is not true."""
+        ast = self.env.parse(self.expression)
+        values: dict[SchemaPath, Value] = {}
+        presence: dict[SchemaPath, bool] = {}
+        for node in () if isinstance(ast, Issues) else conjuncts(ast.expr):
+            for path, value in _equality(node):
+                values.setdefault(path, value)
+                presence.update(dict.fromkeys((path[:end] for end in range(2, len(path) + 1)), True))
+            presence.update(_presence(node))
+        return Facts(values, presence)
+
+    def value(self, facts: Facts) -> Value:
+        """The value of the condition under facts: a bool, an `EvalError` or an `Unknown`."""
+        ast = self.env.parse(self.expression)
+        if isinstance(ast, Issues):
+            return _UNKNOWN
+        checked = self.env.check(replace(ast, expr=_substituted(ast.expr, facts), macro_calls={}))
+        if isinstance(checked, Issues):
+            return _UNKNOWN
+        try:
+            program = self.env.program(checked)
+        except PlanError:
+            return _UNKNOWN
+        names = {variable.name: _UNKNOWN for library in self.env.libraries for variable in library.variables}
+        return program.eval(names).value
+
+
+def first_impossible(conditions: Sequence[Condition], known: Facts) -> int | None:
+    """The index of a condition that is false whenever all others are true; None where they can be true together."""
+    facts = [condition.facts() for condition in conditions]
+    for index, condition in enumerate(conditions):
+        # What the conditions before it demand is what a reader has in mind.
+        if condition.value(_joined([known, *facts[:index]])) is False:
+            return index
+    for index, condition in enumerate(conditions):
+        if condition.value(_joined([known, *facts[:index], *facts[index + 1 :]])) is False:
+            return index
+    return None
+
+
+def _joined(facts: Iterable[Facts]) -> Facts:
+    values: dict[SchemaPath, Value] = {}
+    presence: dict[SchemaPath, bool] = {}
+    for each in facts:
+        for path, value in each.values.items():
+            values.setdefault(path, value)
+        for path, is_there in each.presence.items():
+            presence.setdefault(path, is_there)
+    return Facts(values, presence)
+
+
+def _equality(node: Expr) -> Iterator[tuple[SchemaPath, Value]]:
+    if isinstance(node, Call) and node.function == operator.EQUALS:
+        for one, other in (node.args, node.args[::-1]):
+            if isinstance(other, Const) and (path := path_of(one)) is not None and len(path) > 1:
+                yield path, other.value
+
+
+def _presence(node: Expr) -> Iterator[tuple[SchemaPath, bool]]:
+    is_there = True
+    if isinstance(node, Call) and node.function == operator.LOGICAL_NOT:
+        is_there, node = False, node.args[0]
+    if isinstance(node, Select) and node.test_only and (path := path_of(node)) is not None:
+        yield path, is_there
+
+
+def _substituted(node: Expr, facts: Facts) -> Expr:  # noqa: PLR0911 - one return a kind of node
+    """The expression with what is known put in; a field that is known to be absent is looked for in an empty map."""
+    match node:
+        case Select():
+            path = path_of(node)
+            if path is not None and node.test_only and path in facts.presence:
+                return Const(node.id, facts.presence[path])
+            if path is not None and not node.test_only and path in facts.values:
+                return Const(node.id, facts.values[path])
+            if path is not None and not node.test_only and facts.presence.get(path) is False:
+                return MapExpr(node.id, ())
+            return Select(node.id, _substituted(node.operand, facts), node.field, node.test_only)
+        case Call():
+            if node.function == operator.OPT_SELECT and facts.presence.get(_optional_path(node)) is False:
+                return Call(node.id, "optional.none", ())
+            target = None if node.target is None else _substituted(node.target, facts)
+            return Call(node.id, node.function, tuple(_substituted(each, facts) for each in node.args), target)
+        case ListExpr():
+            elements = tuple(_substituted(each, facts) for each in node.elements)
+            return ListExpr(node.id, elements, node.optional_indices)
+        case MapExpr():
+            entries = tuple(
+                MapEntry(each.id, _substituted(each.key, facts), _substituted(each.value, facts), each.optional)
+                for each in node.entries
+            )
+            return MapExpr(node.id, entries)
+        case Comprehension():
+            return replace(
+                node,
+                iter_range=_substituted(node.iter_range, facts),
+                accu_init=_substituted(node.accu_init, facts),
+                loop_condition=_substituted(node.loop_condition, facts),
+                loop_step=_substituted(node.loop_step, facts),
+                result=_substituted(node.result, facts),
+            )
+    return node
+
+
+def _optional_path(node: Call) -> SchemaPath:
+    operand, name = path_of(node.args[0]), node.args[1]
+    return (*operand, str(name.value)) if operand is not None and isinstance(name, Const) else ()
