@@ -115,6 +115,13 @@ class Fidelity(Struct):
         if len(self.disagreements) > 2 * MAX_EXAMPLES:
             self.disagreements = heapq.nsmallest(MAX_EXAMPLES, self.disagreements)
 
+    @property
+    def compared(self) -> tuple[int, int]:
+        """`(reproduced, compared)` decisions: those that the log shows, and those that only the replay has."""
+        aspects = (self.denials, self.failures, self.annotations)
+        compared = sum(each.observed + each.extra - each.undetermined for each in aspects)
+        return sum(each.reproduced for each in aspects), compared
+
     def settle(self) -> None:
         """Decide, once everything is counted, whether a single failure is all that the API server ever wrote."""
         if self.most_failures > 1:

@@ -26,7 +26,14 @@ SKEW = 50_000
 
 def health_notes(store: Store, job: Job) -> tuple[str, ...]:
     """Sentences about gaps, silences, clocks, overlapping files, policies put in force meanwhile, and a snapshot that does not belong to the log."""
-    return (*_gaps(job), *_silences(store), *_files(store), *_clocks(store), *_bindings(store), *_snapshot(store, job))
+    return (
+        *_gaps(job),
+        *_silences(store),
+        *_files(store),
+        *_clocks(store),
+        *_bindings(store, job),
+        *_snapshot(store, job),
+    )
 
 
 def _gaps(job: Job) -> Iterator[str]:
@@ -63,11 +70,23 @@ def _clocks(store: Store) -> Iterator[str]:
             )
 
 
-def _bindings(store: Store) -> Iterator[str]:
-    """What the log itself puts in force: a set is taken to be in force throughout."""
-    written = store.answer("written_bindings")
+def _bindings(store: Store, job: Job) -> Iterator[str]:
+    """What the log itself puts in force: objects that it does not create or delete are taken to be in force throughout."""
+    timed = {write.name[1]: write for write in job.policy_writes}
+    if timed:
+        shown = [f"{name} {'from' if write.creates else 'until'} {_clock(write.end)}" for name, write in timed.items()]
+        more = f" and {len(shown) - NAMED} more" if len(shown) > NAMED else ""
+        yield (
+            f"the log creates or deletes objects of the baseline through the API ({', '.join(shown[:NAMED])}{more}): they decide "
+            "only while they are there; what the candidate alone denies outside that time is the bootstrap gap"
+        )
+    since: dict[tuple[str, str], int] = {}
+    for resource, name, *_, answered in store.answer("written_policies"):
+        if resource.endswith(("bindings", "webhookconfigurations")) and name not in timed:
+            since.setdefault((resource, name), answered)
+    written = sorted(((resource, name, at) for (resource, name), at in since.items()), key=lambda row: (row[2], *row))
     if written:
-        shown = [f"{name} of {resource} from {_clock(since)} on" for resource, name, since in written[:NAMED]]
+        shown = [f"{name} of {resource} from {_clock(at)} on" for resource, name, at in written[:NAMED]]
         more = f" and {len(written) - NAMED} more" if len(written) > NAMED else ""
         yield (
             f"the log itself writes {', '.join(shown)}{more} through the API: both sets are taken to be in force throughout, "

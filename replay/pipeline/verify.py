@@ -36,6 +36,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.project.focus import within
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.preparation import job_of
+from replay.pipeline.replay.presence import written_policies
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
@@ -162,6 +163,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         parts = replay_parts(work, store, options, progress)
         facts = log_facts(scenario, store, ingest, sum(part.total for part in parts))
         notes = (*options.focus.notes, *health_notes(store, job))
+        written = written_policies(store, manifests.sets[0])
     fidelity = merged(part.fidelity for part in parts)
     unknown_policies: dict[str, UnknownPolicy] = {}
     opinions = EngineAgreement()
@@ -175,7 +177,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
         fidelity=fidelity,
         decided=sum(part.decided for part in parts),
         total=sum(part.total for part in parts),
-        findings=findings_of((each for part in parts for each in part.evidence), fidelity.most_failures),
+        findings=findings_of((each for part in parts for each in part.evidence), fidelity.most_failures, written),
         unknown_policies=unknown_policies,
         notes=notes,
         opinions=opinions if second_opinion else None,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
-from replay.compare.fidelity import Agreement, Fidelity
+from replay.compare.fidelity import Agreement
 from replay.compare.in_force.evidence import Sign
 from replay.compare.in_force.finding import PolicyHistory, PolicyState
 from replay.compare.in_force.opinion import EngineAgreement
@@ -68,13 +68,6 @@ def verify_screen(result: VerifyResult) -> Document:
     return first_screen(document, {"policies": 6, "causes": 6, "contradictions": 6, "strangers": 4, "input": 3}, steps)
 
 
-def counts(fidelity: Fidelity) -> tuple[int, int]:
-    """`(reproduced, compared)` decisions: those that the log shows, and those that only the replay has."""
-    agreements = (fidelity.denials, fidelity.failures, fidelity.annotations)
-    compared = sum(each.observed + each.extra for each in agreements) - sum(each.undetermined for each in agreements)
-    return sum(each.reproduced for each in agreements), compared
-
-
 def agrees(result: VerifyResult) -> bool:
     """Whether nothing in the log contradicts the set."""
     differs = result.authorization.differs if result.authorization is not None else 0
@@ -84,7 +77,7 @@ def agrees(result: VerifyResult) -> bool:
 
 
 def _verdict(result: VerifyResult) -> tuple[str, Tone]:
-    reproduced, compared = counts(result.fidelity)
+    reproduced, compared = result.fidelity.compared
     authorized = result.authorization
     if authorized is not None:
         reproduced, compared = reproduced + authorized.reproduced, compared + authorized.observed - authorized.undecided

@@ -146,17 +146,17 @@ class WorldLister:
 
     def __init__(self, lister: Lister, states: Mapping[ObjectKey, Known | Missing]) -> None:
         """All but `states` is that of the log."""
-        self._lister = lister
+        self.origin = lister
         self._states = states
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
         """See `Lister.get`."""
         state = self._states.get((kind.group, kind.kind, namespace, name))
-        return self._lister.get(kind, namespace, name) if state is None else attribute(state, kind.kind)
+        return self.origin.get(kind, namespace, name) if state is None else attribute(state, kind.kind)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
-        listed = self._lister.list(kind, namespace)
+        listed = self.origin.list(kind, namespace)
         own = {key: state for key, state in self._states.items() if key[:2] == (kind.group, kind.kind)}
         if isinstance(listed, Missing) or not own:
             return listed

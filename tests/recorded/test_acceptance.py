@@ -99,8 +99,27 @@ class Statement(NamedTuple):
     silent: tuple[str, ...] = ()
 
 
+GAP = "seed-bootstrap-gap"
 STATEMENTS: dict[str, Statement] = {
     "a whole object through a conditional": Statement(("test", "seed-ternary-object/cases.yaml"), 0, ("1 passed",)),
+    "what a static set denies before the API policy exists": Statement(
+        (
+            *("run", f"{GAP}/audit.jsonl", "--current", f"{GAP}/current", "--candidate", f"{GAP}/candidate"),
+            *("--cluster", f"{GAP}/cluster.jsonl"),
+        ),
+        1,
+        (
+            "2 of 6 requests would be denied directly",
+            "Match with the log  100 %",
+            "no-bad from 2026-11-21 03:10:04 UTC",
+        ),
+    ),
+    "the same figure of the log with that policy": Statement(
+        ("verify", f"{GAP}/audit.jsonl", "--current", f"{GAP}/current", "--cluster", f"{GAP}/cluster.jsonl"),
+        0,
+        ("reproduces all 1 decision", "the log creates or deletes"),
+        ("reload",),
+    ),
     "a test in the hidden folder of its tool": Statement(("test", "seed-test-folders/lib"), 0, ("2 passed",)),
     "static manifests with the gate of 1.36": Statement(
         ("check", "seed-feature-gate/set", "--kubernetes-version", "1.36"), 0, (), ("not enabled",)

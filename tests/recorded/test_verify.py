@@ -16,7 +16,7 @@ from replay.compare.result import VerifyResult
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify
-from replay.report.verify_report import agrees, causes, counts
+from replay.report.verify_report import agrees, causes
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 SHARED = Path(__file__).parents[2].parent / "shared" / "recordings"
@@ -160,7 +160,7 @@ def test_a_recording_agrees_with_its_set() -> None:
     """The set that was in force reproduces everything, and cel-python has no other opinion."""
     result = verified([SAMPLE / "audit.jsonl.zst"], second_opinion=True)
     assert agrees(result)
-    reproduced, compared = counts(result.fidelity)
+    reproduced, compared = result.fidelity.compared
     assert reproduced == compared > 0
     assert result.opinions is not None
     assert result.opinions.agreed > 0

@@ -69,10 +69,12 @@ class Findings(Struct):
     contradictions: list[Contradiction] = field(default_factory=list)
 
 
-def findings_of(evidence: Iterable[Evidence], most_failures: int = 50) -> Findings:
+def findings_of(
+    evidence: Iterable[Evidence], most_failures: int = 50, written: frozenset[str] = frozenset()
+) -> Findings:
     """The story of each policy and the cause of each contradiction.
 
-    `most_failures` is the longest list of failures in any event: where that is one, the servers wrote no more than that.
+    `written` are the policies that the log writes through the API: no server reloads them. `most_failures` is the longest list of failures in any event: where that is one, the servers wrote no more than that.
     """
     by_policy: dict[str, list[Evidence]] = defaultdict(list)
     for each in evidence:
@@ -83,7 +85,9 @@ def findings_of(evidence: Iterable[Evidence], most_failures: int = 50) -> Findin
         signs = sorted(by_policy[policy])
         history = policy_history(policy, signs)
         findings.histories.append(history)
-        findings.contradictions += [_contradiction(each, history) for each in signs if each.sign is not Sign.SEEN]
+        findings.contradictions += [
+            _contradiction(each, history, is_written=policy in written) for each in signs if each.sign is not Sign.SEEN
+        ]
     findings.contradictions.sort()
     return findings
 
@@ -151,20 +155,23 @@ _CAUSES = {
 }
 
 
-def _contradiction(each: Evidence, history: PolicyHistory) -> Contradiction:
-    return Contradiction(
-        each.seq, each.audit_id, each.policy, each.aspect, each.observed, each.replayed, _cause(each, history)
-    )
+def _contradiction(each: Evidence, history: PolicyHistory, *, is_written: bool) -> Contradiction:
+    cause = _cause(each, history, is_written=is_written)
+    return Contradiction(each.seq, each.audit_id, each.policy, each.aspect, each.observed, each.replayed, cause)
 
 
-def _cause(each: Evidence, history: PolicyHistory) -> str:
+def _cause(each: Evidence, history: PolicyHistory, *, is_written: bool) -> str:
     """The likely cause: what explains the policy as a whole first, then what happened around the request."""
     story = history.story
     if story is PolicyState.NEVER or (story is PolicyState.SERVERS and each.sign is Sign.ABSENT):
         return _CAUSES[story]
     if story in (PolicyState.CAME, PolicyState.WENT, PolicyState.CHANGED):
         if history.start - RELOAD <= each.time <= history.end + RELOAD and history.start and history.end:
-            return "the manifests were reloaded at that time"
+            return (
+                "the log writes the policy through the API at that time"
+                if is_written
+                else "the manifests were reloaded at that time"
+            )
         if story is PolicyState.CHANGED:
             return _CAUSES[story]
         if (story is PolicyState.CAME) == (each.time <= history.start):

@@ -24,6 +24,7 @@ from replay.pipeline.log import opened, repeats, require_known
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.presence import TimedChain, without
 from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
@@ -110,6 +111,11 @@ def _asked_of(
 ) -> tuple[Chain, Lister, tuple[ManifestSet | None, ManifestSet | None]]:
     """The chain that decides a request, what its policies look up, and its sets; of a shard those of one workspace."""
     lister = job.cluster.at(request.record)
+    if isinstance(job.decider, TimedChain):
+        names = job.decider.absent(lister)[-1]
+        current, candidate = without(job.sets, names)
+        given = (manifests.current and current, manifests.candidate and candidate)
+        return job.decider.chain(names), lister, given
     if isinstance(job.chain, Chain):
         return job.chain, lister, (manifests.current, manifests.candidate)
     chains = job.chain.chains(request.attributes, lister)

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.webhook.plugin import Backends
-from replay.audit.answer.observed import VALIDATION_FAILURE, observe
-from replay.compare.fidelity import Fidelity
+from replay.audit.answer.observed import VALIDATION_FAILURE
 from replay.kube.attributes import Missing
 from replay.kube.lister import Lister
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.presence import how_shown
 from replay.reconstruct.request import ReplayRequest
 
 _OTHERS = "the event shows other policies than are known of their workspace, of which the log lacks events"
@@ -51,13 +51,8 @@ def _shows(chain: ShardChain, request: ReplayRequest, decision: Decision, apart:
 
     What policies do that are named `apart` does not count.
     """
-    fidelity = Fidelity()
-    record, policies = request.record, chain.policies - apart
     comparable = _without(decision, apart) if apart else decision
-    fidelity.record(record.seq, record.audit_id, observe(record), comparable, policies, in_any_order=True)
-    if fidelity.disagreement_count or fidelity.first_only:
-        return 0
-    return 1 if any(each.undetermined for each in (fidelity.denials, fidelity.failures, fidelity.annotations)) else 2
+    return how_shown(request.record, comparable, chain.policies - apart)
 
 
 def _without(decision: Decision, policies: frozenset[str]) -> Decision:

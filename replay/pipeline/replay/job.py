@@ -10,7 +10,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
 
-from replay.admission.chain import Chain
+from replay.admission.chain import Chain, Decider
 from replay.admission.decision import Decision
 from replay.admission.ordered.registry import (
     ALL_ORDERED_PLUGINS,
@@ -24,6 +24,7 @@ from replay.admission.ordered.registry import (
 )
 from replay.admission.place import Place, read_places
 from replay.admission.reads import AUTHORIZER, OLD_OBJECT
+from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.cellib.version import KubernetesVersion, Versions
@@ -47,6 +48,7 @@ from replay.pipeline.replay.decide import decide
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.ledger import Entries, with_entry
+from replay.pipeline.replay.presence import Name, PolicyWrite, TimedChain, best_shown, without
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import PartOutcomes, Replayer, Where, as_far_as_reached, outside_kcp
 from replay.pipeline.replay.totals import ClassPiece, Totals
@@ -111,6 +113,8 @@ class Job(Struct, frozen=True, dict=True):
     gate: Gate = OPEN
     authorizers: Authorizers | None = None
     """Who answers the `authorizer` of policies, where a set says it."""
+    policy_writes: tuple[PolicyWrite, ...] = ()
+    """What the log creates and deletes of the current set's objects."""
     workspaces: Workspaces | None = None
     """The workspaces of kcp; `sets` are then all policies that any of them ever has."""
 
@@ -137,6 +141,19 @@ class Job(Struct, frozen=True, dict=True):
     def chain(self) -> Chain | ShardChain:
         """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
         return self.chain_of(self.distinct_sets) if self.workspaces is None else self.shard_chain()
+
+    @cached_property
+    def decider(self) -> Decider:
+        """What decides requests of the log: of a set whose objects the log creates or deletes, those that were there."""
+        return self._timed(self.sets_without) if self.policy_writes else self.chain
+
+    def _timed(self, sets: Callable[[frozenset[Name]], Sets]) -> TimedChain:
+        return TimedChain(self.sets[0], self.policy_writes, lambda names: self.chain_of(sets(names)))
+
+    def sets_without(self, names: frozenset[Name]) -> Sets:
+        """What of both sets is asked while some objects are not there."""
+        sets = without(self.sets, names) if names else self.sets
+        return distinct_sets(sets, self.webhooks.names, with_plugins=self.with_plugins)
 
     def shard_chain(self, *, alone: bool = False) -> ShardChain:
         """The chains of all workspaces; `alone`: the candidate's, beside no policies."""
@@ -250,10 +267,13 @@ class Job(Struct, frozen=True, dict=True):
             return redacted_denials(request, decision, redact=self.redact)
 
         @cache
-        def alone() -> Chain | ShardChain:
+        def alone() -> Decider:
             if self.workspaces is not None:
                 return self.shard_chain(alone=True)
-            return self.chain_of((ManifestSet(objects=self.distinct_sets[0].objects), self.distinct_sets[1]))
+            nothing = ManifestSet(objects=self.distinct_sets[0].objects)
+            if self.policy_writes:
+                return self._timed(lambda names: (nothing, self.sets_without(names)[1]))
+            return self.chain_of((nothing, self.distinct_sets[1]))
 
         def with_quotas(request: ReplayRequest, decision: Decision) -> Decision:
             entry = self.entries.get((request.record.seq, request.item))
@@ -261,7 +281,7 @@ class Job(Struct, frozen=True, dict=True):
 
         asks, heeds, consults = self._asks_candidate, self._heeds, self.consults
         return Judge(
-            self.chain,
+            self.decider,
             alone,
             decisions,
             self.webhooks.backends,
@@ -285,14 +305,22 @@ class Job(Struct, frozen=True, dict=True):
         backends = self.webhooks.backends(request)
         if isinstance(self.chain, ShardChain):
             return in_force(self.chain, request, lister, backends)
-        decisions = decide(self.chain, request, lister, backends)
+        decisions = self._in_force(request, lister, backends)
         return with_entry(decisions, self.entries.get((request.record.seq, request.item)))
+
+    def _in_force(self, request: ReplayRequest, lister: Lister, backends: Backends) -> list[Decision]:
+        """What both sets decide with what was in force at the time, which the event tells where objects were being written."""
+        if not isinstance(self.decider, TimedChain):
+            return decide(self.decider, request, lister, backends)
+        alternatives = [decide(each, request, lister, backends) for each in self.decider.chains(lister)]
+        return best_shown(request.record, alternatives, policy_names(self.distinct_sets[0]))
 
     def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """What the mutating phase of both sets makes of a request that came no further."""
         if isinstance(self.chain, ShardChain) or request.otherwise is not None:
             return self.decisions(request, lister)
-        return self.chain.mutated(request.before_mutation, request.attributes, lister, self.webhooks.backends(request))
+        chain = self.decider.chains(lister)[-1] if isinstance(self.decider, TimedChain) else self.chain
+        return chain.mutated(request.before_mutation, request.attributes, lister, self.webhooks.backends(request))
 
     @cached_property
     def _undone(self) -> frozenset[str]:

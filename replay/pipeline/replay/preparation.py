@@ -27,6 +27,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.ledger import entries_of, ledger_of
+from replay.pipeline.replay.presence import writes_to
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.history.clock import BEFORE
@@ -172,6 +173,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
         webhooks=webhooks,
         clock_error=error,
         with_plugins=with_plugins,
+        policy_writes=() if workspaces is not None else writes_to(store, sets[0]),
         workspaces=workspaces,
     )
 

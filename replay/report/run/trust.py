@@ -28,10 +28,8 @@ def fidelity_fact(fidelity: Fidelity) -> Fact:
     ]
     if not parts:
         return Fact(MATCH, "not checkable", "the log records no decision of the baseline's policies", Tone.WARN)
-    observed = fidelity.denials.observed + fidelity.failures.observed + fidelity.annotations.observed
-    reproduced = fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
     tone = Tone.GOOD if not fidelity.disagreement_count else Tone.WARN
-    return Fact(MATCH, share(min(reproduced, observed), observed), "reproduced: " + ", ".join(parts), tone)
+    return Fact(MATCH, share(*fidelity.compared), "reproduced: " + ", ".join(parts), tone)
 
 
 def mismatch(result: RunResult) -> str:
@@ -40,12 +38,10 @@ def mismatch(result: RunResult) -> str:
     A prediction is then worth little: the baseline is probably not what was in force.
     """
     fidelity = result.fidelity
-    aspects = (fidelity.denials, fidelity.failures, fidelity.annotations)
-    reproduced = sum(each.reproduced for each in aspects)
-    seen = sum(each.observed + each.extra - each.undetermined for each in aspects)
+    reproduced, seen = fidelity.compared
     if seen <= 0 or reproduced >= LEAST_MATCH * seen:
         return ""
-    extra = sum(each.extra for each in aspects)
+    extra = sum(each.extra for each in (fidelity.denials, fidelity.failures, fidelity.annotations))
     if extra > seen / 2:
         cause = "The log does not show these decisions: the sets may be swapped, or the baseline was not in force yet"
     else:

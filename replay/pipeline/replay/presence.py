@@ -1,0 +1,177 @@
+"""When the API-based policies of a set were there, as far as the log creates or deletes them.
+
+A static manifest is there from the start of its server on. What was created through the API decides from then on, and nothing
+after its deletion. What a candidate has as the current set has it comes and goes with it; all else of a candidate is taken to be
+there throughout, and what that denies while the current set's was not there yet is the gap that static manifests close.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision
+from replay.admission.webhook.plugin import Backends
+from replay.audit.answer.observed import observe
+from replay.audit.event import RequestRecord
+from replay.audit.store import Store
+from replay.compare.fidelity import Fidelity
+from replay.kube.admissionregistration import KINDS, RESOURCES, ManifestSet
+from replay.kube.attributes import Attributes, Missing
+from replay.kube.lister import Lister
+from replay.pipeline.kcp.chain import instant_of
+from replay.pipeline.kcp.timeline import CREATED, POLICY_DELAY
+from replay.pipeline.replay.webhook import Sets
+
+MOST_ALTERNATIVES = 16
+"""Of so many sets that may have been in force the event tells which was; of more the last is taken."""
+_FIELDS = {
+    "ValidatingAdmissionPolicy": "validating_policies",
+    "ValidatingAdmissionPolicyBinding": "validating_bindings",
+    "MutatingAdmissionPolicy": "mutating_policies",
+    "MutatingAdmissionPolicyBinding": "mutating_bindings",
+    "ValidatingWebhookConfiguration": "validating_webhooks",
+    "MutatingWebhookConfiguration": "mutating_webhooks",
+}
+_KINDS = dict(zip(RESOURCES, KINDS, strict=True))
+
+Name = tuple[str, str]
+"""Kind and name."""
+
+
+class PolicyWrite(NamedTuple):
+    """A creation or deletion of an object that the log shows, from when it was received to when it was answered."""
+
+    start: int
+    end: int
+    name: Name
+    creates: bool
+
+
+def writes_to(store: Store, manifests: ManifestSet) -> tuple[PolicyWrite, ...]:
+    """What the log creates and deletes of the objects of a set, in the order of time."""
+    own = {(kind, each.name) for kind, field_ in _FIELDS.items() for each in getattr(manifests, field_)}
+    return tuple(
+        PolicyWrite(received, answered, (_KINDS[resource], name), code == CREATED)
+        for resource, name, verb, code, received, answered in store.answer("written_policies")
+        if (code == CREATED or verb == "delete") and (_KINDS.get(resource), name) in own
+    )
+
+
+def written_policies(store: Store, manifests: ManifestSet) -> frozenset[str]:
+    """The policies of a set that the log writes through the API, themselves or a binding of theirs."""
+    written = {(resource, name) for resource, name, *_ in store.answer("written_policies")}
+    names = {name for resource, name in written if resource.endswith("policies")}
+    bound = {name for resource, name in written if resource.endswith("bindings")}
+    validating = {each.policy_name for each in manifests.validating_bindings if each.name in bound}
+    return frozenset(
+        names | validating | {each.policy_name for each in manifests.mutating_bindings if each.name in bound}
+    )
+
+
+def absent(writes: Sequence[PolicyWrite], start: int, end: int) -> list[frozenset[Name]]:
+    """What may not have been there for a request, the earliest state first: a written policy takes seconds to be in force."""
+    settled = sum(write.end + POLICY_DELAY <= start for write in writes)
+    begun = max(settled, sum(write.start <= end for write in writes))
+    gone: set[Name] = {name for name in {write.name for write in writes} if _first(writes, name).creates}
+    states: list[frozenset[Name]] = []
+    for count in range(begun + 1):
+        if count:
+            (gone.discard if writes[count - 1].creates else gone.add)(writes[count - 1].name)
+        if count >= settled:
+            states.append(frozenset(gone))
+    return list(dict.fromkeys(states))
+
+
+def _first(writes: Iterable[PolicyWrite], name: Name) -> PolicyWrite:
+    return next(write for write in writes if write.name == name)
+
+
+def without(sets: Sets, names: frozenset[Name]) -> Sets:
+    """Both sets while some objects of the current one are not there."""
+    current, candidate = sets
+    left: dict[str, Any] = {}
+    of_candidate: dict[str, Any] = {}
+    for kind, field_ in _FIELDS.items():
+        own = getattr(current, field_)
+        left[field_] = tuple(each for each in own if (kind, each.name) not in names)
+        of_candidate[field_] = tuple(
+            each for each in getattr(candidate, field_) if (kind, each.name) not in names or each not in own
+        )
+    one = replace(current, **left)
+    return one, one if candidate is current else replace(candidate, **of_candidate)
+
+
+def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
+    """`names` and what does nothing without them: a policy without a binding, and bindings without their policy."""
+    closed = set(names)
+    for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):
+        bindings = getattr(manifests, _FIELDS[f"{kind}Binding"])
+        for policy in getattr(manifests, _FIELDS[kind]):
+            own = {(f"{kind}Binding", each.name) for each in bindings if each.policy_name == policy.name}
+            if (kind, policy.name) in names or (own and own <= names):
+                closed |= {(kind, policy.name), *own}
+    return frozenset(closed)
+
+
+class TimedChain(Struct):
+    """Chooses for each request the chain of the objects that were there; `make` compiles one without some of them."""
+
+    manifests: ManifestSet
+    writes: Sequence[PolicyWrite]
+    make: Callable[[frozenset[Name]], Chain]
+    _chains: dict[frozenset[Name], Chain] = field(default_factory=dict)
+
+    def chains(self, lister: Lister) -> list[Chain]:
+        """Those that may have decided, the earliest first."""
+        return [self.chain(each) for each in self.absent(lister)]
+
+    def absent(self, lister: Lister) -> list[frozenset[Name]]:
+        """What may not have been there, the earliest state first."""
+        at = instant_of(lister, "")
+        states = list(dict.fromkeys(acting(self.manifests, each) for each in absent(self.writes, at.start, at.end)))
+        return states if len(states) <= MOST_ALTERNATIVES else states[-1:]
+
+    def chain(self, names: frozenset[Name]) -> Chain:
+        """That without some objects, compiled once."""
+        chain = self._chains.get(names)
+        if chain is None:
+            chain = self._chains[names] = self.make(names)
+        return chain
+
+    def decide(
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends | None = None
+    ) -> list[Decision]:
+        """See `Chain.decide`; of several the last is asked."""
+        return self.chains(lister)[-1].decide(original, attributes, lister, backends or {})
+
+    def validated(
+        self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends | None = None
+    ) -> list[Attributes]:
+        """See `Chain.validated`; of several the last is asked."""
+        return self.chains(lister)[-1].validated(original, attributes, lister, backends or {})
+
+
+def best_shown(
+    record: RequestRecord, alternatives: Sequence[list[Decision]], policies: frozenset[str]
+) -> list[Decision]:
+    """The decisions of the set that the event shows to have been in force, the last where it shows several."""
+    if len(alternatives) == 1:
+        return alternatives[0]
+    scores = [how_shown(record, each[0], policies) for each in alternatives]
+    return next(
+        each for each, score in zip(reversed(alternatives), reversed(scores), strict=True) if score == max(scores)
+    )
+
+
+def how_shown(record: RequestRecord, decision: Decision, policies: frozenset[str]) -> int:
+    """How far the event shows what a set would have decided: 2 all of it, 1 as far as that is known, 0 something else."""
+    fidelity = Fidelity()
+    fidelity.record(record.seq, record.audit_id, observe(record), decision, policies, in_any_order=True)
+    if fidelity.disagreement_count or fidelity.first_only:
+        return 0
+    return 1 if any(each.undetermined for each in (fidelity.denials, fidelity.failures, fidelity.annotations)) else 2
