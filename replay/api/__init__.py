@@ -1,1 +1,1 @@
-"""The Python API: what stands in `replay.__all__` and in the `__all__` of `replay.cel`, and nothing else, is kept stable."""
+"""Python API. Only the names in `replay.__all__` and `replay.cel.__all__` are stable."""

@@ -24,7 +24,7 @@ class CompileError(ReplayError):
 
 
 class EvaluationError(ReplayError):
-    """An evaluation fails, or what it needs is not known; the message is the server's."""
+    """An evaluation fails or lacks an input; the message is the server's."""
 
 
 class Expression:

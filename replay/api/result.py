@@ -1,4 +1,4 @@
-"""What `replay.run` found: numbers, and tables that Polars, DuckDB and pandas take as they are."""
+"""Result of `replay.run`: numbers, and tables for Polars, DuckDB and pandas."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Result:
         return f"<replay.Result: {run_document(self._result).verdict}>"
 
     def _repr_html_(self) -> str:
-        """The report in a notebook, in a frame of its own: its styles and scripts touch nothing else."""
+        """Return the report for a notebook, in a frame that isolates styles and scripts."""
         from html import escape  # noqa: PLC0415 - only notebooks need it
 
         page = escape(html(run_document(self._result)), quote=True)
@@ -79,7 +79,7 @@ class Result:
 
     @cached_property
     def summary(self) -> Numbers:
-        """The numbers that the headline is made of."""
+        """Return the numbers of the headline."""
         summary = self._result.summary
         determined, total = decided(summary, "candidate")
         roots: dict[str, int] = {}
@@ -90,7 +90,7 @@ class Result:
         return Numbers(summary.requests, determined, total, outcomes, roots, self._result.accepted.requests)
 
     def json(self) -> dict[str, JSON]:
-        """What `replay run --json` prints."""
+        """Return what `replay run --json` prints."""
         document: dict[str, JSON] = orjson.loads(summary_json(self._result))
         return document
 
@@ -114,11 +114,11 @@ class Result:
             return outcomes_table(path)
 
     def outcomes(self) -> pa.Table:
-        """One row for each request that admission saw, with both verdicts and what denies it; replays once more."""
+        """Return one row per request that reached admission, with both verdicts and denials; runs the replay again."""
         return self._outcomes
 
     def requests(self) -> pa.Table:
-        """One row for each request of the log: the view `request` of `queries/README.md`. Secrets are hidden as `redact` says."""
+        """Return one row per request of the log: the view `request` of `queries/README.md`. `redact` hides Secrets."""
         query, redact = "select * from request", self._options.redact
         return run_query(self._scenario, query, {}, self._progress, redact=redact).to_arrow()
 

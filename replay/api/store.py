@@ -1,4 +1,4 @@
-"""`replay.Store`: audit logs that are kept, and asked in SQL."""
+"""`replay.Store`: kept audit logs, with SQL queries."""
 
 from __future__ import annotations
 
@@ -62,5 +62,5 @@ def silent(_what: str, _count: int, _total: int) -> None:
 
 
 def paths(path: StrPath | Iterable[StrPath]) -> tuple[str, ...]:
-    """One path, or several."""
+    """Return one path or several as a tuple."""
     return (fspath(path),) if isinstance(path, str | PathLike) else tuple(fspath(each) for each in path)

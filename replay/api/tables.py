@@ -1,4 +1,4 @@
-"""Results as Arrow tables with the same schema whatever was found."""
+"""Results as Arrow tables with a fixed schema."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A case: one request with all that its decision depends on, and what is expected of it.
+"""A case: one request with everything that its decision depends on, and the expectation.
 
-Nothing here is decided; `replay.case.decide` asks the chain.
+This module decides nothing. `replay.case.decide` runs the chain.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ class _Unstated(Enum):
 
 NO_USER: Final = UserInfo()
 UNSTATED: Final = _Unstated.UNSTATED
-"""What a case says nothing about, where null would say something."""
+"""Value of a field that a case does not state, where null has a meaning."""
 
 
 class AuthorizerReply(Struct, frozen=True):
-    """An answer of the authorizer of a case; a field that is None fits any question.
+    """Answer of a case's authorizer; a None field matches any question.
 
-    `allowed` None stands for an answer that is not known, because of the `reason`.
+    `allowed` None means an unknown answer, with the `reason`.
     """
 
     allowed: bool | None
@@ -60,7 +60,7 @@ class AuthorizerReply(Struct, frozen=True):
 
 
 class ExpectedDenial(Struct, frozen=True):
-    """One of the denials; what is None is not looked at."""
+    """One expected denial; None fields are not compared."""
 
     policy: str | None = None
     binding: str | None = None

@@ -1,7 +1,8 @@
-"""What no case reaches: policies, validations that are never true or never false, branches of expressions.
+"""Parts that no case reaches: policies, validations that are never true or never false, branches of expressions.
 
-A branch is what an expression may leave out: either side of a conditional, and the second operand of `&&` and `||`, the body
-of a macro among them. It is reached where a part of it was evaluated, or where what stands before it came out so.
+A branch is a part that an evaluation may skip: either side of a conditional, the second operand of `&&` and `||`, the
+body of a macro. It
+is reached if a part of it was evaluated, or if its condition had the right value.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ class Item(NamedTuple):
 
 
 class CaseCoverage(Struct):
-    """What cases have reached, and what there is to be reached, in the order in which it was met."""
+    """Reached parts, and all parts, in order of occurrence."""
 
     _items: dict[Item, bool] = field(default_factory=dict)
 
@@ -66,7 +67,10 @@ class CaseCoverage(Struct):
         return sum(self._items.values())
 
     def unreached(self) -> list[Item]:
-        """What is not; of a policy that is never asked only that, and of an expression that never runs only that."""
+        """Return unreached parts.
+
+        Of a policy without evaluation, return only the policy; the same for an expression.
+        """
         missing = [item for item, reached in self._items.items() if not reached]
         unasked = {item.policy for item in missing if not item.label}
         idle = {item[:2] for item in missing if item.what == _RUN}
@@ -78,7 +82,7 @@ _RUN, _TRUE, _FALSE = "evaluated", "true", "false"
 
 
 def _all(manifests: ManifestSet) -> Iterator[Item]:
-    """What every policy of a set has, whether it is ever asked or not."""
+    """Yield all parts of a set's policies."""
     policies: tuple[ValidatingAdmissionPolicy | MutatingAdmissionPolicy, ...] = (
         *manifests.validating_policies,
         *manifests.mutating_policies,
@@ -96,7 +100,7 @@ def _all(manifests: ManifestSet) -> Iterator[Item]:
 
 
 def _of_binding(policy: str, binding: BindingExplanation) -> Iterator[tuple[Item, bool]]:
-    """What the expressions of one evaluation reached, and what they left out."""
+    """Yield the parts of one evaluation, and whether they were reached."""
     # Validations are traced on the strict engine even where a match condition has skipped them: those do not count.
     for step in binding.steps:
         if binding.outcome.startswith(_SKIPPED) and not step.label.startswith("matchCondition"):
@@ -127,7 +131,7 @@ def branches(step: ExpressionStep) -> Iterator[tuple[str, bool]]:
 
 
 def _branch(ast: Ast, trace: Trace, condition: Expr, branch: Expr, *, when: bool) -> Iterator[tuple[str, bool]]:
-    """A branch with its text; those that a macro has made, around what it collects, have none that anybody wrote."""
+    """Yield a branch with its text. Branches that a macro generates have no written text."""
     if any(isinstance(node, Ident) and node.name == ACCUMULATOR for node in descendants(branch)):
         return
     ids = {node.id for node in descendants(branch)}

@@ -1,4 +1,4 @@
-"""What the policies of a case decide: the one chain of plugins, asked about what the case says."""
+"""Decision of a case's policies, by the chain of plugins."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CRD = "CustomResourceDefinition"
 
 
 class DecidedCase(Struct, frozen=True):
-    """What was decided about a case, and on what; `teller` can say what objects mean."""
+    """Decision of a case, and its attributes; `teller` decodes objects."""
 
     case: Case
     attributes: CaseAttributes

@@ -1,4 +1,4 @@
-"""What was decided otherwise than a case expects, one line for each difference."""
+"""Differences between a decision and a case's expectation, one line each."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _undetermined(expected: Expectation, decision: Decision) -> Iterator[str]:
 
 
 def _object(expected: Expectation, decided: DecidedCase) -> Iterator[str]:
-    """The mutated object, by what it means: defaulted, and with quantities and times in their canonical form."""
+    """Compare the mutated object in canonical form, with defaults."""
     original = plain(decided.attributes.original.object)
     patch = expected.patch
     if patch is None and expected.object is UNSTATED:
@@ -183,7 +183,7 @@ def _unlike(name: str, decided: DecidedCase, expectation: JSON, result: JSON) ->
 
 
 def _comparable(value: JSON, decided: DecidedCase) -> JSON:
-    """An object that need not name what is said elsewhere: its namespace."""
+    """Return an object for comparison; it may omit its namespace."""
     namespace = decided.attributes.original.namespace
     metadata = get(value, ("metadata",))
     if not namespace or not isinstance(metadata, dict) or metadata.get("namespace"):
@@ -215,7 +215,7 @@ def _why(bindings: Sequence[object]) -> str:
 
 
 def plain(value: JSON | PartialObject | Missing) -> JSON:
-    """An object without what is not known of it; the items of lists stay in their places, as null."""
+    """Return an object without unknown parts. List items keep their places, as null."""
     if isinstance(value, PartialObject):
         value = value.value
     if isinstance(value, Missing):

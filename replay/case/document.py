@@ -21,14 +21,14 @@ _DOCUMENTS = (".yaml", ".yml", ".json")
 
 
 class CaseDocument(Struct, frozen=True):
-    """One document: its JSON, and where each field of it stands."""
+    """One document: its JSON, and the position of each field."""
 
     path: Path
     value: JSON
     node: Node
 
     def position(self, field_path: str = "") -> Position:
-        """Where `cases[0].expect.verdict` stands."""
+        """Return the position of a field such as `cases[0].expect.verdict`."""
         return position_of(self.node, field_path) if field_path else self.node.position
 
     def error(self, field_path: str, message: str) -> CaseError:
@@ -38,7 +38,7 @@ class CaseDocument(Struct, frozen=True):
 
 
 def read_documents(path: Path) -> Iterator[CaseDocument]:
-    """The documents of a file that are not empty; raises CaseError for what is neither YAML nor JSON."""
+    """Yield the documents of a file that are not empty; raises CaseError for a file that is neither YAML nor JSON."""
     try:
         content = read_file(path)
     except Unreadable as error:
@@ -85,7 +85,7 @@ def read_objects(path: Path) -> list[JSON]:
 
 
 class Fields(Struct, frozen=True):
-    """A mapping of a case file, of which every field is asked for by name and type."""
+    """Mapping of a case file, with typed access to fields."""
 
     document: CaseDocument
     path: str
@@ -116,11 +116,11 @@ class Fields(Struct, frozen=True):
         return self.document.error(self.where(name), f"`{name}` {message}")
 
     def has(self, name: str) -> bool:
-        """Whether the field is there, be it null."""
+        """Return whether the field is present, even if null."""
         return name in self.value
 
     def get(self, name: str) -> JSON:
-        """Any value, None where there is none."""
+        """Return any value, None if absent."""
         return self.value.get(name)
 
     def text(self, name: str, default: str = "") -> str:
@@ -128,11 +128,11 @@ class Fields(Struct, frozen=True):
         return str(self._of(name, str, "a text", default))
 
     def flag(self, name: str) -> bool:
-        """A boolean, false where there is none; raises CaseError for anything else."""
+        """Return a boolean, false if absent; raises CaseError for other values."""
         return bool(self._of(name, bool, "true or false", False))
 
     def optional_text(self, name: str) -> str | None:
-        """A text, None where there is none; raises CaseError for anything else."""
+        """Return a text, None if absent; raises CaseError for other values."""
         return self.text(name) if self.value.get(name) is not None else None
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -143,11 +143,11 @@ class Fields(Struct, frozen=True):
         return tuple(items)
 
     def items(self, name: str) -> list[JSON]:
-        """A list, empty where there is none; raises CaseError for anything else."""
+        """Return a list, empty if absent; raises CaseError for other values."""
         return list(self._of(name, list, "a list", []))
 
     def mapping(self, name: str) -> dict[str, JSON]:
-        """A mapping, empty where there is none; raises CaseError for anything else."""
+        """Return a mapping, empty if absent; raises CaseError for other values."""
         return dict(self._of(name, dict, "a mapping", {}))
 
     def _of(self, name: str, kind: type, what: str, default: JSON) -> JSON:

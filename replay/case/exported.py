@@ -17,7 +17,7 @@ from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
 
 
 class UnrepresentableError(CaseError):
-    """A form has no place for a request, or for what is decided about it; the text says which."""
+    """A form cannot hold a request or its decision; the text says what."""
 
 
 class Exported(Struct, frozen=True, kw_only=True):
@@ -75,7 +75,7 @@ class Exported(Struct, frozen=True, kw_only=True):
         yield VALIDATED, plain(self.validated.object)
 
     def _missing(self) -> Iterator[dict[str, str]]:
-        """What is not known, by the names that a case has for it."""
+        """Yield unknown values, by their names in a case."""
         parts = (
             ("object", "object", self.original.object),
             (VALIDATED, "object", self.validated.object),
@@ -117,7 +117,7 @@ def _namespace(attributes: Attributes) -> JSON:
 
 
 def user_json(user: UserInfo) -> JSON:
-    """Who asks, as `UserInfo` of `authentication.k8s.io`; what is empty is left out."""
+    """Return the user as `UserInfo` of `authentication.k8s.io`, without empty fields."""
     extra = {key: list(values) for key, values in user.extra.items()}
     fields = {"username": user.username, "uid": user.uid, "groups": list(user.groups), "extra": extra}
     return {name: value for name, value in fields.items() if value}
@@ -144,7 +144,7 @@ def _answer_json(answer: AuthorizerReply) -> dict[str, JSON]:
 
 
 def expectation(decision: Decision) -> dict[str, JSON]:
-    """A decision as what is expected."""
+    """Return a decision as an expectation."""
     denials = [_denial_json(denial) for denial in decision.denials]
     expected: dict[str, JSON] = {
         "verdict": decision.verdict.value,

@@ -1,4 +1,4 @@
-"""Which files below given paths are cases, and in which form: they say so by their kind, their name, or what stands around them."""
+"""Discovery of case files and their forms, by kind, name or surroundings."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replay.kube.gvk import split_api_version
 
 _SUFFIXES = (".yaml", ".yml", ".json")
 _KINDS = (b"Cases", b"Suite", b"Test", b"AdmissionReview")
-"""What occurs in every file of the forms that say their kind: looking for it is quicker than reading all of a repository."""
+"""Texts that occur in every file of a form with a kind. Searching is faster than parsing a whole repository."""
 
 
 _HIDDEN = (".kyverno-test", ".chainsaw-test")
@@ -55,7 +55,7 @@ _UNSUPPORTED = {
     ("kuttl.dev", "TestSuite"): "kuttl suite",
     ("kuttl.dev", "TestAssert"): "kuttl test",
 }
-"""Tests of other tools, by group and kind, that say nothing which a set could be asked about by itself."""
+"""Tests of other tools, by group and kind, that cannot be decided for a set."""
 _REGO_TEST = "_test.rego"
 
 
@@ -98,7 +98,7 @@ def _below(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -
 
 
 def _file(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) -> CaseSource | None:
-    """What a file holds, None if it holds no cases."""
+    """Return a file's cases, None if it has none."""
     if is_kubescape(path):
         return _read(path, lambda: read_kubescape(path, policies))
     data = path.read_bytes()
@@ -117,7 +117,7 @@ def _file(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...]) ->
 
 
 def _unsupported(path: Path, value: JSON) -> UnsupportedTests | None:
-    """What a file holds whose first document is this one, where it is a test of another kind."""
+    """Return the unsupported tests of a file with this first document."""
     group = split_api_version(str(value.get("apiVersion")))[0] if isinstance(value, dict) else ""
     kind = _UNSUPPORTED.get((group, str(value.get("kind")))) if group else None
     return None if kind is None else UnsupportedTests(str(path), kind)
@@ -126,7 +126,7 @@ def _unsupported(path: Path, value: JSON) -> UnsupportedTests | None:
 def _reader(
     path: Path, value: JSON, policies: PolicyLoader, policy_paths: tuple[Path, ...]
 ) -> Callable[[], CaseFile] | None:
-    """What reads a file whose first document is this one, None where it is of no form."""
+    """Return the reader of a file with this first document, None if it has no known form."""
     if is_own(value):
         return lambda: read_own(path, policies, policy_paths)
     if is_review(value):

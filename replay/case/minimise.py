@@ -1,6 +1,6 @@
-"""The smallest form of a case: what does not matter to its decision is left out, as far as leaving out single parts leads.
+"""Smallest form of a case: parts that do not matter are removed, one by one.
 
-A part is tried before its own parts, so that most objects take few decisions; the last ones of a list come first.
+A part is tried before its own parts, so most objects need few decisions. The last items of a list come first.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from replay.json import JSON, FieldPath
 from replay.reconstruct.record.known import get
 
 _WHOLE = ("validatedObject", "options", "missing", "authorizer", "objects", "oldObject", "object", "user", "namespace")
-"""The fields of a case that may go, in the order in which they are tried."""
+"""Fields of a case that may be removed, in order."""
 _KEPT = frozenset(
     {
         ("object",),
@@ -30,7 +30,7 @@ _KEPT = frozenset(
         ("validatedObject", "metadata", "name"),
     }
 )
-"""What names an object: without it a case cannot be read, or nobody knows what it is about."""
+"""Fields that identify an object. Without them a case cannot be read."""
 _OBJECT_FIELDS = ("apiVersion", "kind", "metadata")
 _ROUNDS = 4
 
@@ -46,7 +46,7 @@ def minimised(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool])
 
 
 def _pass(case: dict[str, JSON], is_held: Callable[[dict[str, JSON]], bool]) -> dict[str, JSON]:
-    """One attempt at every part."""
+    """Try once to remove every part."""
     for name in _WHOLE:
         if name not in case:
             continue
@@ -66,7 +66,7 @@ def _is_kept(path: FieldPath) -> bool:
 
 
 def _parts(case: dict[str, JSON], path: FieldPath) -> Iterator[FieldPath]:
-    """The parts of what stands at a path, in the order in which a stack turns it round: the last items of a list first."""
+    """Yield the parts at a path in stack order: the last items of a list first."""
     value = get(case, path)
     if isinstance(value, dict):
         yield from ((*path, name) for name in value)
@@ -75,7 +75,7 @@ def _parts(case: dict[str, JSON], path: FieldPath) -> Iterator[FieldPath]:
 
 
 def _without(value: JSON, path: FieldPath) -> JSON:
-    """A copy without what stands at a path."""
+    """Return a copy without the value at a path."""
     head, rest = path[0], path[1:]
     if isinstance(value, list) and isinstance(head, int):
         return [*value[:head], *([_without(value[head], rest)] if rest else []), *value[head + 1 :]]

@@ -99,7 +99,7 @@ def is_policy(obj: JSON) -> bool:
 
 
 def bound(manifests: ManifestSet) -> ManifestSet:
-    """A set in which every policy has a binding: one that says nothing more, and denies."""
+    """Return a set in which every policy has a binding. An added binding denies."""
     validating = {binding.policy_name for binding in manifests.validating_bindings}
     mutating = {binding.policy_name for binding in manifests.mutating_bindings}
     objects = [
@@ -124,10 +124,11 @@ def _binding(kind: str, policy: str, **spec: JSON) -> JSON:
 def policies_of_others(
     objects: Iterable[JSON], *, only: str | None = None, first_binding: bool = False, params: JSON = None
 ) -> ManifestSet:
-    """Policies and bindings as other tools take them: decoded and defaulted, and never looked at by a server.
+    """Return policies and bindings as other tools use them: decoded and defaulted, but not validated.
 
-    `only` names the one policy that is tested, with the first of its bindings if `first_binding`. `params` are given to
-    every policy that takes any, whatever its binding says. A validating binding without actions denies.
+    `only` names the tested policy, with its first binding if `first_binding`. `params` are given to every policy that
+    takes some. A validating
+    binding without actions denies.
     """
     policies = [_with_actions(obj) for obj in objects]
     defaulted = list(defaulted_api_objects(policies, NEWEST))

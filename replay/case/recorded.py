@@ -1,4 +1,4 @@
-"""A decision watched: which objects of the cluster it looked up, and what it asked the authorizer."""
+"""Recording of a decision: the objects that it looked up, and its questions to the authorizer."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from replay.kube.lister import Lister
 
 
 class RecordingLister(Struct):
-    """A lister that remembers what it gave out, and the answers of the authorizer at its instant.
+    """Lister that records the objects that it returned, and the authorizer's answers.
 
-    `missing` are the lookups whose answer is not known: no case can hold them.
+    `missing` are lookups with an unknown answer. No case can hold them.
     """
 
     lister: Lister
@@ -50,12 +50,12 @@ class RecordingLister(Struct):
             self.objects[kind.group, kind.kind, namespace, name] = result
 
     def replies(self) -> tuple[AuthorizerReply, ...]:
-        """The answers as a case gives them: to exactly the questions that were asked."""
+        """Return the recorded answers, each for exactly its question."""
         return tuple(self.answers)
 
 
 class _Recording(Struct, frozen=True):
-    """An authorizer whose answers a lister remembers; what it looks up itself is not part of the case."""
+    """Authorizer whose answers are recorded. Its own lookups are not part of the case."""
 
     authorizer: Authorizer
     into: RecordingLister
@@ -68,7 +68,7 @@ class _Recording(Struct, frozen=True):
 
 
 def recording(authorizer_at: Callable[[Lister], Authorizer | Missing]) -> Callable[[Lister], Authorizer | Missing]:
-    """Who answers for a recording lister, watched."""
+    """Return the authorizer of a recording lister."""
 
     def at(lister: Lister) -> Authorizer | Missing:
         assert isinstance(lister, RecordingLister)

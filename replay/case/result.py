@@ -1,4 +1,4 @@
-"""What running cases comes to."""
+"""Results of cases."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replay.case.coverage import Item
 
 
 class Status(StrEnum):
-    """How a case ends: as expected, otherwise, not at all because it is at fault, or because it asks for what is not decided."""
+    """End of a case: as expected, different, invalid, or not decidable."""
 
     PASSED = "passed"
     FAILED = "failed"
@@ -21,7 +21,7 @@ class Status(StrEnum):
 
 
 class CaseResult(Struct, frozen=True):
-    """One case; `lines` are the differences, or the error. `suite` is the file or directory that the case belongs to."""
+    """One case; `lines` are the differences or the error; `suite` is its file or directory."""
 
     suite: str
     name: str
@@ -37,7 +37,7 @@ class CaseResult(Struct, frozen=True):
 
 
 class CaseCoverageResult(Struct, frozen=True):
-    """How much of the policies the cases reach, and what they do not."""
+    """Coverage of the policies by the cases."""
 
     reached: int
     total: int
@@ -45,7 +45,7 @@ class CaseCoverageResult(Struct, frozen=True):
 
 
 def not_run_text(counts: Mapping[str, int]) -> str:
-    """What was found and cannot run, as `49 gator suites without a native policy`."""
+    """Return the counts of what cannot run, for example `49 gator suites without a native policy`."""
     return ", ".join(f"{count} {_plural(kind) if count != 1 else kind}" for kind, count in sorted(counts.items()))
 
 
@@ -70,9 +70,9 @@ def by_minor(results: Mapping[str, Sequence[CaseResult]]) -> Iterator[CaseResult
 
 
 class CaseReport(Struct, frozen=True):
-    """All cases in the order in which they were found; `forms` counts those of each form, `files` are all that were read.
+    """All cases in order of discovery; `forms` counts cases by form, `files` are all files read.
 
-    `not_run` counts what was found and holds no case that can run, by what it is.
+    `not_run` counts files without runnable cases, by kind.
     """
 
     results: tuple[CaseResult, ...]

@@ -23,7 +23,7 @@ _NOBODY_SAYS = Missing(
 
 
 class Answers(Struct, frozen=True):
-    """An authorizer that answers from a table; what does not stand there is not allowed."""
+    """Authorizer that answers from a table. Other questions are not allowed."""
 
     answers: Sequence[AuthorizerReply]
 
@@ -85,6 +85,6 @@ class CaseLister:
 
 
 def authorizer_of(lister: Lister) -> Authorizer:
-    """Who answers the `authorizer` of policies, for a lister of a case."""
+    """Return the authorizer of policies, for a case's lister."""
     assert isinstance(lister, CaseLister)
     return lister.authorizer

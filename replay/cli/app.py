@@ -30,10 +30,10 @@ PLUGIN = "kubectl-replay"
 INTERNAL = 70
 """The exit code of an error of `replay` itself (`EX_SOFTWARE` of sysexits): Python's own would be 1, which means a finding."""
 SIGNALLED = 128
-"""What the exit code is above the number of a signal."""
+"""Base of the exit code for a signal's number."""
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP) if hasattr(signal, "SIGHUP") else (signal.SIGTERM,)
 _PRIVATE = 0o077
-"""What is written is for its owner alone: logs hold Secrets, and so may stores, outcomes and reports."""
+"""File mode mask: only the owner may read stores, outcomes and reports, because they may hold Secrets."""
 _IMPORT_SECONDS = 0.02  # after which an interrupt asks again
 _WITHOUT_FILE = ("init", "trust")
 """Commands that write a project's file, or judge it."""
@@ -98,7 +98,7 @@ def root(
 
 
 class TerminatedError(BaseException):
-    """A signal asks this process to end: no `KeyboardInterrupt`, after which Python may end as by Ctrl-C, whatever is told."""
+    """A signal asks the process to end. It is not a `KeyboardInterrupt`, so Python does not end as after Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         """Keep the number of the signal."""
@@ -153,10 +153,10 @@ def _run_command() -> None:
 
 
 def _may_be_cut_off(frame: FrameType | None) -> bool:
-    """Whether an exception may be raised here: in the command, whose errors are told, but in none of its imports.
+    """Return whether an exception may interrupt this frame: in the command, but not in an import.
 
-    A native module that an exception cuts off in its import aborts the process, and a directory whose making or removal is cut
-    off is left behind.
+    An exception in a native module's import aborts the process. An exception while a directory is created or removed
+    leaves it behind.
     """
     while frame is not None and frame.f_code is not _run_command.__code__:
         is_import = frame.f_code.co_filename == "<frozen importlib._bootstrap>"
@@ -183,7 +183,7 @@ def _cause(error: BaseException) -> BaseException:
 
 
 def _is_of_the_machine(error: BaseException) -> bool:
-    """Whether an engine says that a disk is full, memory used up, or a file not what it was a moment ago."""
+    """Return whether an engine reports a full disk, exhausted memory, or a file that changed."""
     duckdb, polars = sys.modules.get("duckdb"), sys.modules.get("polars")
     return (
         duckdb is not None
@@ -192,7 +192,7 @@ def _is_of_the_machine(error: BaseException) -> bool:
 
 
 def _drop_output() -> None:
-    """Let what is still to be written go nowhere: Python would complain at its own exit."""
+    """Discard pending output, because Python would complain at exit."""
     with suppress(OSError):
         sys.stdout.flush()
         return

@@ -157,7 +157,7 @@ def check(
 
 
 def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> CheckedSet:
-    """The set with what is wrong with its objects of a policy engine."""
+    """Return the set with the problems of its policy engine objects."""
     if not checked.engine:
         return checked
     from replay.gatekeeper.set_check import with_gatekeeper  # noqa: PLC0415 - they import the whole engines
@@ -186,7 +186,7 @@ def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet
 
 
 def _properties(path: Path, version: KubernetesVersion, *, errors_alone: bool) -> tuple[Property, ...]:
-    """What is proved of a set by itself."""
+    """Return the proved properties of a set."""
     from replay.manifests.set_loader import load_manifest_set  # noqa: PLC0415
     from replay.prove.properties import errors_of, properties_of  # noqa: PLC0415
     from replay.prove.prover import proving  # noqa: PLC0415

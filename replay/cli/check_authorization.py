@@ -14,9 +14,9 @@ from replay.errors import ReplayError
 def check_authorization(
     file: Path, running: Path | None, kubeconfig_root: Path | None, version: str, *, as_json: bool
 ) -> bool:
-    """Print what a server says about an AuthorizationConfiguration; returns whether it goes on with it.
+    """Print a server's answer to an AuthorizationConfiguration; return whether it continues with it.
 
-    Raises ReplayError for files that cannot be read, and where no server runs with `running`.
+    Raises ReplayError for unreadable files, and if no server runs with `running`.
     """
     from replay.authorization.configuration import ConfigurationError  # noqa: PLC0415 - `--help` must not pay for it
     from replay.authorization.lint import lint_configuration  # noqa: PLC0415

@@ -131,7 +131,7 @@ def _compare_engines(
     kubernetes_version: str | None,
     output: DiffFormat,
 ) -> NoReturn:
-    """What Rego and CEL of the same templates decide otherwise."""
+    """Print the requests that Rego and CEL of one template decide differently."""
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.options import scenario_of  # noqa: PLC0415
@@ -154,7 +154,7 @@ def _compare_engines(
 def _compare_access(
     sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
 ) -> NoReturn:
-    """What RBAC newly grants."""
+    """Print what RBAC newly grants."""
     from replay.pipeline.authorization.access import compare_access  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
@@ -178,7 +178,7 @@ def _compare_pairs(
     kubernetes_version: str | None,
     output: DiffFormat,
 ) -> NoReturn:
-    """What each policy and the one in its place decide otherwise."""
+    """Print the requests that each pair of policies decides differently."""
     if not log:
         raise ReplayError("--pairs compares policies on real requests: give them with --log")
     from msgspec.structs import replace  # noqa: PLC0415
@@ -212,7 +212,7 @@ def _print_proofs(
     save_cases: Path | None,
     versions: Versions,
 ) -> None:
-    """What differs, and what is proved of it."""
+    """Print the differences and their proofs."""
     from replay.prove.sets import prove_sets  # noqa: PLC0415
     from replay.report import proof as report  # noqa: PLC0415
     from replay.report import set_diff  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""Where the work of a command is done: `--engine` and `--scheduler`."""
+"""Options for the place of work: `--engine` and `--scheduler`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class Engine(StrEnum):
-    """Whose processes work."""
+    """Kind of worker processes."""
 
     LOCAL = "local"
     DASK = "dask"
@@ -39,7 +39,7 @@ Scheduler = Annotated[
 
 
 def fleet_of(engine: Engine | None, scheduler: str | None, workers: int = 0) -> AbstractContextManager[Fleet | None]:
-    """The fleet that options name, as long as the context lasts. Raises ReplayError where there is none."""
+    """Yield the fleet that options name. Raises ReplayError if there is none."""
     if engine is Engine.LOCAL or (engine is None and not scheduler):
         return nullcontext()
     from replay.pipeline.fleet.dask import dask_fleet  # noqa: PLC0415 - an extra, that other runs need not have

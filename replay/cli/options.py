@@ -158,9 +158,9 @@ def scenario_of(
     cluster_name: str | None = None,
     upgrade: tuple[str | None, str | None] = (None, None),
 ) -> Scenario:
-    """What the options of a command are about. Raises ReplayError for a version or a cluster that is not known.
+    """Return the scenario of a command's options. Raises ReplayError for an unknown version or cluster.
 
-    `upgrade` are the minors of the servers of both sets, where an option names them.
+    `upgrade` are the minors of both sets' servers, if an option names them.
     """
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.pipeline.version import version_of, versions_of_sides  # noqa: PLC0415

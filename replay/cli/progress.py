@@ -1,4 +1,4 @@
-"""A progress bar on stderr for whatever takes longer than a moment; nothing where stderr is no terminal."""
+"""Progress bar on stderr for slow steps; nothing if stderr is not a terminal."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.audit.ingest import READING
 from replay.report.render.document import MICROSECONDS, number, size, span
 
 Report = Callable[[str, int, int], None]
-"""Called with what is being done, how much of it is done, and how much there is (0: not known)."""
+"""Callback: activity, amount done, and total (0 if unknown)."""
 
 
 class ProgressText(ProgressColumn):

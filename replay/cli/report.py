@@ -40,7 +40,7 @@ EPILOG = (
 
 
 class ReportFormat(StrEnum):
-    """How the report is printed, or what is printed instead of one."""
+    """Format of the report, or what is printed instead."""
 
     TERMINAL = "terminal"
     JSON = "json"

@@ -1,4 +1,4 @@
-"""Findings that are meant: what is accepted is counted and not alarmed about, until it expires."""
+"""Accepted findings: intended denials that count apart until they expire."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from replay.compare.summary import CellKey
 
 
 class Acceptance(Struct, frozen=True):
-    """That a policy denies what is in a namespace and of a workload is meant; `*` and `?` stand for anything.
+    """Acceptance of a policy's denials in a namespace and of a workload; `*` and `?` are wildcards.
 
-    `workload` is `Kind/name` of the owner; namespace `""` is what has none. The acceptance holds to the end of the day `expires`,
-    for ever where that is None. `line` is where it is written.
+    `workload` is `Kind/name` of the owner; namespace `""` means cluster-scoped. The acceptance holds to the end of the
+    day `expires`, or
+    forever if that is None. `line` is its line in the file.
     """
 
     policy: str
@@ -43,7 +44,7 @@ class AcceptedEntry(NamedTuple):
 
 
 class AcceptedFacts(Struct, frozen=True):
-    """What a run says of accepted findings: requests in all, and of each entry; `path` is where they are written."""
+    """Accepted findings of a run: all requests, and those per entry; `path` is the file of entries."""
 
     path: str = ""
     requests: int = 0
@@ -51,17 +52,17 @@ class AcceptedFacts(Struct, frozen=True):
 
     @property
     def gone(self) -> tuple[AcceptedEntry, ...]:
-        """What no longer occurs."""
+        """Return the entries that match nothing any more."""
         return tuple(each for each in self.entries if not each.requests)
 
     @property
     def expired(self) -> tuple[AcceptedEntry, ...]:
-        """What alarms again."""
+        """Return the entries that have expired."""
         return tuple(each for each in self.entries if each.expired and each.requests)
 
 
 class AcceptanceLedger(Struct):
-    """Acceptances, asked finding by finding on a day; it counts what each of them is good for."""
+    """Acceptances on a given day, with the number of findings that each accepts."""
 
     path: str
     entries: Sequence[Acceptance]
@@ -71,7 +72,7 @@ class AcceptanceLedger(Struct):
     _answers: dict[CellKey, tuple[bool, tuple[int, ...]]] = field(default_factory=dict)
 
     def accepts(self, key: CellKey) -> bool:
-        """Whether a request is newly denied by nothing but what is meant to deny it; counts it where it matters."""
+        """Return whether every policy that newly denies a request is accepted; counts it if so."""
         if key.outcome is not OutcomeKind.NEWLY_DENIED or not self.entries:
             return False
         accepts = self._answers.get(key)
@@ -97,7 +98,7 @@ class AcceptanceLedger(Struct):
         return entry.expires is not None and entry.expires < self.today
 
     def facts(self) -> AcceptedFacts:
-        """What came of it."""
+        """Return the result."""
         entries = (
             AcceptedEntry(each, self._counts[number], self._is_expired(each))
             for number, each in enumerate(self.entries)

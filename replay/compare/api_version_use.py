@@ -1,4 +1,4 @@
-"""Who of a log uses API versions that an upgrade takes away, or that a later one will."""
+"""Users of API versions that an upgrade removes, or that a later one will."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RELEASE = re.compile(r"1\.(\d{1,4})")
 
 
 class Service(StrEnum):
-    """What becomes of an API version, the gravest first."""
+    """Fate of an API version, the worst first."""
 
     REMOVED = "removed"
     """The server of the baseline serves it, that of the candidate does not."""
@@ -43,9 +43,9 @@ class ApiVersionUse(Struct, frozen=True):
 
 
 def service_of(resource: GroupVersionResource, release: str, versions: Versions) -> tuple[Service, int, str]:
-    """What becomes of a version in an upgrade, the minor that removes it, and what takes its place.
+    """Return the fate of a version in an upgrade, the minor that removes it, and its replacement.
 
-    `release` is what the log says of its removal (`k8s.io/removed-release`), empty for nothing.
+    `release` is the removal that the log states (`k8s.io/removed-release`), empty if none.
     """
     lifecycle = LIFECYCLES.get(resource)
     announced = _RELEASE.fullmatch(release)

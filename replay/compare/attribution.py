@@ -1,7 +1,8 @@
-"""Who changed what between a request and the stored object, as far as the log and the set in force tell.
+"""Attribution of changes between a request and the stored object, from the log and the baseline.
 
-Webhooks leave annotations with their patches, mutating policies leave nothing and are replayed, built-in plugins and the
-server's own strategies are known by what they do. What none of them claims is unknown, and said to be so.
+Webhooks leave annotations with their patches. Mutating policies leave nothing and are replayed. Built-in plugins and
+the server's own
+strategies are known by their effects. All other changes are unknown, and reported so.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ Tokens = tuple[str, ...]
 
 
 class Actor(StrEnum):
-    """What kind of thing changed an object; claims are honoured in this order."""
+    """Kind of actor that changed an object, in the order in which claims are honoured."""
 
     WEBHOOK = "webhook"
     POLICY = "policy"
@@ -46,7 +47,7 @@ class ChangedBy(NamedTuple):
 
 
 class ChangedRequest(NamedTuple):
-    """One request of a group: `patch` is the part that the actor changed."""
+    """One request of a group: `patch` is the actor's part of the change."""
 
     seq: int
     audit_id: str
@@ -100,7 +101,7 @@ class Attributions(Struct):
 
 
 class MutationsResult(Struct, frozen=True):
-    """One run of `replay mutations`; `current` is the name of the set whose policies were replayed, empty without one."""
+    """Result of `replay mutations`; `current` is the name of the replayed set, empty without one."""
 
     log: str
     current: str
@@ -135,7 +136,7 @@ def _claims(paths: frozenset[Tokens], path: Tokens) -> bool:
 
 
 def _leaves(operations: Iterable[JSON]) -> Iterator[JSON]:
-    """Operations in which an added map is one operation for each of its fields: several actors may have filled it."""
+    """Yield operations with an added map split by field, because several actors may have filled it."""
     for operation in operations:
         value = operation.get("value")
         if operation["op"] == "add" and isinstance(value, dict) and value and not _is_item(operation["path"]):

@@ -31,7 +31,7 @@ TOKEN = "serviceaccounts/token"  # noqa: S105 - the name of a subresource
 CRDS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = GroupResource("", "namespaces")
 _OTHER = "\0"
-"""A name that no resource has: stands for all that are not known."""
+"""Name of no resource. It stands for all unknown resources."""
 
 Need = frozenset[tuple[str, str]]
 """`(subresource, verb)` pairs that must be recorded with bodies; the subresource is empty for the object itself, `*` for any."""
@@ -45,7 +45,7 @@ _HISTORY: Need = frozenset((subresource, verb) for subresource in ("", ANY) for 
 
 
 class AuditRule(Struct, frozen=True):
-    """One rule: `resources` are `(group, names)` pairs, none for every resource; `comment` says what it is for."""
+    """One rule: `resources` are `(group, names)` pairs, none for every resource; `comment` is its purpose."""
 
     level: str
     verbs: tuple[str, ...] = ()
@@ -73,7 +73,7 @@ class AuditRule(Struct, frozen=True):
 
 
 class AuditPolicy(Struct, frozen=True):
-    """Rules of which the first that matches counts; `notes` are what an operator should know before applying it."""
+    """Rules of which the first match counts; `notes` are hints for the operator."""
 
     rules: tuple[AuditRule, ...]
     omit_stages: tuple[str, ...] = ("RequestReceived",)
@@ -124,7 +124,7 @@ def audit_policy(
 
 
 class Needs:
-    """What has to be recorded with bodies, resource by resource."""
+    """Resources that must be recorded with bodies."""
 
     def __init__(
         self, reads: Sequence[PolicyReads], discovery: Discovery, logged: Iterable[tuple[GroupResource, str]]
@@ -143,7 +143,7 @@ class Needs:
 
     @property
     def resources(self) -> list[GroupResource]:
-        """All known resources, in order."""
+        """Return all known resources, in order."""
         return sorted(self._subresources)
 
     def of(self, resource: GroupResource) -> Need:
@@ -158,12 +158,12 @@ class Needs:
         return frozenset(need)
 
     def _needs_crds(self) -> bool:
-        """Whether a policy is asked about custom resources, whose kinds only their definitions tell."""
+        """Return whether a policy evaluates custom resources, whose kinds come from their definitions."""
         return any(self.of(resource) for resource in self._custom)
 
 
 def _need(inputs: frozenset[str], operations: set[str], subresource: str) -> Need:
-    """What a policy needs of a resource that it matches with some operations."""
+    """Return what a policy needs of a resource that it matches with some operations."""
     objects = inputs & {OBJECT, OLD_OBJECT}
     if ("UPDATE" in operations and objects) or ("DELETE" in operations and OLD_OBJECT in inputs):
         return _HISTORY
@@ -219,7 +219,7 @@ def _spared(spared: dict[str, list[str]]) -> Iterator[AuditRule]:
 
 
 def _sensitive(needs: Needs, others: Need, *, secrets: bool) -> Iterator[AuditRule]:
-    """What a rule for every resource must not reach."""
+    """Yield rules that keep sensitive resources out of a rule for every resource."""
     names = [TOKEN] if others else []
     if not secrets and (others or needs.of(SECRETS)):
         names.append(SECRETS.resource)

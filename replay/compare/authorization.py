@@ -1,4 +1,4 @@
-"""What two chains say about the same requests: what differs, for whom, and which webhooks are asked."""
+"""Comparison of two authorizer chains on the same requests: differences, users, and webhook calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFUSED = (AuthorizationVerdict.FORBID, AuthorizationVerdict.ERROR)
 
 
 class AuthorizationOutcome(StrEnum):
-    """What a request becomes; where several apply, the first of these."""
+    """Outcome of a request. If several apply, the first counts."""
 
     NEWLY_FORBIDDEN = "newly_forbidden"
     NEWLY_FAILING = "newly_failing"
@@ -41,11 +41,11 @@ FINDINGS = (
     AuthorizationOutcome.NEWLY_FAILING,
     AuthorizationOutcome.NEWLY_ALLOWED,
 )
-"""What makes a difference to a client, for certain."""
+"""Outcomes that certainly make a difference to a client."""
 
 
 def authorization_outcome(current: Authorization, candidate: Authorization) -> AuthorizationOutcome:
-    """What changes from one chain to the other."""
+    """Return what changes from one chain to the other."""
     current_decision, after = current.decision, candidate.decision
     if after is AuthorizationVerdict.UNKNOWN and current_decision is not AuthorizationVerdict.UNKNOWN:
         return AuthorizationOutcome.NEWLY_UNKNOWN
@@ -85,14 +85,14 @@ def is_newly_let_in(before: AuthorizationVerdict, candidate: Authorization) -> b
 
 
 def is_no_longer_known(before: AuthorizationVerdict, candidate: Authorization) -> bool:
-    """Whether a request came to admission, and it is not known whether it would do so again."""
+    """Return whether a request reached admission, and it is unknown whether it would again."""
     return before is AuthorizationVerdict.ALLOW and candidate.decision is AuthorizationVerdict.UNKNOWN
 
 
 class AuthorizationCell(NamedTuple):
-    """Requests that are alike in all that a report tells: `source` is what decided before, `target` what decides now.
+    """Requests that a report does not distinguish: `source` decided before, `target` decides now.
 
-    `was_allowed` is false for one that was refused before, too.
+    `was_allowed` is false for requests that were refused before too.
     """
 
     outcome: AuthorizationOutcome
@@ -106,7 +106,7 @@ class AuthorizationCell(NamedTuple):
 
 
 class AuthorizationDisagreement(NamedTuple):
-    """A request that the current chain decides otherwise than the log says."""
+    """Request that the baseline's chain decides differently from the log."""
 
     audit_id: str
     recorded: str
@@ -152,11 +152,11 @@ class AuthorizationSummary(Struct):
 
     @property
     def differs(self) -> int:
-        """How many it decides otherwise."""
+        """Return the number of decisions that differ."""
         return self.agreements[AuthorizationAgreement.DIFFERS]
 
     def disagree(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
-        """Remember a request that the current chain decides otherwise than the log says, one of the first."""
+        """Remember a request that the baseline's chain decides differently from the log, if it is one of the first."""
         if len(self.disagreements) < MOST_EXAMPLES:
             observed_text = f"{decision or 'error'}: {reason}" if reason else decision
             replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
@@ -180,7 +180,7 @@ def agrees(current: Authorization, decision: str, reason: str) -> bool:
 def cell_of(
     attributes: AuthorizationAttributes, current: Authorization, candidate: Authorization, outcome: AuthorizationOutcome
 ) -> AuthorizationCell:
-    """Where a request that changes is counted."""
+    """Return the cell in which a changed request counts."""
     return AuthorizationCell(
         outcome,
         attributes.user.username,
@@ -203,7 +203,7 @@ def resource_label(attributes: AuthorizationAttributes) -> str:
 
 
 def source_of(decided: Authorization) -> str:
-    """Who decided, with the binding where RBAC did."""
+    """Return who decided, with the binding for RBAC."""
     if not decided.decided_by:
         return "nobody"
     step = decided.deciding_step

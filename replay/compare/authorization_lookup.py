@@ -1,4 +1,4 @@
-"""Requests that the authorizers decided alike."""
+"""Requests with equal authorizer decisions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 
 class AlikeRequests(NamedTuple):
-    """Requests that are alike; `authorizer` is empty where nobody replayed them."""
+    """Requests that are alike; `authorizer` is empty without a replay."""
 
     decision: str
     reason: str

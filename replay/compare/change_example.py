@@ -1,7 +1,8 @@
-"""One object before and after a mutation, for each group of mutations that a report shows.
+"""One object before and after a mutation, for each group of mutations in a report.
 
-The first request of each group in the log is kept, and the groups whose first requests are the earliest: so it does not matter
-in which order parts of a log are added up.
+The first request of each group in the log is kept, for the groups with the earliest first requests. So the order in
+which parts are added
+does not matter.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def _about(outcome: Outcome) -> str:
 
 
 def _shown(value: JSON | PartialObject | Missing) -> JSON:
-    """An object as plain JSON; what is not known of it is said so in its place."""
+    """Return an object as plain JSON, with unknown parts marked."""
     return _plain(value.value) if isinstance(value, PartialObject) else value
 
 

@@ -1,4 +1,4 @@
-"""How much of a log can be decided, and what is missing for the rest."""
+"""Coverage of a log: the requests that can be decided, and what is missing for the others."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ REQUEST = "Request"
 
 
 class RequestKind(NamedTuple):
-    """What a request is about and how it was recorded; `resource` is `pods`, `pods/status`, `deployments.apps`."""
+    """A request's target and recording; `resource` is `pods`, `pods/status`, `deployments.apps`."""
 
     resource: str
     verb: str
@@ -31,7 +31,7 @@ class RequestKind(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """Something that is not known: of which input, why (names left out), and what would record it."""
+    """An unknown value: of which input, why (without names), and what would record it."""
 
     path: str
     reason: str
@@ -39,7 +39,7 @@ class Obstacle(NamedTuple):
 
 
 class Cost(Struct):
-    """What an obstacle costs: undetermined verdicts, those with no other obstacle, and where it stands."""
+    """Cost of an obstacle: undetermined verdicts, those without another obstacle, and where it occurs."""
 
     verdicts: int = 0
     alone: int = 0
@@ -92,7 +92,7 @@ class Coverage(Struct):
             cost.policies |= theirs.policies
 
     def ordered_costs(self) -> list[tuple[Obstacle, Cost]]:
-        """What is missing, by how many verdicts it costs."""
+        """Return obstacles by the number of verdicts that they cost."""
         return sorted(self.costs.items(), key=lambda item: (-item[1].verdicts, -item[1].alone, item[0]))
 
 
@@ -105,7 +105,7 @@ def obstacle(path: str, reason: str, fix: str) -> Obstacle:
 
 
 def missing_of(attributes: Attributes) -> list[Missing]:
-    """What is not known of a request, but for the fields that hardly any policy reads: managedFields, resourceVersion."""
+    """Return the unknown parts of a request, except fields that hardly any policy reads (managedFields, resourceVersion)."""
     missing = list(attributes.missing)
     for value in (attributes.object, attributes.old_object, attributes.namespace_object, attributes.options):
         if isinstance(value, Missing):
@@ -116,7 +116,7 @@ def missing_of(attributes: Attributes) -> list[Missing]:
 
 
 class SizeRow(NamedTuple):
-    """One row of `queries/log_sizes.sql`."""
+    """Row of `queries/log_sizes.sql`."""
 
     api_group: str
     resource: str
@@ -168,7 +168,7 @@ def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResour
 
 
 class _MeanSizes:
-    """Mean sizes of bodies, from the most to the least alike."""
+    """Mean sizes of bodies, from the most to the least similar requests."""
 
     def __init__(self, rows: Iterable[SizeRow], sizes: dict[GroupResource, int]) -> None:
         self._sizes = sizes

@@ -1,7 +1,8 @@
-"""The current set against what really happened: how far a prediction can be believed.
+"""Match with the log: comparison of the baseline with what really happened.
 
-A request counts where the log says something (a denial, an annotation) or where the replay does; requests in which both are
-silent agree without saying anything, and are counted apart so that they cannot flatter the share.
+A request counts if the log says something (a denial, an annotation) or the replay does. Requests in which both are
+silent are counted
+apart, so that they do not raise the share.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ MAX_EXAMPLES = 20
 
 
 class Disagreement(Struct, frozen=True, order=True):
-    """One request in which the replay of the current set and the log differ; `aspect` is denial, failure or annotation."""
+    """Request in which baseline and log differ; `aspect` is denial, failure or annotation."""
 
     seq: int
     audit_id: str
@@ -59,7 +60,7 @@ class Fidelity(Struct):
     disagreement_count: int = 0
     most_failures: int = 0
     first_only: list[Disagreement] = field(default_factory=list)
-    """Requests of which the log has just the first of several failures: all that older API servers write."""
+    """Requests whose event has only the first of several failures. Older API servers write no more."""
 
     def record(  # noqa: PLR0913, PLR0917 - one request from both sides, and what may be shown of it
         self,
@@ -134,7 +135,7 @@ class Fidelity(Struct):
         self.first_only = []
 
     def add(self, other: Fidelity) -> None:
-        """Merge another part of the log; the first disagreements by `seq` stay, whatever the order of merging."""
+        """Add another part of the log. The first disagreements by `seq` stay, in any order of merging."""
         self.denials.add(other.denials)
         self.failures.add(other.failures)
         self.annotations.add(other.annotations)
@@ -152,7 +153,7 @@ def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str,
 
 
 def told_denial(decision: Decision, observed: Observed) -> Denial | None:
-    """The denial that a client is told of: the first, unless the server told of another one of them."""
+    """Return the denial that the client sees: the first, unless the server reported another one of them."""
     named = observed.denial
     for denial in decision.denials if named is not None else ():
         if named is not None and (denial.policy, denial.binding, denial.message) == (

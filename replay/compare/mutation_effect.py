@@ -1,4 +1,4 @@
-"""Who mutates otherwise in one set than in the other, and what follows from it in validation."""
+"""Mutations that differ between the sets, and their effect on validation."""
 
 from __future__ import annotations
 
@@ -14,10 +14,11 @@ HEALED = "healed"
 
 
 class MutationConsequence(NamedTuple):
-    """Requests that meet a denial, or escape it, because of a mutation.
+    """Requests that meet or escape a denial because of a mutation.
 
-    `effect` is `caused` or `healed`; `mutators` are the policies that mutate otherwise than in the set in force, `policy` is
-    the one that denies or would deny. Those that `follows` need an earlier request to end otherwise, as in `CellKey`.
+    `effect` is `caused` or `healed`; `mutators` are the policies whose mutation differs from the baseline's; `policy`
+    is the denying one.
+    Requests with `follows` are consequences, as in `CellKey`.
     """
 
     effect: str
@@ -40,7 +41,7 @@ def chains(outcome: Outcome) -> Iterator[tuple[MutationConsequence, str]]:
 
 
 def mutation_causes(current: Decision, candidate: Decision) -> tuple[tuple[str, tuple[str, ...]], ...]:
-    """`(policy, patch shape)` of each that mutates otherwise in one set than in the other, in the server's order."""
+    """Return `(policy, patch shape)` of each mutation that differs between the sets, in the server's order."""
     entries = [entry for entry in candidate.mutated if entry not in current.mutated]
     entries += [entry for entry in current.mutated if entry not in candidate.mutated]
     shapes: dict[str, dict[str, None]] = {}

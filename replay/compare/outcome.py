@@ -13,7 +13,7 @@ from replay.kube.gvk import GroupVersionResource
 
 
 class OutcomeKind(StrEnum):
-    """What a candidate changes for a request; where several apply, the first of this order is the outcome."""
+    """What a candidate changes for a request. If several apply, the first in this order counts."""
 
     NEWLY_DENIED = "newly_denied"
     NEWLY_ADMITTED = "newly_admitted"
@@ -34,7 +34,7 @@ CALL_TRACES = (
     "pod-security.kubernetes.io/enforce-policy",
     "pod-security.kubernetes.io/exempt",
 )
-"""Audit annotations that the server writes about each call of a webhook, and about each pod: no audit finding of their own."""
+"""Audit annotations about webhook calls and pods. They are not audit findings."""
 
 
 class DecidedIn(NamedTuple):
@@ -79,10 +79,10 @@ class Outcome(NamedTuple):
 
 
 def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:
-    """What changes between two decisions about the same request.
+    """Return what changes between two decisions about one request.
 
-    A denial that is certain counts although other policies are undetermined; whether it is *new* is certain only where
-    the current set's admission is, too.
+    A certain denial counts even if other policies are undetermined. It is *new* for certain only if the baseline
+    certainly allows the request.
     """
     if candidate.denials and not current.denials:
         return OutcomeKind.UNDETERMINED if current.verdict is Verdict.UNDETERMINED else OutcomeKind.NEWLY_DENIED

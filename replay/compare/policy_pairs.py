@@ -1,4 +1,4 @@
-"""Policies that take each other's place, and the requests that both decide otherwise."""
+"""Policies that replace each other, and the requests that they decide differently."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class PolicyPair(Struct, frozen=True):
 
 
 class Witness(Struct, frozen=True):
-    """A request that the two sides of a pair decide otherwise, and what the one that denies says."""
+    """Request that the two sides decide differently, with the denial's text."""
 
     id: str
     request: str
@@ -28,7 +28,7 @@ class Witness(Struct, frozen=True):
 
 
 class PairComparison(Struct):
-    """What both sides of a pair decide over the requests of a log."""
+    """Decisions of both sides over the requests of a log."""
 
     pair: PolicyPair
     both: int = 0
@@ -38,7 +38,7 @@ class PairComparison(Struct):
 
     @property
     def differs(self) -> bool:
-        """Whether any request is decided otherwise."""
+        """Return whether they decide any request differently."""
         return bool(self.old_only or self.new_only)
 
 

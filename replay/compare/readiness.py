@@ -30,7 +30,7 @@ class NamespaceReadiness(Struct):
     """By level, how many pods it would have denied."""
     most: dict[str, dict[str, Quantity]] = field(default_factory=dict)
     steps: list[tuple[int, str, int, dict[str, Quantity]]] = field(default_factory=list)
-    """When, which pod, whether it comes (1) or goes (-1), and what it asks for."""
+    """Time, pod, arrival (1) or departure (-1), and requested resources."""
 
     @property
     def level(self) -> str:
@@ -44,7 +44,7 @@ class NamespaceReadiness(Struct):
 
     @property
     def next_level(self) -> str:
-        """The next stricter one, empty where there is none."""
+        """Return the next stricter level, empty if there is none."""
         strictness = (PRIVILEGED, *LEVELS)
         place = strictness.index(self.level) + 1
         return strictness[place] if place < len(strictness) else ""
@@ -61,7 +61,7 @@ class NamespaceReadiness(Struct):
         self.steps += other.steps
 
     def peak(self) -> dict[str, Quantity]:
-        """The most that was asked for at one time by pods that the log saw come, with their number as `pods`."""
+        """Return the largest simultaneous requests of pods that the log shows, with their number as `pods`."""
         there: dict[str, dict[str, Quantity]] = {}
         used: dict[str, Quantity] = {}
         most: dict[str, Quantity] = {}

@@ -1,4 +1,4 @@
-"""Who the authorizers refused in a period, and in the one before."""
+"""Requests that authorizers refused in a period, and in the period before."""
 
 from __future__ import annotations
 
@@ -25,5 +25,5 @@ class Refusals(Struct):
 
     @property
     def no_longer(self) -> dict[Refused, int]:
-        """What was refused before, and is no more."""
+        """Return what was refused before and is not any more."""
         return {each: count for each, count in (self.earlier or {}).items() if each not in self.now}

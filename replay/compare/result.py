@@ -27,9 +27,9 @@ if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
 
 
 class LogFacts(Struct):
-    """What was read. Times are microseconds since the epoch; `octets` counts files as they lie on disk.
+    """Facts about the log. Times are microseconds since the epoch; `octets` counts file sizes on disk.
 
-    `requests` are all requests of the log, `admission` those that admission saw. `rejects` counts lines by reason.
+    `requests` are all requests of the log, `admission` those that reached admission. `rejects` counts lines by reason.
     """
 
     names: tuple[str, ...] = ()
@@ -58,9 +58,9 @@ class SetFacts(Struct, frozen=True):
 
 
 class RunResult(Struct):
-    """One run of `replay run`; `changes` are lines of the semantic difference of the two sets.
+    """Result of `replay run`; `changes` are the differences between the two sets.
 
-    `shared_webhooks` are those that both sets call alike and nobody was asked for: they are taken to answer as they did.
+    `shared_webhooks` are equal in both sets and were not called. They are assumed to answer as recorded.
     """
 
     log: LogFacts
@@ -74,12 +74,12 @@ class RunResult(Struct):
     shared_webhooks: tuple[str, ...] = ()
     authorization: AuthorizationSummary | None = None
     proofs: tuple[PolicyProof, ...] = ()
-    """What is claimed of each policy that changed, where that is asked for."""
+    """Claims about each changed policy, if requested."""
     accepted: AcceptedFacts = field(default_factory=AcceptedFacts)
     versions: Versions = Versions(NEWEST, NEWEST)
     """The minors of the servers of both sets."""
     api_versions: tuple[ApiVersionUse, ...] = ()
-    """Who uses API versions that are deprecated or removed, where an upgrade is rehearsed."""
+    """Users of deprecated or removed API versions, if an upgrade is rehearsed."""
 
     @property
     def subject(self) -> str:
@@ -90,14 +90,14 @@ class RunResult(Struct):
         return f"{self.current.name} on Kubernetes {before} → {self.candidate.name} on {after}"
 
     def origin(self, policy: str) -> Origin | None:
-        """Where a policy was read: in the candidate set, else in the current one; None for what the cluster holds."""
+        """Return the source of a policy: in the candidate, else in the baseline; None for a policy of the cluster."""
         return self.candidate.origins.get(policy) or self.current.origins.get(policy)
 
 
 class CoverageResult(Struct, frozen=True):
-    """One run of `replay coverage`; without `sets` it is about any policy that might be written.
+    """Result of `replay coverage`. Without `sets` it covers any possible policy.
 
-    `policy` and `growth` are about the whole log, whatever the coverage was asked of.
+    `policy` and `growth` are about the whole log.
     """
 
     log: LogFacts
@@ -106,7 +106,7 @@ class CoverageResult(Struct, frozen=True):
     policy: AuditPolicy
     growth: LogGrowth
     focus: str = ""
-    """What was asked for, where that is not everything."""
+    """The selection, if not everything."""
 
 
 class VerifyResult(Struct):

@@ -1,4 +1,4 @@
-"""What a set says of objects at rest: each is one request that changes nothing, or that creates the object anew."""
+"""Decisions about existing objects: each is an unchanged update, or a new creation."""
 
 from __future__ import annotations
 
@@ -12,10 +12,9 @@ from replay.compare.outcome import OutcomeKind, outcome_kind
 
 
 class ScannedObject(Struct, frozen=True):
-    """One object; `owner` is the workload that a team would talk about, `user` who is taken to write it.
+    """One object; `owner` is its workload, `user` the assumed writer.
 
-    `is_shown` says that the log shows that user to have written it. `current` is what the set in force decides, nothing where
-    that is not known.
+    `is_shown` means that the log shows this user writing it. `current` is the baseline's decision, None if unknown.
     """
 
     group: str
@@ -31,7 +30,7 @@ class ScannedObject(Struct, frozen=True):
 
     @property
     def outcome(self) -> OutcomeKind:
-        """What the candidate changes for it."""
+        """Return what the candidate changes for it."""
         return outcome_kind(self.current, self.candidate)
 
     @property
@@ -41,7 +40,7 @@ class ScannedObject(Struct, frozen=True):
 
 
 class Scan(Struct, frozen=True):
-    """The objects of a snapshot, in its order; `skipped` counts by reason those that nobody could be asked about."""
+    """Objects of a snapshot, in order; `skipped` counts those that could not be decided, by reason."""
 
     snapshot: str
     operation: str
@@ -57,7 +56,7 @@ class Scan(Struct, frozen=True):
 
     @property
     def undetermined(self) -> tuple[ScannedObject, ...]:
-        """Those of which that cannot be told."""
+        """Return the objects without a certain verdict."""
         unknown = Verdict.UNDETERMINED
         return tuple(each for each in self.objects if not each.candidate.denials and each.candidate.verdict is unknown)
 

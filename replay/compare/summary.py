@@ -1,8 +1,8 @@
-"""Outcomes counted: small mergeable cells from which every view of a report is derived.
+"""Counted outcomes: small mergeable cells, from which every view of a report is derived.
 
-A cell holds the requests that are alike in all that a report groups by. Counting requests by user, namespace or workload then
-adds up cells, and a request denied by two policies is counted once. Merging is commutative, so the number of workers and the
-order of parts do not show.
+A cell holds requests that are alike in everything that a report groups by. Counts by user, namespace or workload add up
+cells, so a
+request denied by two policies counts once. Merging is commutative, so workers and the order of parts do not matter.
 """
 
 from __future__ import annotations
@@ -66,10 +66,10 @@ class Example(NamedTuple):
 
 
 class OutcomeFinding(NamedTuple):
-    """One request whose outcome is not `unchanged`: its cell, as if it followed nothing, and itself as an example.
+    """One request whose outcome is not `unchanged`: its cell, as a direct finding, and the request as an example.
 
-    `chains` are what validation makes of its mutation, with the message of each denial; `also_mutated` says that its patch differs although
-    another outcome comes first.
+    `chains` are validation's results of its mutation, with each denial's message; `also_mutated` says that its patch
+    differs too.
     """
 
     key: CellKey
@@ -102,7 +102,7 @@ class Cell(Struct):
 
 
 class Gap(NamedTuple):
-    """Why verdicts are undetermined; `path` is what was not known, `fix` what would record it."""
+    """Reason for undetermined verdicts; `path` was unknown, `fix` would record it."""
 
     policy: str
     path: str
@@ -175,7 +175,7 @@ class Summary(Struct):
         return cell is None or not cell.is_full or bool(finding.chains)
 
     def add_finding(self, finding: OutcomeFinding, *, spared: bool = False) -> None:
-        """Put a request whose outcome is not `unchanged` into its cell; called once it is known what it follows, and how it ends."""
+        """Add a request whose outcome is not `unchanged` to its cell, once its cause and end are known."""
         key, example = finding.key, finding.example
         _merge(self.cells, key, _single(example))
         for chain, message in finding.chains:
@@ -214,7 +214,7 @@ class Summary(Struct):
 
 
 def finding(outcome: Outcome) -> OutcomeFinding:
-    """What a summary keeps of one request whose outcome is not `unchanged`."""
+    """Return a summary's entry for a request whose outcome is not `unchanged`."""
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome=outcome.outcome,
@@ -303,7 +303,7 @@ def _cause(outcome: Outcome) -> _Cause:
 
 
 def _informing(kind: OutcomeKind, current: Decision, candidate: Decision) -> _Cause:
-    """What warns or audits newly: the warning's text, or the annotation's key, stands for the policy."""
+    """Return what newly warns or audits. The warning's text or the annotation's key stands for the policy."""
     if kind is OutcomeKind.NEWLY_WARNED:
         warnings = tuple(dict.fromkeys(w for w in candidate.warnings if w not in current.warnings))
         return warnings, warnings, (), ()

@@ -1,4 +1,4 @@
-"""What the two sources of a template, Rego and CEL, say of the same requests."""
+"""Decisions of a template's two sources, Rego and CEL, about the same requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 
 class SourceAnswers(Struct, frozen=True):
-    """One request, and the messages with which each source denies it; `unknown` says why one cannot be decided."""
+    """One request, and the denial messages of each source; `unknown` says why one cannot be decided."""
 
     id: str
     request: str
@@ -28,7 +28,7 @@ class SourceAnswers(Struct, frozen=True):
 
 
 class SourceComparison(Struct, frozen=True):
-    """The requests that two sources were asked about, and those that are not alike."""
+    """Requests for both sources, and those with different answers."""
 
     templates: tuple[str, ...]
     requests: int
@@ -38,7 +38,7 @@ class SourceComparison(Struct, frozen=True):
 
     @property
     def differing(self) -> tuple[SourceAnswers, ...]:
-        """Those that the sources decide otherwise."""
+        """Return the requests that the sources decide differently."""
         return tuple(each for each in self.unlike if each.differs)
 
     @property

@@ -15,7 +15,7 @@ FAILED = "failed"
 
 
 class CallChange(NamedTuple):
-    """Calls that are alike: of one webhook, with one kind of answer (`not asked`, or its first word)."""
+    """Calls that are alike: one webhook, one kind of answer (`not asked`, or its first word)."""
 
     change: str
     phase: str

@@ -1,4 +1,4 @@
-"""What a report counts about the candidate's world."""
+"""Counts of predicted outcomes for a report."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an upgrade takes away from the clients of a log: API versions, and webhooks that newer servers ask about less."""
+"""Effects of an upgrade on a log's clients: API versions, and webhooks that newer servers call less."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _ORDER = list(Service)
 
 
 def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, ...]:
-    """Who uses versions that the candidate's server does not serve, then those that a later one will not; most requests first."""
+    """Return users of versions that the candidate's server does not serve, then of later removals; most requests first."""
     if not versions.differ:
         return ()
     removed = [each for each, lifecycle in LIFECYCLES.items() if lifecycle.removed <= versions.candidate.minor]
@@ -37,7 +37,7 @@ def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, .
 
 
 def no_longer_asked(store: Store, versions: Versions, current: ManifestSet, discovery: Discovery) -> Iterator[str]:
-    """A line where webhooks of the current set are asked about resources that the candidate's server asks no webhook about."""
+    """Yield a line if webhooks of the baseline match resources for which the candidate's server calls no webhook."""
     left = excluded_from_all(versions.candidate) - excluded_from_all(versions.current)
     webhooks = [
         (webhook.name, MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy))

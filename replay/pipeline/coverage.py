@@ -45,7 +45,7 @@ _EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*"
 _ANY_SET = ManifestSet(
     validating_policies=(ValidatingAdmissionPolicy("any policy", static=True, match_constraints=_EVERYTHING),)
 )
-"""A policy that might be any: it is asked about everything."""
+"""Any possible policy: it reads everything."""
 _ANY_READS = PolicyReads("any policy", ((_EVERYTHING,),), INPUTS_OF_ANY, managed_fields=True)
 
 
@@ -83,7 +83,7 @@ class CoverageJob(Struct, frozen=True):
 
 
 def within_alone(job: Job) -> Predicate:
-    """What a job selects, and all that it is not about."""
+    """Return a job's selection limited to its focus."""
     if job.within is None:
         return job.predicate
     sql = f"({job.predicate.sql} or not coalesce({job.within.sql}, false))"
@@ -91,14 +91,14 @@ def within_alone(job: Job) -> Predicate:
 
 
 def kind_of(record: RequestRecord) -> RequestKind:
-    """What a record is about."""
+    """Return the kind of a record."""
     name = str(GroupResource(record.api_group, record.resource))
     resource = f"{name}/{record.subresource}" if record.subresource else name
     return RequestKind(resource, record.verb, record.level)
 
 
 def coverage(scenario: Scenario, options: Options, progress: Progress, *, secrets: bool = False) -> CoverageResult:
-    """Measure the coverage of a log for the sets that are given; without any, all that a policy could read is asked for.
+    """Measure the coverage of a log for the given sets; without sets, for any possible policy.
 
     `secrets` lets the audit policy record Secrets. Raises ReplayError for unusable input.
     """

@@ -1,4 +1,4 @@
-"""What a report says about its inputs: the log and the manifest sets."""
+"""Facts about a report's inputs: the log and the manifest sets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay.pipeline.scenario import STDIN, Scenario, name_of
 
 
 def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission: int = 0) -> LogFacts:
-    """What was read, of which admission saw so many requests, if that is known yet."""
+    """Return facts about the log; `admission` is the number of requests that reached admission, if known."""
     rejects = ingest.rejects
     ((first, last, requests, files),) = store.answer("log_facts")
     return LogFacts(
@@ -58,7 +58,7 @@ def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
 
 
 def _origins(manifests: ManifestSet) -> dict[str, Origin]:
-    """Where policies were read, and webhooks: that of a webhook is its configuration's."""
+    """Return the sources of policies and webhooks. A webhook has its configuration's source."""
     policies = {name: origin for (kind, name), origin in manifests.origins.items() if kind.endswith("AdmissionPolicy")}
     configurations = (
         ("ValidatingWebhookConfiguration", manifests.validating_webhooks),

@@ -1,4 +1,4 @@
-"""What a command is asked about where not everything is: some policies, namespaces, users, a period."""
+"""Selection of a command: policies, namespaces, users, a period."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _GRAMMAR = (
 
 
 class Focus(Struct, frozen=True):
-    """What was asked for; empty is everything. Namespaces and users may hold `*` and `?`; times are as the operator wrote them."""
+    """The selection; empty means everything. Namespaces and users may have `*` and `?`; times are the user's texts."""
 
     policies: tuple[str, ...] = ()
     namespaces: tuple[str, ...] = ()
@@ -28,7 +28,7 @@ class Focus(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What was asked for, in words; empty for everything."""
+        """Return the selection in words; empty for everything."""
         kinds = (self.policies, self.namespaces, self.users, self.workspaces)
         restrictions = [
             f"{words[len(each) > 1]} {', '.join(each)}" for words, each in zip(_GRAMMAR, kinds, strict=True) if each
@@ -38,7 +38,7 @@ class Focus(Struct, frozen=True):
 
     @property
     def notes(self) -> Iterator[str]:
-        """What is said of a replay that is not about everything."""
+        """Yield notes for a partial replay."""
         if self.text:
             yield f"{self.text}: all else was left out, and what would follow from it is not told apart"
         if self.policies:

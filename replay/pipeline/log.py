@@ -1,4 +1,4 @@
-"""The log that a question is asked of: files that are read now, or a filled store."""
+"""Log of a question: files that are read now, or a filled store."""
 
 from __future__ import annotations
 
@@ -28,11 +28,10 @@ NEAR = 3
 def filled(
     scenario: Scenario, progress: Progress, fleet: Fleet | None = None, reading: Reading | None = None
 ) -> Iterator[tuple[Store, IngestReport]]:
-    """The store of a scenario, with its log files read, by a fleet if there is one, and what that read.
+    """Yield a scenario's store with its log files, and the ingest's report.
 
-    Without a store of its own, one that goes away; `reading` has begun to fill that.
-
-    Raises ReplayError if neither a log nor a filled store is given.
+    Without a store of its own, it is temporary; `reading` has begun to fill it. Raises ReplayError without a log or
+    filled store.
     """
     if not scenario.logs and scenario.store is None:
         raise ReplayError("no log: give log files, or --store with the directory of a store")
@@ -54,7 +53,7 @@ def filled(
 
 
 def ingested(store: Store, scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> IngestReport:
-    """What reading the logs of a scenario into a store gave."""
+    """Return the report of reading a scenario's logs into a store."""
     reader = FleetReader(fleet.executor(store), Path(store.temporary)) if fleet is not None else None
     return store.ingest(scenario.logs, progress, scenario.formats, reader)
 
@@ -99,7 +98,7 @@ def require_known(store: Store, kind: str, name: str, also: Iterable[str] = ()) 
 
 
 def repeats(store: Store, audit_id: str) -> tuple[str, ...]:
-    """Where other events with the auditID of a request stand, and what they are: the same once more, or another request."""
+    """Return other events with a request's auditID: duplicates, or other requests."""
     reasons = (RejectReason.DUPLICATE, RejectReason.CONFLICTING)
     return tuple(
         f"{reject.file}:{reject.line}: {reject.reason}"

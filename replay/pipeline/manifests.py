@@ -1,4 +1,4 @@
-"""What a scenario names beside its log, loaded: manifest sets and the snapshot."""
+"""Loaded inputs besides the log: manifest sets and the snapshot."""
 
 from __future__ import annotations
 
@@ -38,14 +38,14 @@ class Manifests(Struct, frozen=True):
     current: ManifestSet | None
     candidate: ManifestSet | None
     authorization: tuple[AuthorizationManifests, AuthorizationManifests] = (NOTHING, NOTHING)
-    """What the current and the candidate set say about authorization."""
+    """Authorization settings of baseline and candidate."""
     hints: tuple[str, ...] = ()
-    """What was taken for granted of the sets."""
+    """Assumptions about the sets."""
     folders: ShardFolders | None = None
     """The sets and the snapshot by workspace, where they are made so."""
 
     only: frozenset[str] = frozenset()
-    """What alone is asked of what validates; empty for all."""
+    """Names of the only validating policies that run; empty for all."""
     path: Path = Path()
     """The set that is named first, where one is."""
 
@@ -56,7 +56,7 @@ class Manifests(Struct, frozen=True):
 
     @property
     def sets(self) -> tuple[ManifestSet, ManifestSet]:
-        """Both sets as the chain wants them: what is not known to have been in force is taken to be empty."""
+        """Return both sets for the chain. An unknown baseline is empty."""
         current = self.current if self.current is not None else NO_SERVER.completed(ManifestSet(), self.version)
         return current, self.candidate if self.candidate is not None else current
 
@@ -74,9 +74,9 @@ class SetFiles(NamedTuple):
     """The current set as the candidate's server has it, where that is of another minor and the set stays."""
 
     def compile(self, versions: Versions) -> None:
-        """Compile what policies say as a chain evaluates it, once for this process and all that are forked from it.
+        """Compile the policies once, for this process and all forked ones.
 
-        Their validation has compiled it as the server does for what is new: with the libraries of the minor before.
+        Validation compiled them with the libraries of the minor before, as the server does for new expressions.
         """
         planned = ((each, versions.candidate) for each in (self.candidate, *self.added, self.upgraded))
         for each, version in ((self.current, versions.current), *planned):
@@ -85,9 +85,9 @@ class SetFiles(NamedTuple):
 
 
 def set_files(scenario: Scenario) -> SetFiles | None:
-    """Read the sets of a scenario, for which no engine is asked (see `forked`); None where they are made by workspace.
+    """Read a scenario's sets before any engine starts (see `forked`); None for sets by workspace.
 
-    Raises ReplayError for what cannot be used.
+    Raises ReplayError for unusable input.
     """
     if _is_by_workspace(scenario):
         return None
@@ -116,9 +116,9 @@ def set_files(scenario: Scenario) -> SetFiles | None:
 
 
 def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests:
-    """Load what a scenario names, API-based policies from the snapshot where a set has none of its own.
+    """Load a scenario's inputs, with API-based policies from the snapshot if a set has none.
 
-    `files` are those of its sets, where they have been read. Raises ReplayError for what cannot be used.
+    `files` are the sets, if they are read already. Raises ReplayError for unusable input.
     """
     files = files or set_files(scenario)
     if files is None:

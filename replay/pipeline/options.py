@@ -1,4 +1,4 @@
-"""How a command works, as opposed to what it is asked about."""
+"""Options for how a command works, as opposed to its question."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ if TYPE_CHECKING:
 
 
 class Options(Struct, frozen=True, kw_only=True):
-    """How a run is done, as opposed to what it is about; `workers` 0 means one for each core."""
+    """How a run works; `workers` 0 means one per core."""
 
     outcomes: Path | None = None
     rejects: Path | None = None
     save_cases: Path | None = None
-    """Where a case for each distinct finding is written."""
+    """Directory for a case of each distinct finding."""
     redact: bool = True
     owner_label: str = OWNER_LABEL
     """The label of a namespace that names its owner."""
     workers: int = 0
     fleet: Fleet | None = None
-    """Whose processes do the work, if not our own."""
+    """Fleet that does the work, if not local processes."""
     webhooks: tuple[str, ...] = ()
-    """Who answers for webhooks: `NAME=URL` or `NAME=recorded`; for those of authorizers `NAME=URL` or `NAME=FILE`."""
+    """Answers for webhooks: `NAME=URL` or `NAME=recorded`; for authorizers `NAME=URL` or `NAME=FILE`."""
     focus: Focus = field(default_factory=Focus)
-    """What is asked about, where not everything is."""
+    """Selection, if not everything."""
     prove: bool = False
-    """Whether to say of each policy that changed what it can ever do."""
+    """Whether to prove what each changed policy can do."""
     accepted: Path | None = None
-    """The file of what is meant to be denied."""
+    """File of accepted findings."""
     today: date = date.min
     """The day on which acceptances may have expired."""
     authorization_mode: str | None = None

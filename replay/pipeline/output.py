@@ -27,7 +27,7 @@ from replay.report.run.summary import run_summary
 MOST_COMMENT = 60_000
 """A comment of a pull request holds 65,536 characters."""
 FEW_HITS = 50
-"""How many rows of who is hit stand in Markdown, which somebody reads as text; the page and the CSV have all."""
+"""Maximum rows of hits in Markdown. The page and the CSV have all."""
 _WIDTH = 100
 """Columns of a terminal's form where it goes to a file."""
 
@@ -38,7 +38,7 @@ def print_result(result: RunResult, console: Console, *, full: bool = False) -> 
 
 
 def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
-    """A run in a format that is text; `markdown` is a comment of a pull request, of which `report.md` is the long form."""
+    """Yield a run in a text format; `markdown` is the short form for a comment."""
     if form is Format.JSON:
         return summary_pieces(result)
     if form is Format.MARKDOWN:
@@ -51,7 +51,7 @@ def run_pieces(result: RunResult, form: Format) -> Iterable[str]:
 
 
 def show(document: Document, form: DocumentFormat, screen: Document | None = None) -> None:
-    """Print a document as Markdown or as a page, or in the terminal, where its first screen stands for it if there is one."""
+    """Print a document as Markdown, page, or terminal output, there with its first screen if there is one."""
     if form is DocumentFormat.HTML:
         sys.stdout.write(html(document))
     elif form is DocumentFormat.MARKDOWN:
@@ -61,7 +61,7 @@ def show(document: Document, form: DocumentFormat, screen: Document | None = Non
 
 
 def terminal_text(show: Callable[[Console], None]) -> str:
-    """What would be shown in a terminal, for a file."""
+    """Return terminal output as text, for a file."""
     text = io.StringIO()
     show(Console(file=text, width=_WIDTH, highlight=False))
     return text.getvalue()

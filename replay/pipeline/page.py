@@ -1,4 +1,4 @@
-"""A document as a page of its own."""
+"""A document as a web page."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def time_zone(name: str | None) -> tzinfo:
 
 
 def today() -> date:
-    """The day in UTC: by it alone what was accepted expires."""
+    """Return the day in UTC, for the expiry of accepted findings."""
     return datetime.now(UTC).date()
 
 

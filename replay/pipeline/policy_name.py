@@ -14,14 +14,15 @@ from replay.pipeline.log import NEAR
 WILDCARDS = frozenset("*?[")
 _STATIC = ".static.k8s.io"
 _CUT = "\u2026"
-"""What a report on a narrow terminal has in place of the ending of static names."""
+"""Ending of static names in narrow reports."""
 
 
 def meant(name: str, names: Collection[str]) -> set[str]:
-    """The names among those that are known; raises ReplayError with near matches where there is none, or more than one.
+    """Return the known names that match; raises ReplayError with near matches for none or several.
 
-    A name without wildcards is whole, lacks the ending of static names, or is the begin or any part of one name alone; the first of
-    these that holds counts, so that `team-label` is not also `default-team-label`.
+    A name without wildcards is complete, lacks the static suffix, or is a unique prefix or part. The first reading that
+    fits counts, so
+    `team-label` is not also `default-team-label`.
     """
     if name in names:
         return {name}
@@ -56,7 +57,7 @@ def is_part(name: str, names: Collection[str]) -> bool:
 
 
 def _holding(name: str, names: Collection[str]) -> Iterator[list[str]]:
-    """The names that a short one may stand for, from the narrowest reading to the widest."""
+    """Yield names that a short one may mean, from the narrowest to the widest reading."""
     if name:
         yield sorted(each for each in names if each.lower() == f"{name}{_STATIC}")
         yield sorted(each for each in names if each.lower().startswith(name))

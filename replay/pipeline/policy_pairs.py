@@ -1,4 +1,4 @@
-"""`replay diff --log` as a function: which requests of a log the policies of two sets decide otherwise, pair by pair."""
+"""`replay diff --log` as a function: requests that the policies of two sets decide differently, pair by pair."""
 
 from __future__ import annotations
 

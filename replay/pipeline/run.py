@@ -71,17 +71,17 @@ if TYPE_CHECKING:
     from replay.prove.sets import PolicyProof
 
 FEW_REQUESTS = 1000
-"""So many requests are replayed here and now sooner than workers are started for them."""
+"""Number of requests below which this process replays them itself."""
 
 
 class _Question(NamedTuple):
-    """What a run is asked, before its log is opened; `named` are the policies that it is asked about, if not all."""
+    """Question of a run before its log is open; `named` are the selected policies, if not all."""
 
     manifests: Manifests
     named: frozenset[str]
     authorizers: AuthorizationInputs | None
     webhooks: list[str]
-    """Who answers for which webhook, as the options say it."""
+    """Answerers for webhooks, from the options."""
     accepted: AcceptanceLedger
 
 
@@ -108,7 +108,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
 def _answer(
     question: _Question, scenario: Scenario, options: Options, progress: Progress, reading: Reading | None
 ) -> RunResult:
-    """What a run finds."""
+    """Return the result of a run."""
     manifests = question.manifests
     webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NO_WEBHOOK_ANSWERS
     with filled(scenario, progress, options.fleet, reading) as (store, ingest), scratch() as spool:
@@ -167,7 +167,7 @@ def _question(scenario: Scenario, options: Options, files: SetFiles | None) -> _
 def _job(
     store: Store, question: _Question, options: Options, spool: Path, webhooks: WebhookAnswers
 ) -> tuple[Job, Authorized | None]:
-    """What is to be done with a store, and what the authorizers say: what they refuse does not come to admission."""
+    """Return the job for a store, and the authorizers' decisions: refused requests do not reach admission."""
     job = job_without_history(store, question.manifests, options, spool, webhooks)
     job = replace(job, within=together(chosen(store, options.focus), concerning(job, question.named)))
     if question.authorizers is None:
@@ -179,7 +179,7 @@ def _job(
 
 
 def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
-    """What differs between the sets, of a shard workspace by workspace."""
+    """Return the differences between the sets, for a shard by workspace."""
     folders = manifests.folders
     if folders is None:
         return (*diff_sets(*manifests.sets), *diff_minors(*manifests.sets, manifests.versions))
@@ -187,7 +187,7 @@ def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
 
 
 def _proofs(sets: tuple[ManifestSet, ManifestSet], version: KubernetesVersion) -> tuple[PolicyProof, ...]:
-    """What is claimed of each policy that changed."""
+    """Return the claims about each changed policy."""
     from replay.prove.prover import proving  # noqa: PLC0415 - a run that proves nothing does not pay for it
     from replay.prove.sets import prove_policies  # noqa: PLC0415
 
@@ -196,12 +196,12 @@ def _proofs(sets: tuple[ManifestSet, ManifestSet], version: KubernetesVersion) -
 
 
 def _accepted(options: Options) -> tuple[Acceptance, ...]:
-    """What is meant to be denied; a file that a project names and that is not there yet holds nothing."""
+    """Return the accepted findings. A named file that does not exist yet is empty."""
     return read_accepted(options.accepted) if options.accepted is not None and options.accepted.exists() else ()
 
 
 def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options: Options) -> list[str]:
-    """The cases of the findings, where they are wanted, and what is to be said of them."""
+    """Save the findings' cases if requested, and return notes."""
     if options.save_cases is None:
         return []
     from replay.pipeline.testing.save import save_cases  # noqa: PLC0415 - other runs do not pay for it
@@ -211,9 +211,9 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
 
 
 class _RunExtras(NamedTuple):
-    """What stands beside a replay: the results that a store keeps, what the authorizers say, which findings count.
+    """Companions of a replay: kept results, authorizers' decisions, the finding filter.
 
-    `health` is asked for where it costs nothing, while others replay.
+    `health` is read while the workers run.
     """
 
     results: KeptResults | None
@@ -225,7 +225,7 @@ class _RunExtras(NamedTuple):
 def _replay(
     store: Store, job: Job, options: Options, progress: Progress, aside: _RunExtras
 ) -> tuple[Summary, Fidelity, WorldFacts]:
-    """All requests of a store that are asked about, but for those whose results it keeps."""
+    """Replay all selected requests of a store, except those with kept results."""
     store_results, authorized, finding_filter, health = aside
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
@@ -260,7 +260,7 @@ def _replay(
 
 
 def _beginning(job: Job, classes: Mapping[CoarseClass, ClassResult]) -> Divergence:
-    """Where the candidate's world begins to differ; as large as the log, and nobody's once it is walked."""
+    """Return the start of the differences. It is as large as the log, and freed after the walk."""
     differs = unlike(job)
     return Divergence.of(result.begins() for requests, result in classes.items() if differs(requests))
 
@@ -273,7 +273,7 @@ def _replay_parts(
     *,
     is_few: bool = False,
 ) -> tuple[list[PartResult], dict[CoarseClass, ClassResult]]:
-    """All parts by workers, and what they come to by class; few requests here and now, and all at once."""
+    """Return the results of all parts and by class; few requests run here at once."""
     job, store = worker_pool.job, answers.store  # all questions about decisions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
@@ -291,10 +291,9 @@ def _replay_parts(
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:
-    """What a store keeps of results, if it is kept itself.
+    """Return a kept store's results.
 
-    Not where somebody answers for webhooks anew, or lines are wanted,
-    nor where what is said of a request depends on those before it.
+    Not if webhooks are called, if lines are requested, or if decisions depend on earlier requests.
     """
     if (
         job.workspaces is not None

@@ -41,20 +41,20 @@ ALWAYS = 2**62
 _STANDING_BETWEEN = frozenset({"ReplicaSet", "Job", "ControllerRevision"})
 _ADMIN = UserInfo("kubernetes-admin", "", ("system:masters", "system:authenticated"))
 _NEVER = frozenset({"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"})
-"""Kinds that components write for themselves all the time: nobody would mend them."""
+"""Kinds that components write for themselves all the time."""
 
 Writers = Mapping[tuple[str, str, str, str], UserInfo]
 """By group, resource, namespace and name who wrote an object last."""
 
 
 class ScanOptions(Struct, frozen=True, kw_only=True):
-    """What is asked, and as whom where the log does not show who writes an object."""
+    """The question, and the assumed writer of objects that the log does not show."""
 
     operation: CaseOperation = CaseOperation.UPDATE
     user: UserInfo | None = None
     redact: bool = True
     namespaces: tuple[str, ...] = ()
-    """Only objects there; `*` stands for anything, and nothing for all."""
+    """Only objects in these namespaces; `*` is a wildcard, empty means all."""
 
 
 def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
@@ -116,7 +116,7 @@ def _is_in(obj: JSON, namespaces: tuple[str, ...]) -> bool:
 
 
 def _writers(store: Store) -> Writers:
-    """Who wrote each object last."""
+    """Return the last writer of each object."""
     return {
         (group, resource, namespace, name): user_info_from_json(user)
         for group, resource, namespace, name, _, user in store.query("writers").iter_rows()
@@ -124,7 +124,7 @@ def _writers(store: Store) -> Writers:
 
 
 class _Scanner(Struct, frozen=True, dict=True):
-    """A snapshot, and the sets that are asked."""
+    """A snapshot and the sets."""
 
     manifests: Manifests
     options: ScanOptions
@@ -132,7 +132,7 @@ class _Scanner(Struct, frozen=True, dict=True):
 
     @property
     def named(self) -> UserInfo:
-        """Who writes the objects that the log shows nobody to write."""
+        """Return the assumed writer of objects that the log does not show."""
         return self.options.user or _ADMIN
 
     @cached_property
@@ -170,7 +170,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         return objects_by_name
 
     def scanned(self, obj: JSON) -> ScannedObject | str:
-        """What is said of one object, or why nobody is asked."""
+        """Return the decision about one object, or why there is none."""
         kind = GroupVersionKind(*split_api_version(str(obj.get("apiVersion") or "")), str(obj.get("kind")))
         served = self._cluster.discovery.of_kind(kind)
         if served is None:

@@ -33,7 +33,7 @@ POD_PLUGINS = (
     GroupResource("", "serviceaccounts"),
     GroupResource("scheduling.k8s.io", "priorityclasses"),
 )
-"""What the plugins LimitRanger, ServiceAccount and Priority read: a pod that was refused is rebuilt with what they would have added."""
+"""Objects for the plugins LimitRanger, ServiceAccount and Priority. A denied pod is rebuilt with their additions."""
 GATEKEEPER = (
     GroupResource("", "constraints"),
     *(
@@ -64,12 +64,12 @@ KYVERNO = (
     ),
     GroupResource("policies.kyverno.io", "policyexceptions"),
 )
-"""Kyverno's policies, the exceptions from them, and what it keeps in memory for them."""
+"""Kyverno's policies, exceptions, and global context entries."""
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
-"""Secrets are nobody's business here; events live for an hour, and are as many as all else together."""
+"""Kinds that are never read: Secrets are private, and events are short-lived and many."""
 
 Run = Callable[[Sequence[str]], bytes]
-"""Runs a command and gives what it prints; raises SnapshotError."""
+"""Function that runs a command and returns its output; raises SnapshotError."""
 
 
 class WantedResource(Struct, frozen=True):
@@ -81,9 +81,9 @@ class WantedResource(Struct, frozen=True):
 
 
 def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = False) -> list[WantedResource]:
-    """The resources that the decisions of some sets look up, each once, in order.
+    """Return the resources that the sets' decisions look up, each once, in order.
 
-    With `objects` also those of which policies read the old object: their state before the log begins.
+    With `objects`, also those whose old object policies read, for their state before the log.
     """
     loaded = [load_manifest_set(path, version=version) for path in sets]
     reads = [each for manifests in loaded for each in reads_of(manifests, version)]
@@ -214,7 +214,7 @@ def take(resources: Sequence[WantedResource], kubectl: Sequence[str], out: Path,
 
 
 def objects_of(each: WantedResource, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
-    """The objects of one resource; a Secret is not written whatever kubectl was asked for. Raises SnapshotError."""
+    """Yield the objects of one resource, never a Secret. Raises SnapshotError."""
     try:
         text = run(command(each, kubectl))
     except SnapshotError as error:

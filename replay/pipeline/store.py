@@ -1,4 +1,4 @@
-"""What `replay ingest` and `replay store prune` do: fill a store, forget its oldest ingests."""
+"""`replay ingest` and `replay store prune`: fill a store, remove its oldest ingests."""
 
 from __future__ import annotations
 
@@ -43,9 +43,10 @@ class Pruned(NamedTuple):
 def fill(
     scenario: Scenario, rejects: Path | None, progress: Progress, fleet: Fleet | None = None
 ) -> tuple[IngestReport, int]:
-    """Ingest the logs of a scenario into its store, which is made if it is not there.
+    """Ingest a scenario's logs into its store, which is created if needed.
 
-    The result is what was read, and how many requests the store holds now. `rejects` is where every line that is not used is written. Raises ReplayError; the store is then as it was.
+    Return what was read, and the store's number of requests. Unused lines go to `rejects`. On ReplayError the store is
+    unchanged.
     """
     with Store.open(scenario.store) as store:
         report = ingested(store, scenario, progress, fleet)
@@ -67,7 +68,7 @@ class Retention:
     size: str = ""
 
     def __post_init__(self) -> None:
-        """Raise ReplayError for what is not clear."""
+        """Raise ReplayError for unclear values."""
         if self.start and self.keep:
             raise ReplayError("what to forget is not clear: give either --before or --keep")
         self.octets()
@@ -88,7 +89,7 @@ class Retention:
 
 
 def prune(location: Path | str, retention: Retention) -> Pruned:
-    """Forget the ingests of a store that are not to be kept. Raises StoreError if there is none, or another process uses it."""
+    """Remove the ingests that retention does not keep. Raises StoreError if there is no store, or if it is in use."""
     require_store(location)
     with Store.open(location) as store:
         begin = retention.begin(store.segments)
@@ -112,7 +113,7 @@ def _last(segments: Sequence[SegmentEntry]) -> datetime:
 
 
 def partition(store: str, cluster_name: str | None) -> str:
-    """Where logs of a cluster are put; raises `StoreError` where a store has logs with and without names of clusters."""
+    """Return the place of a cluster's logs; raises `StoreError` for a store that mixes logs with and without names."""
     if cluster_name is None:
         if not Store.is_at(store) and (names := cluster_names(store)):
             raise StoreError(

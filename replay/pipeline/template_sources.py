@@ -1,4 +1,4 @@
-"""`replay diff --engines` as a function: which requests Rego and CEL of one template decide otherwise."""
+"""`replay diff --engines` as a function: requests that Rego and CEL of one template decide differently."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _of_line(value: Mapping[str, Any]) -> SourceAnswers:
 
 
 def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """What a client reads; all denials of the one webhook have the same message."""
+    """Return the client's messages. All denials of one webhook share a message."""
     return tuple(dict.fromkeys(str(each["message"]).removeprefix(_DENIED_BY) for each in denials))
 
 

@@ -45,10 +45,10 @@ from replay.reconstruct.request import Reached, ReplayRequest
 from replay.storage.scratch import scratch
 
 NAMESPACE_DELAY = 2_000_000
-"""Microseconds for which a change of a namespace may not have come to all API servers."""
+"""Microseconds in which a namespace's change may not have reached all API servers."""
 WRITES = frozenset({"create", "update", "patch", "delete"})
 SAMPLE = 25
-"""The second engine is asked about one request in so many."""
+"""Sampling rate of the second engine."""
 
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
 
 class VerifyPart(Struct):
-    """What one part of the log shows."""
+    """Findings of one part of the log."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
     decided: int = 0
@@ -91,7 +91,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
 
     @cached_property
     def _namespaces(self) -> dict[str, list[RequestRecord]]:
-        """The writes to each namespace, of which only the times are kept."""
+        """Return the writes to each namespace. Only their times matter."""
         lookups = self.job.lookups
         return {
             key.name: [record._replace(request_object=None, response_object=None) for record in lookups[key]]
@@ -132,7 +132,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
             part.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))
 
     def _contention(self, record: RequestRecord, records: Iterable[RequestRecord]) -> str:
-        """What else happened to the object or to its namespace while the request ran."""
+        """Return concurrent changes of the object or its namespace."""
         if record.verb in ("update", "patch") and any(
             other is not record and other.verb in WRITES and _overlap(other, record, 0) for other in records
         ):

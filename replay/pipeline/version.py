@@ -17,7 +17,7 @@ def versions_of(text: str | None, one: str | None) -> tuple[KubernetesVersion, .
 
 
 def version_of(text: str | None, paths: Iterable[Path | None] = ()) -> KubernetesVersion:
-    """The version that was asked for, else that of the server which some sets and snapshots are of. Raises ReplayError."""
+    """Return the requested version, else that of the sets' and snapshots' server. Raises ReplayError."""
     if text is not None:
         return KubernetesVersion.parse(text)
     return SHARD_VERSION if is_by_workspace(paths) else NEWEST

@@ -1,4 +1,4 @@
-"""What `replay test` prints: short as pytest, as JUnit XML, as TAP, as workflow commands of GitHub, as JSON."""
+"""Output of `replay test`: short text, JUnit XML, TAP, GitHub workflow commands, JSON."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _reason_lines(report: CaseReport) -> Iterator[str]:
 
 
 def coverage_lines(coverage: CaseCoverageResult) -> Iterator[str]:
-    """What no case reaches."""
+    """Yield the parts that no case reaches."""
     share = 100 * coverage.reached // coverage.total if coverage.total else 100
     yield _ruled(f"coverage: {coverage.reached} of {coverage.total} reached ({share} %)")
     for item in coverage.unreached:

@@ -14,7 +14,7 @@ _OPEN = ("object.metadata.", "oldObject.metadata.", "request.", "namespaceObject
 
 
 class Concealer:
-    """What may be shown of an explanation."""
+    """Redaction of an explanation."""
 
     def __init__(self, redactor: Redactor) -> None:
         """`redactor` knows what must not appear of the request."""

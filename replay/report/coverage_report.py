@@ -1,4 +1,4 @@
-"""The report of `replay coverage`: what can be decided, what is missing, and the audit policy that would record it."""
+"""Report of `replay coverage`: decidable requests, missing data, and the audit policy that records it."""
 
 from __future__ import annotations
 
@@ -166,7 +166,7 @@ def _policy(result: CoverageResult) -> Section:
 
 
 def policy_text(result: CoverageResult) -> str:
-    """The policy as YAML, with what it is for at its head."""
+    """Return the audit policy as YAML, with its purpose at the top."""
     names = ", ".join(inert(each.name) for each in result.sets) or "any policy"
     growth = result.growth
     return audit_policy_yaml(

@@ -1,4 +1,4 @@
-"""What the log and a replay say of a request, in words: only that in which they differ; and how often they agree, as values."""
+"""Differences between the log and a replay in words, and their agreement as values."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _BETWEEN = "; "
 
 
 def differing(disagreement: Disagreement) -> tuple[str, str]:
-    """What the log says, and what the replay does; `nothing` where one of them says nothing of its own."""
+    """Return the log's and the replay's text, only where they differ; `nothing` for a side without one."""
     observed, replayed = _parts(disagreement.observed), _parts(disagreement.replayed)
     only_each = (
         [part for part in observed if part not in replayed],
@@ -69,7 +69,7 @@ def agreement_json(agreement: Agreement) -> dict[str, int]:
 
 
 def fidelity_json(fidelity: Fidelity) -> dict[str, Any]:
-    """What a set reproduces of the log, as plain values."""
+    """Return the match with the log as plain values."""
     return {
         "denials": agreement_json(fidelity.denials),
         "failures": agreement_json(fidelity.failures),

@@ -1,4 +1,4 @@
-"""One request through the chain, for whoever disputes a denial."""
+"""Explanation of one request through the chain."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ _TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT
 
 
 class SetExplanation(Struct, frozen=True):
-    """What one set decides, and every policy of it looked at closely; none where the request came to none."""
+    """Decision of one set, and the explanation of each of its policies; none if the request reached none."""
 
     name: str
     decision: Decision
     passes: tuple[PassExplanation, ...] = ()
-    """Those of the mutating phase in which something happened."""
+    """Mutating passes in which something happened."""
     validating: tuple[PolicyExplanation, ...] = ()
     webhooks: tuple[WebhookExplanation, ...] = ()
 
     @property
     def policies(self) -> tuple[PolicyExplanation, ...]:
-        """All policies in the order in which they are first asked."""
+        """Return all policies in order of evaluation."""
         first = (policy for each in self.passes if each.number == 1 for policy in each.policies)
         return (*first, *self.validating)
 
@@ -70,9 +70,9 @@ class SetExplanation(Struct, frozen=True):
 
 
 class Explained(Struct, frozen=True):
-    """A request, one object of a `deletecollection`; `repeats` are other events with its auditID.
+    """A request, or one object of a `deletecollection`; `repeats` are other events with its auditID.
 
-    `workload` is the owner of its object, `owner` what the label of its namespace says, empty where there is none.
+    `workload` owns its object; `owner` is the value of the namespace's label, empty if there is none.
     """
 
     log: str
@@ -87,7 +87,7 @@ class Explained(Struct, frozen=True):
     owner: str = ""
     decided_in: DecidedIn = NOWHERE
     authorized: tuple[tuple[str, Authorization], ...] = ()
-    """What the authorizers of each set say, where a set says who they are."""
+    """The authorizers' decisions of each set that names authorizers."""
 
 
 def explain_document(explained: Explained, zone: tzinfo = UTC) -> Document:
@@ -181,7 +181,7 @@ def _facts(explained: Explained, zone: tzinfo) -> Iterator[Fact]:
 
 
 def _knowledge(explained: Explained) -> Section:
-    """What admission was told, and how that is known."""
+    """Return the attributes, and how each is known."""
     request = explained.request
     attributes = request.attributes
     parts = {"object": attributes.object, "oldObject": attributes.old_object}
@@ -218,7 +218,7 @@ def _basis(basis: Any) -> str:
 
 
 def _observed(explained: Explained) -> Section:
-    """What the log itself says of admission."""
+    """Return what the log itself says about admission."""
     observed, text = explained.observed, explained.concealer.text
     rows: list[tuple[str, str, str]] = []
     if observed.denial:
@@ -335,7 +335,7 @@ def _called_again(each: SetExplanation) -> Section:
 
 
 def _webhooks(explained: Explained, each: SetExplanation) -> Section:
-    """The webhooks that are not called, and why; those together of which the same is to be said."""
+    """Return the webhooks that are not called, grouped by reason."""
     by_reason: dict[str, list[WebhookExplanation]] = {}
     for webhook in each.webhooks:
         if webhook.reason:

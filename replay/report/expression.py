@@ -43,7 +43,7 @@ def expression_lines(ast: Ast, trace: Trace, conceal: Conceal) -> list[str]:
 
 
 _BEGUN = re.compile(r"(?<!\w)\w{2,24}$")
-"""A word of a usual length that goes on, or may, where a text is cut."""
+"""Start of a word of usual length, where a text is cut."""
 
 
 def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
@@ -72,13 +72,13 @@ def shown(value: Value) -> str:  # noqa: PLR0911 - one form a kind of value
 
 
 def _other(value: Any) -> Any:
-    """What JSON has no form for."""
+    """Convert a value that JSON cannot express."""
     plain = untyped(value)
     return plain if plain is not value else shown(value)
 
 
 def _cut(text: str, longest: int) -> str:
-    """The text as far as there is room, up to the end of a word."""
+    """Cut a text at the end of a word."""
     if len(text) <= longest:
         return text
     begun = _BEGUN.search(text[: longest + 1])
@@ -87,7 +87,7 @@ def _cut(text: str, longest: int) -> str:
 
 
 class _Drawing:
-    """One tree, drawn from the values of a trace."""
+    """One tree, drawn with the values of a trace."""
 
     def __init__(self, ast: Ast, conceal: Conceal) -> None:
         self._ast = ast
@@ -95,7 +95,7 @@ class _Drawing:
         self._locals: set[str] = set()
 
     def entry(self, node: Expr, trace: Trace, depth: int) -> Iterator[str]:
-        """The line of a part, then those of its own parts; constants and what is grouped for reading have none."""
+        """Yield the line of a part, then those of its parts, without constants and grouping."""
         if depth > DEEPEST or _is_constant(node) or (isinstance(node, Ident) and node.name in self._locals):
             return
         has_value, value = self._value(node, trace)
@@ -136,7 +136,7 @@ class _Drawing:
         return [node]
 
     def _path_operands(self, node: Expr) -> list[Expr]:
-        """What a path begins with, if that is no name, and the keys that it computes."""
+        """Return a path's start, if it is not a name, and its computed keys."""
         keys: list[Expr] = []
         while True:
             if isinstance(node, Select):
@@ -177,7 +177,7 @@ class _Drawing:
                 yield from self.entry(body, rounds[index], depth + 1)
 
     def _items(self, node: Comprehension, trace: Trace) -> list[tuple[Value, ...]]:
-        """What the variables of a macro stand for in each round."""
+        """Return the values of a macro's variables in each round."""
         _, value = self._value(node.iter_range, trace)
         value = untyped(value.value if isinstance(value, PartialValue) else value)
         if isinstance(value, dict):
@@ -196,12 +196,12 @@ def _elements(node: Expr) -> Sequence[Expr]:
 
 
 def _is_constant(node: Expr) -> bool:
-    """Whether a part says itself what it is."""
+    """Return whether a part is a constant."""
     return isinstance(node, Const) or (isinstance(node, ListExpr) and all(map(_is_constant, node.elements)))
 
 
 def _chosen(count: int) -> Iterator[int | None]:
-    """The rounds to draw; None stands for those left out."""
+    """Yield the rounds to draw; None marks omitted ones."""
     if count <= FIRST_ROUNDS + LAST_ROUNDS:
         yield from range(count)
         return

@@ -1,4 +1,4 @@
-"""What `replay check` prints: as text, as JSON, as workflow commands of GitHub, as SARIF 2.1.0."""
+"""Output of `replay check`: text, JSON, GitHub workflow commands, SARIF 2.1.0."""
 
 from __future__ import annotations
 

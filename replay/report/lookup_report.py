@@ -78,7 +78,7 @@ class PastDecision(Struct, frozen=True):
 
     @property
     def object(self) -> str:
-        """`namespace/name`, as far as there is one."""
+        """Return `namespace/name`, as far as known."""
         return f"{self.namespace}/{self.object_name}" if self.namespace else self.object_name
 
 

@@ -15,7 +15,7 @@ _Dumper = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 
 
 def object_diff(old_value: JSON, new_value: JSON) -> str:
-    """What differs, with a few lines around it; each hunk begins with the path of fields that it stands in."""
+    """Return the differences with a few lines of context. Each hunk starts with its field path."""
     old, new = _lines(old_value), _lines(new_value)
     matcher = SequenceMatcher(None, old, new, autojunk=False)
     return "\n".join(line for hunk in matcher.get_grouped_opcodes(CONTEXT) for line in _hunk(hunk, old, new))
@@ -33,7 +33,7 @@ def _hunk(opcodes: list[tuple[str, int, int, int, int]], old: list[str], new: li
 
 
 def _path(lines: list[str], at: int) -> str:
-    """The fields that enclose a line: those above it that stand further to the left."""
+    """Return the fields that enclose a line: the less indented lines above it."""
     enclosing: list[str] = []
     depth = _depth(lines[at]) if at < len(lines) else 0
     for line in reversed(lines[:at]):
@@ -44,7 +44,7 @@ def _path(lines: list[str], at: int) -> str:
 
 
 def _depth(line: str) -> int:
-    """How far a line is indented; the items of a list stand below its field."""
+    """Return a line's indentation. List items are below their field."""
     text = line.lstrip(" ")
     return 2 * (len(line) - len(text)) + text.startswith("- ")
 

@@ -17,7 +17,7 @@ from replay.world.result import RequestEnd
 _NOWHERE: Mapping[str, str | None] = {}
 _NAMESPACE = b'"namespace":'
 _PLANNED = "candidatePolicyWorkspace"
-"""Whose policies would decide, where the candidate makes that another workspace."""
+"""Field for the workspace whose policies would decide under the candidate."""
 
 
 def outcome_line(outcome: Outcome) -> bytes:
@@ -62,7 +62,7 @@ class LineTemplate:
         self._after = line[line.index(b',"outcome":', namespace) :]
 
     def line(self, record: RequestRecord) -> bytes:
-        """What `outcome_line` makes of the outcome of a request."""
+        """Return the line of a request's outcome."""
         time = timestamp(record.stage_time).encode()
         audit_id, user, namespace, name = map(
             orjson.dumps, (record.audit_id, record.user.username, record.namespace, record.name)

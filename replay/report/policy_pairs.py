@@ -14,7 +14,7 @@ _WIDTH = 160
 
 
 def pairs_text(compared: Sequence[PairComparison], *, code: str = "") -> Iterator[str]:
-    """The answer, then each pair that differs with a request for each way; `code` is written around what is quoted."""
+    """Yield the answer, then each differing pair with an example request; `code` quotes names."""
     differing = [each for each in compared if each.differs]
     yield f"{number(len(differing))} of {plural(len(compared), 'pair')} of policies decide requests of the log otherwise."
     for each in compared:

@@ -38,7 +38,7 @@ def set_json(proved: SetProof) -> dict[str, JSON]:
 
 
 def proof_json(proof: Proof, policy: str) -> dict[str, JSON]:
-    """One claim; `bound` is null where it holds without limit."""
+    """Return one claim as JSON; `bound` is null for an unlimited claim."""
     bound = proof.bound
     limits = {
         "items": bound.items,
@@ -76,11 +76,11 @@ def _path_text(path: Sequence[str | int]) -> str:
 
 
 NamedProof = tuple[str, str, Proof]
-"""What a claim is about, its name, and the claim."""
+"""Kind of subject, name, and claim."""
 
 
 def _claims(proved: SetProof) -> Iterator[NamedProof]:
-    """The claims to be shown: policies that changed; where several did, also what they decide together about each kind."""
+    """Yield the claims to show: changed policies, and their joint claims per kind if there are several."""
     changed = [each for each in proved.policies if each.is_changed]
     yield from ((each.kind, each.name, each.proof) for each in changed)
     if len(changed) > 1:
@@ -93,7 +93,7 @@ def kind_name(kind: GroupVersionKind) -> str:
 
 
 def proofs_text(proved: SetProof) -> Iterator[str]:
-    """Lines for a terminal: what is claimed of each policy that changed, then each request as YAML."""
+    """Yield terminal lines: the claim about each changed policy, then each request as YAML."""
     for about, name, proof in _claims(proved):
         yield ""
         yield f"= {about}/{name}: {proof.text}"
@@ -114,7 +114,7 @@ def proofs_markdown(proved: SetProof) -> Iterator[str]:
 
 
 def witness_title(witness: Witness) -> str:
-    """What the two sides say."""
+    """Return the decisions of the two sides."""
     if witness.patches:
         return f"a request that they change differently, now {witness.current.text}, then {witness.candidate.text}"
     return f"a request that is {witness.current.text} now and {witness.candidate.text} then"
@@ -127,7 +127,7 @@ def witness_yaml(witness: Witness, policy: str) -> str:
 
 
 def save_cases(proofs: Sequence[PolicyProof], directory: Path) -> None:
-    """Each request that is shown as a file of its own."""
+    """Write each shown request to a file."""
     directory.mkdir(parents=True, exist_ok=True)
     for each in proofs:
         for index, witness in enumerate(each.proof.witnesses):

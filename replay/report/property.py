@@ -1,4 +1,4 @@
-"""What is proved of a set by itself, as text, JSON and findings."""
+"""Proved properties of a set, as text, JSON and findings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def property_json(property_: Property) -> dict[str, JSON]:
 
 
 def property_findings(proved: Iterable[Property], path: str) -> Iterator[Finding]:
-    """The properties of which somebody should know, as findings about the set at a path."""
+    """Yield the properties that need attention, as findings about the set's path."""
     for property_ in proved:
         if property_.is_warning:
             yield Finding(Severity.WARNING, property_.name, f"{property_.policy}: {property_.text}", path)

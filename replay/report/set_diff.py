@@ -12,7 +12,7 @@ NO_DIFFERENCE = "the sets do not differ"
 
 
 def diff_text(differences: Sequence[ObjectDiff]) -> Iterator[str]:
-    """Lines for a terminal: an object, then its fields, long values on lines of their own."""
+    """Yield terminal lines: an object, then its fields. Long values get their own lines."""
     for each in differences:
         renamed = f" to {each.new_name}" if each.new_name else ""
         yield f"{_SIGNS.get(each.verb, '~')} {each.kind}/{each.name} {each.verb.value}{renamed}"

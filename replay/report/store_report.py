@@ -1,4 +1,4 @@
-"""What `replay ingest` and `replay store info` print."""
+"""Output of `replay ingest` and `replay store info`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NAMED_FILES = 3
 
 
 def ingest_document(report: IngestReport, store: str, requests: int) -> Document:
-    """What an ingest read into a store, which now holds so many requests."""
+    """Return the counts of an ingest, and the store's number of requests."""
     known_files = f"{plural(report.known_files, 'file')} were known" if report.known_files != 1 else "1 file was known"
     news = f"Read {plural(report.files, 'file')}" if report.files else "Nothing new"
     superseded = report.superseded
@@ -75,7 +75,7 @@ def _reject_facts(counts: Mapping[Any, int]) -> list[Fact]:
 
 
 def info_document(info: StoreInfo) -> Document:
-    """What a store holds."""
+    """Return facts about a store."""
     length = info.last - info.first
     begins = Fact("From", moment(info.first), span(length) if length else "") if info.first else Fact("From", "nothing")
     shown = [

@@ -66,7 +66,7 @@ def _verdict(result: SourceComparison) -> str:
 
 
 def _groups(result: SourceComparison) -> Iterator[tuple[str, Sequence[SourceAnswers]]]:
-    """The kinds of requests that are not alike, as far as there are any."""
+    """Yield the groups of differing requests that are not empty."""
     groups = (
         ("Rego denies, CEL allows", [each for each in result.differing if each.rego]),
         ("CEL denies, Rego allows", [each for each in result.differing if each.cel]),

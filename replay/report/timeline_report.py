@@ -30,7 +30,7 @@ _LONGEST = 100
 
 
 class Change(Struct, frozen=True):
-    """A field that a request changed; None is told from absence by `is_added` and `is_removed`."""
+    """A field that a request changed; `is_added` and `is_removed` tell None from absence."""
 
     path: str
     old: Any
@@ -40,9 +40,9 @@ class Change(Struct, frozen=True):
 
 
 class TimelineEvent(Struct, frozen=True):
-    """One request; `changes` are against what the log last knew of the object, None where no body tells.
+    """One request; `changes` are relative to the last known object, None if no body tells.
 
-    Those of a dry run were not stored.
+    A dry run was not stored.
     """
 
     at: int
@@ -61,7 +61,7 @@ class TimelineEvent(Struct, frozen=True):
 
 
 class Timeline(Struct, frozen=True):
-    """The events of one object that were asked for; `reads` counts those that only read it."""
+    """Requested events of one object; `reads` counts those that only read it."""
 
     log: str
     kind: str

@@ -1,1 +1,1 @@
-"""Answers of webhooks: from real endpoints, asked over HTTPS, or from the log."""
+"""Answers of webhooks, from endpoints over HTTPS or from the log."""

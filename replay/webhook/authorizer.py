@@ -1,7 +1,8 @@
-"""Asking a real authorization webhook, because the operator named it: a POST of a SubjectAccessReview.
+"""Client of a named authorization webhook: POST of a SubjectAccessReview.
 
-Unlike admission, nothing that is asked changes anything. A call that fails counts as failed at once, and too many in a row end the
-asking: the server would try again.
+Such a call changes nothing, unlike admission. A failed call is not repeated, although the server would. Too many
+timeouts in a row end the
+calls.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ class AuthorizerEndpoint:
         self._patience = TimeoutCounter()
 
     def is_known(self, webhook: str) -> bool:
-        """Always: it is asked."""
+        """Return True: the endpoint always answers."""
         del webhook
         return True
 

@@ -38,7 +38,7 @@ class CallError(Exception):
 
 
 class Response(NamedTuple):
-    """What came back; `content_type` is empty where the endpoint named none."""
+    """Answer of an endpoint; `content_type` is empty if it names none."""
 
     code: int
     content_type: str
@@ -46,7 +46,7 @@ class Response(NamedTuple):
 
 
 class ClientTls(Struct, frozen=True):
-    """What makes a connection safe: whom to trust, and the name that the endpoint must prove."""
+    """TLS settings of a connection: trusted authorities, and the server name."""
 
     context: ssl.SSLContext
     server_name: str
@@ -112,7 +112,7 @@ class Client(Struct, frozen=True):
 
 
 class _Connection(HTTPConnection):
-    """A connection that is safe where it is asked to be."""
+    """Connection, with TLS if requested."""
 
     def __init__(self, host: str, port: int, timeout: float, tls: ClientTls | None) -> None:
         super().__init__(host, port, timeout=timeout)
@@ -151,7 +151,7 @@ def _read(connection: _Connection, response: HTTPResponse, deadline: float) -> b
 
 
 def _refused(response: Response) -> CallError:
-    """What the client makes of a response that is no success: the Status in it, else what its code says (`Result.Error`)."""
+    """Return client-go's error for an unsuccessful response: the Status in it, otherwise by code (`Result.Error`)."""
     try:
         status = orjson.loads(response.content)
     except orjson.JSONDecodeError:
@@ -163,7 +163,7 @@ def _refused(response: Response) -> CallError:
 
 
 def _code_text(response: Response) -> str:
-    """What is said about a code (`apierrors.NewGenericServerResponse`); text in the body counts, other content does not."""
+    """Return the message for a code (`apierrors.NewGenericServerResponse`). Only a text body is quoted."""
     code = response.code
     is_text = not response.content_type or response.content_type.strip().lower().startswith("text/")
     said = response.content[:_MAX_TEXT].decode("utf-8", "replace").strip() if is_text else "unknown"

@@ -1,7 +1,8 @@
-"""Calling a real webhook, because the operator asked for it by name.
+"""Client of a named admission webhook.
 
-As the API server does: HTTPS with the configured `caBundle`, a POST of an AdmissionReview v1, the webhook's own timeout. What
-is sent is always marked as a dry run, so webhooks with side effects are not called.
+As the API server does: HTTPS with the configured `caBundle`, POST of an AdmissionReview v1, the webhook's own timeout.
+Reviews are always
+dry runs, so webhooks with side effects are not called.
 """
 
 from __future__ import annotations
@@ -27,11 +28,11 @@ class EndpointBackend:
         self._executor: ThreadPoolExecutor | None = None
 
     def __reduce__(self) -> tuple[type[EndpointBackend], tuple[str], dict[str, int]]:
-        """Another process opens connections of its own."""
+        """Another process opens its own connections."""
         return EndpointBackend, (self._client.url,), {"_concurrency": self._concurrency}
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Ask for all reviews at the same time, as far as the bound allows."""
+        """Send all reviews concurrently, within a limit."""
         if len(reviews) == 1:
             return [self._ask(reviews[0])]
         if self._executor is None:

@@ -1,7 +1,8 @@
-"""Asking the backend of ImagePolicyWebhook, because the operator named its URL: a POST of an ImageReview.
+"""Client of ImagePolicyWebhook's backend at a named URL: POST of an ImageReview.
 
-As the API server does (`plugin/pkg/admission/imagepolicy`, `apiserver/pkg/util/webhook`): `imagepolicy.k8s.io/v1alpha1` as JSON, with half a
-minute of time. Nothing that is asked changes anything. What has failed is not tried again: the server would after some failures.
+As the API server does (`plugin/pkg/admission/imagepolicy`, `apiserver/pkg/util/webhook`): `imagepolicy.k8s.io/v1alpha1`
+as JSON, with a limit
+of 30 seconds. A failed call is not repeated, although the server repeats some.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ class ImageEndpoint(NoWebhook):
 
     @cached_property
     def _tls(self) -> ClientTls | None:
-        """Whom this machine trusts: the kubeconfig of the server, which may name others, is not at hand."""
+        """Return this machine's trusted authorities. The server's kubeconfig is not available."""
         return self._client.tls
 
 

@@ -1,4 +1,4 @@
-"""Who answers for the backend of ImagePolicyWebhook: what the log shows, or recorded ImageReviews."""
+"""Answers for ImagePolicyWebhook's backend: from the log, or from recorded ImageReviews."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class NoWebhook:
 
 
 class RecordedImages(NoWebhook):
-    """What the backend answered to one request, as far as its audit event tells: a refusal, or that all was let through."""
+    """The backend's answer to one request in its audit event: a refusal, or that everything was allowed."""
 
     def __init__(self, record: RequestRecord) -> None:
         """`record` is that of the request."""
@@ -52,7 +52,7 @@ class RecordedImages(NoWebhook):
 
 
 class ImageReviews(NoWebhook):
-    """Recorded ImageReviews (`imagepolicy.k8s.io/v1alpha1`), by what was asked."""
+    """Recorded ImageReviews (`imagepolicy.k8s.io/v1alpha1`), by spec."""
 
     def __init__(self, answers: dict[bytes, ImageReviewStatus]) -> None:
         """`answers` by the `spec` of the review, its keys sorted."""
@@ -83,5 +83,5 @@ def image_reviews(path: Path) -> ImageReviews:
 
 
 def spec_key(spec: JSON) -> bytes:
-    """What tells reviews apart: the `spec`, its keys sorted."""
+    """Return the key of a review: the `spec` with sorted keys."""
     return orjson.dumps({name: spec[name] for name in spec if spec[name]}, option=orjson.OPT_SORT_KEYS)

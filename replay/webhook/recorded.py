@@ -1,4 +1,4 @@
-"""What a webhook answered when the log was written, where the request is the same."""
+"""Recorded answers of webhooks, if the request is the same."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ _FIX = "keep audit events at level Request or above, or call the webhook itself"
 
 
 class RecordedBackend:
-    """The answers of webhooks to one request, as far as its audit event tells.
+    """Answers of webhooks to one request, from its audit event.
 
-    A mutating webhook leaves an annotation, and at level Request its patch. A validating webhook leaves a trace only where
-    it refused; it allowed a request that succeeded.
+    A mutating webhook leaves an annotation, and at level Request its patch. A validating webhook leaves a trace only if
+    it refused. It allowed a
+    request that succeeded.
     """
 
     def __init__(self, record: RequestRecord, original: Attributes | Missing, attributes: Attributes) -> None:
-        """`original` and `attributes` are what the mutating and the validating phase were told at the time."""
+        """`original` and `attributes` are the recorded attributes of the mutating and the validating phase."""
         self._record = record
         self._observed: Observed = observe(record)
         self._validated = attributes.object
@@ -35,13 +36,13 @@ class RecordedBackend:
         }
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """The recorded answers; `Missing` where there is none or the request is another."""
+        """Return the recorded answers; `Missing` if there is none or the request differs."""
         return [self._answer(review) for review in reviews]
 
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """What a validating webhook answered about the object of the log, of which parts may not be known."""
+        """Return a validating webhook's answer about the log's object, parts of which may be unknown."""
         if phase != "validating" or attributes.object is not self._validated:
             return None
         return self._validating(invocation.hook.webhook.name)

@@ -1,4 +1,4 @@
-"""AdmissionReview: what is sent to a webhook and what is accepted from it (`webhook/request/admissionreview.go`)."""
+"""AdmissionReview: content sent to a webhook, and answers accepted (`webhook/request/admissionreview.go`)."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def read_gator(path: Path, loader: PolicyLoader) -> CaseFile:
 
 
 class _Suite(Struct, frozen=True):
-    """One suite; `files` grows by those that it names."""
+    """One suite; `files` collects the files that it names."""
 
     document: CaseDocument
     files: set[str]
@@ -82,7 +82,7 @@ class _Suite(Struct, frozen=True):
                     yield Unusable(name, error)
 
     def _engine_cases(self, test: Fields, asked: SuiteTest, engine: str) -> Iterator[EngineCase | Unusable]:
-        """One case for each assertion about a template's objects."""
+        """Yield one case per assertion about a template's objects."""
         path, name = str(self.document.path), test.text("name")
         if test.flag("invalid"):
             line = self.document.position(test.path).line
@@ -105,7 +105,7 @@ class _Suite(Struct, frozen=True):
                 yield Unusable(f"{name}/{fields.text('name')}", fields.error("assertions", "must not be empty"))
 
     def _skipped(self, name: str, place: str) -> EngineCase:
-        """What a suite says is not to run."""
+        """Return a case that the suite skips."""
         return EngineCase(name, str(self.document.path), self.document.position(place).line, _says_skip)
 
     def _decided(self, fields: Fields, asked: SuiteTest) -> tuple[list[Violation], list[str]]:
@@ -141,7 +141,7 @@ class _Suite(Struct, frozen=True):
 
     @staticmethod
     def _is_violated(fields: Fields) -> bool:
-        """Whether the assertions want a violation: `yes`, `no`, or a number; violations are wanted where nothing is said."""
+        """Return whether the assertions expect a violation: `yes`, `no`, or a number; `yes` by default."""
         violations = [each.get("violations", "yes") for each in fields.items("assertions")]
         return any(each not in ("no", 0, False) for each in violations)
 

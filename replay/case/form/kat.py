@@ -1,7 +1,8 @@
-"""The test directories of kat: a file for each part of a request, named `<policy>.<test>.<expected>.<part>.yaml`.
+"""Test directories of kat: a file per part of a request, named `<policy>.<test>.<expected>.<part>.yaml`.
 
-Policies and bindings stand in the directory above `tests/`. What kat leaves to the reader of its output is left out here too:
-it asks one policy with one binding, and tells messages without what a server writes around them.
+Policies and bindings are in the directory above `tests/`. Like kat, this runs one policy with one binding, and compares
+messages without
+the server's prefix.
 """
 
 from __future__ import annotations
@@ -200,7 +201,7 @@ class _Test(Struct, frozen=True):
         )
 
     def _answers(self) -> Iterator[AuthorizerReply]:
-        """What the authorizer is made to say; without a file it has no opinion on anything."""
+        """Yield the authorizer's answers. Without a file it has no opinion."""
         document = self._document(".authorizer.yaml")
         for each in [] if document is None else document.value:
             yield AuthorizerReply(

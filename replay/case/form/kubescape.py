@@ -30,7 +30,7 @@ _ADMIN = UserInfo("kubernetes-admin", "", ("system:masters", "system:authenticat
 
 
 def is_kubescape(path: Path) -> bool:
-    """Whether a file is one of these, by its name and what stands around it."""
+    """Return whether a file is one of these, by its name and surroundings."""
     return path.name == NAME and (path.parent / _POLICY).is_file() and _library(path) is not None
 
 
@@ -69,7 +69,7 @@ class _Suite(Struct, frozen=True):
     documents: dict[Path, JSON] = field(default_factory=dict)
 
     def case(self, index: int, test: JSON) -> Case | Unusable:
-        """One test."""
+        """Return one test as a case."""
         name = str(test.get("name") or index)
         try:
             return self._case(index, name, test)

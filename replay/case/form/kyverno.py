@@ -59,7 +59,7 @@ def read_kyverno(path: Path, loader: PolicyLoader) -> CaseFile:
 
 
 class _Test(Struct, frozen=True):
-    """One test; `files` grows by those that it names."""
+    """One test; `files` collects the files that it names."""
 
     document: CaseDocument
     files: set[str]

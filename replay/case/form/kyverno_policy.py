@@ -31,7 +31,7 @@ _MANAGED_BY = {"app.kubernetes.io/managed-by": "kyverno"}
 
 
 class _Loaded(NamedTuple):
-    """What a test names: its policies, its resources by number, the targets of mutations, and the policies, loaded when they are asked."""
+    """Policies, resources by number and mutation targets of a test. Policies are loaded on first use."""
 
     policies: list[JSON]
     resources: list[JSON]
@@ -41,10 +41,10 @@ class _Loaded(NamedTuple):
 
 
 class PolicyTest:
-    """One test; `files` grows by those that it names."""
+    """One test; `files` collects the files that it names."""
 
     def __init__(self, document: CaseDocument, files: set[str]) -> None:
-        """Of a document."""
+        """Parse a document."""
         self._document = document
         self._value: Mapping[str, Any] = document.value
         self._files = files
@@ -114,7 +114,7 @@ class PolicyTest:
     def _differences(
         self, result: Mapping[str, Any], expected: str, loaded: _Loaded, ask: Callable[[], list[OfflineResponse]]
     ) -> list[str]:
-        """How the answers of the policy differ from what is expected; an object that no rule is for is as expected."""
+        """Return the differences from the expectation. An object without a matching rule is as expected."""
         name = str(result.get("policy") or "").rpartition("/")[2]
         own = [response for response in ask() if response.policy == name]
         if not own:
@@ -147,7 +147,7 @@ class PolicyTest:
         return [f"the object is not the one in {path}"]
 
     def _given(self, policies: list[JSON]) -> OfflineSet:
-        """What policies are decided with."""
+        """Return the inputs of policies."""
         exceptions = [obj for obj in self._objects(self._value.get("exceptions")) if _is_of_kyverno(obj)]
         variables, values = self._value.get("variables"), self._value.get("values")
         document = self._first(variables) if variables else {}
@@ -295,7 +295,7 @@ def _with_label(obj: JSON) -> JSON:
 
 
 def _tidy(value: JSON) -> JSON:
-    """A value without what is empty or null."""
+    """Return a value without empty and null parts."""
     if isinstance(value, dict):
         kept = {key: tidied for key, each in value.items() if (tidied := _tidy(each)) is not None}
         return kept or None

@@ -107,12 +107,12 @@ def read_own(path: Path, policies: PolicyLoader, policy_paths: tuple[Path, ...] 
 def read_document(
     document: CaseDocument, policies: PolicyLoader, policy_paths: tuple[Path, ...] = ()
 ) -> list[Case | Unusable]:
-    """The cases of one document; raises CaseError for what is wrong with all of them."""
+    """Return the cases of one document; raises CaseError for errors that concern all of them."""
     return list(_Reader(document, policies, policy_paths, set()).cases())
 
 
 class _Reader(Struct, frozen=True):
-    """One document; `files` grows by those that it names."""
+    """One document; `files` collects the files that it names."""
 
     document: CaseDocument
     policies: PolicyLoader
@@ -120,7 +120,7 @@ class _Reader(Struct, frozen=True):
     files: set[str]
 
     def cases(self) -> Iterator[Case | Unusable]:
-        """Its cases in order; raises CaseError for what is wrong with all of them."""
+        """Yield the cases in order; raises CaseError for errors that concern all of them."""
         file_fields = Fields.at(self.document, "", self.document.value, FILE_FIELDS)
         if file_fields.get("apiVersion") != API_VERSION:
             raise file_fields.error("apiVersion", f"is to be `{API_VERSION}`")
@@ -265,7 +265,7 @@ def _denial(fields: Fields) -> ExpectedDenial:
 
 
 def _operation(fields: Fields, obj: JSON, old: JSON) -> Operation:
-    """As stated, else as the objects tell: an object alone is created, an old one alone deleted."""
+    """Return the stated operation, or derive it: only a new object is CREATE, only an old one DELETE."""
     text = fields.optional_text("operation")
     if text is not None:
         if text not in OPERATIONS:

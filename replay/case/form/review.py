@@ -1,4 +1,4 @@
-"""Recorded AdmissionReviews: the request as it was, and the response as what is expected."""
+"""Recorded AdmissionReviews: the request, and the response as the expectation."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ FORM = "review"
 
 
 def is_review(value: JSON) -> bool:
-    """Whether a document is an AdmissionReview with a response: one without says nothing of what is expected."""
+    """Return whether a document is an AdmissionReview with a response. Without one there is no expectation."""
     if not isinstance(value, dict) or value.get("kind") != "AdmissionReview":
         return False
     return all(isinstance(value.get(name), dict) for name in ("request", "response"))

@@ -1,4 +1,4 @@
-"""The one policy that a decision is about: what other tools can be asked about."""
+"""The single policy that makes a decision, for tools that test one policy."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class SinglePolicy(Struct, frozen=True):
 
     @property
     def expressions(self) -> tuple[str, ...]:
-        """All of its expressions."""
+        """Return all of its expressions."""
         return tuple(_expressions(self.policy["spec"]))
 
     @property
@@ -43,7 +43,7 @@ class SinglePolicy(Struct, frozen=True):
 
 
 def alone(exported: Exported) -> SinglePolicy:
-    """The policy that makes the decision, of those that deny the first; raises UnholdableError where there is none alone."""
+    """Return the first denying policy; raises UnrepresentableError if there is none."""
     decision = exported.decision
     if decision.verdict is Verdict.UNDETERMINED:
         raise UnrepresentableError("it cannot say that a decision is undetermined")

@@ -1,4 +1,4 @@
-"""A case as a suite for gator: a template with a constraint for each that denies, the request, and what was looked up."""
+"""A case as a gator suite: a template with one constraint per denial, the request, and the looked-up objects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay.kube.engine_policy import policy_name
 
 _API_VERSION = "test.gatekeeper.sh/v1alpha1"
 _META, _ESCAPED = re.compile(r"([\\.+*?()|\[\]{}^$])"), r"\\\1"
-"""What a regular expression of Go takes for more than itself."""
+"""Characters with a special meaning in Go's regular expressions."""
 _REVIEW, _INVENTORY = "review.yaml", "inventory.yaml"
 
 
@@ -50,7 +50,7 @@ def gator_files(exported: Exported) -> dict[str, str]:
 
 
 def _assertions(template: JSON, constraint: JSON, request: JSON, inventory: list[JSON]) -> list[JSON]:
-    """One assertion for each message, as gator's own enforcement point has them."""
+    """Return one assertion per message, as gator's enforcement point words it."""
     bare = [_bare(template), _bare(constraint)]
     (own,) = GatekeeperPolicies(bare).constraints.values()
     if not own.actions_at(GATOR):

@@ -74,7 +74,7 @@ def _is_plain(operation: JSON) -> bool:
 
 
 def _is_of_texts(value: JSON) -> bool:
-    """Whether a value is made of maps and texts alone."""
+    """Return whether a value consists of maps and texts only."""
     if isinstance(value, dict):
         return all(map(_is_of_texts, value.values()))
     return isinstance(value, str)

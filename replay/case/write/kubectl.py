@@ -1,4 +1,4 @@
-"""A request as a command that repeats it: nothing is stored (`--dry-run=server`), and admission is asked as it was."""
+"""A request as a command that repeats it without storing (`--dry-run=server`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def kubectl_command(exported: Exported) -> str:
 
 
 def _verb(attributes: Attributes) -> list[str]:
-    """What kubectl does; a request to a subresource goes to its URL."""
+    """Return kubectl's arguments. A request to a subresource uses its URL."""
     if attributes.subresource:
         method = "create" if attributes.operation is Operation.CREATE else "replace"
         return [method, "--raw", _url(attributes)]
@@ -63,7 +63,7 @@ def _impersonation(user: UserInfo) -> list[str]:
 
 
 def _sent(attributes: Attributes) -> JSON:
-    """The object without what the server sets itself; an update is one of whatever version there is."""
+    """Return the object without the server's own fields; an update without its resourceVersion."""
     value = plain(attributes.object)
     if not isinstance(value, dict):
         raise UnrepresentableError("the log does not show what was sent: there is nothing to send again")

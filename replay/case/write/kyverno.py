@@ -1,4 +1,4 @@
-"""A case as a test for Kyverno's command line: the policy, the resource, and who asks in which namespace."""
+"""A case as a test of Kyverno's command line: the policy, the resource, the user and the namespace."""
 
 from __future__ import annotations
 

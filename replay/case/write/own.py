@@ -22,7 +22,7 @@ class _Dumper(yaml.SafeDumper):
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> yaml.ScalarNode:
-    """A text as the readers of Kubernetes take it for one: to them `y` and `0o7` are none."""
+    """Quote texts that Kubernetes' YAML readers would not take as text, such as `y` and `0o7`."""
     is_block = "\n" in text and not any(line.endswith((" ", "\t")) for line in text.splitlines())
     style = "|" if is_block else None if _is_plain(text) else "'"
     return dumper.represent_scalar("tag:yaml.org,2002:str", text, style=style)

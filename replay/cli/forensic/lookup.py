@@ -34,7 +34,7 @@ EPILOG = "Example: replay lookup audit.jsonl.zst --static --action deny --namesp
 
 
 class ActionChoice(StrEnum):
-    """What admission did."""
+    """Action of admission."""
 
     DENY = "deny"
     WARN = "warn"
@@ -45,7 +45,7 @@ class ActionChoice(StrEnum):
 
 
 class DecisionFilter(StrEnum):
-    """What the client was told: 403 for `forbid`, 500 for `error`."""
+    """Decision that the client saw: 403 for `forbid`, 500 for `error`."""
 
     ALLOW = "allow"
     FORBID = "forbid"

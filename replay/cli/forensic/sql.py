@@ -88,7 +88,7 @@ def sql(
 
 
 def _write_parquet(rows: DataFrame, out: Path | None) -> None:
-    """Make the file in memory: Polars has errors of its own for a pipe that is closed and a disk that is full."""
+    """Write via memory, because Polars has its own errors for a closed pipe and a full disk."""
     content = BytesIO()
     rows.write_parquet(content)
     if out is None:

@@ -1,1 +1,1 @@
-"""What a project says once, so that no command needs to be told: `replay.toml`, the environment, accepted findings."""
+"""Settings of a project: `replay.toml`, the environment, accepted findings."""

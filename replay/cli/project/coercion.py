@@ -1,4 +1,4 @@
-"""What the command line says as Python values, without Pydantic where there is nothing to judge."""
+"""Conversion of simple command line values without Pydantic."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ def coerce_literally(parameters: Iterable[Any]) -> None:
 
 
 class _LiteralCoercion:
-    """Stands in for Typer's coercion of a parameter, which imports Pydantic: that takes longer than many a command.
+    """Replacement for Typer's conversion, which imports Pydantic slowly.
 
-    Texts, paths, flags and defaults are taken as they are; whatever has to be judged (numbers that somebody says, choices) is left to Typer.
+    Texts, paths, flags and defaults are used directly. Typer converts numbers and choices.
     """
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
-        """Return the value as its function wants it. Raises Typer's errors."""
+        """Return the converted value. Raises Typer's errors."""
         annotation = param.type_descriptor.annotation
         is_list = get_origin(annotation) is list
         kind = get_args(annotation)[0] if is_list else annotation
@@ -40,7 +40,7 @@ class _LiteralCoercion:
 
 
 def _is_literal(value: object, kind: object) -> bool:
-    """Whether a value is what is wanted already, or a path's text."""
+    """Return whether a value needs no conversion, or is a path's text."""
     if isinstance(kind, type) and issubclass(kind, Enum):
         return isinstance(value, kind)
     return kind in _LITERAL and isinstance(value, str if kind is Path else kind)

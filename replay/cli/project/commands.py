@@ -1,4 +1,4 @@
-"""The commands by name, each imported and made when it is asked for: a run asks for one of them."""
+"""Commands by name, each imported on first use."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class _Commands(Mapping[str, Any]):
 
 
 def _command(name: str, place: str, attribute: str) -> Any:
-    """What Typer makes of a function and its epilog, or of several commands under one name."""
+    """Return Typer's command for a function and its epilog, or for a group."""
     module = import_module(f"replay.cli.{place}")
     source = getattr(module, attribute)
     app = typer.Typer(rich_markup_mode=None, pretty_exceptions_enable=False)

@@ -1,4 +1,4 @@
-"""What a shell completes from the store: policies, namespaces and audit IDs."""
+"""Shell completion from the store: policies, namespaces and audit IDs."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ COMPLETED = {
     "namespace": "select distinct namespace from request where namespace <> '' and starts_with(':' || namespace, $start) order by all limit 200",
     "audit_id": "select distinct audit_id from request where starts_with(':' || audit_id, $start) order by all limit 200",
 }
-"""By the name of a parameter the query whose answer completes it; a colon keeps what is typed from being a number."""
+"""Query for each completed parameter. A colon keeps typed digits from being a number."""
 
 
 def completed(context: Any, parameter: Any, incomplete: str) -> list[str]:
-    """Return the values of the store that begin with what is typed; none where there is no store that can be read.
+    """Return the store's values with the typed prefix; none without a readable store.
 
-    The store is that of the command line, of the environment, or of a project's file, where it is in the checkout.
+    The store comes from the command line, the environment, or a project file inside the checkout.
     """
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
 

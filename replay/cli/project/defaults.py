@@ -1,4 +1,4 @@
-"""What a project's file says as defaults of commands, in the form that Click asks for (`Context.default_map`)."""
+"""Defaults of commands from a project's file, in Click's form (`Context.default_map`)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ SHARED = (
     *("logs", "from", "store", "current", "candidate", "add", "apply", "cluster", "cluster-name", "kubernetes-version"),
     *("webhook", "authorization-mode", "owner-label", "accepted", "tz", "redact", "workers", "engine", "scheduler"),
 )
-"""What may stand outside the table of a command: it is said to every command that has it."""
+"""Keys outside of a command's table. They apply to every command that has the option."""
 
 _ARGUMENTS = {"store_directory": "store", "sets": "candidate"}
-"""Arguments that are called otherwise than the option of the same meaning."""
+"""Arguments with another name than the option of the same meaning."""
 
 
 class ProjectValue(Struct, frozen=True):
@@ -36,9 +36,9 @@ class ProjectValue(Struct, frozen=True):
 
 
 def project_values(file: ProjectFile, group: Any) -> list[ProjectValue]:
-    """What a file says to each command of a group.
+    """Return a file's values for each command of a group.
 
-    Raises ReplayError, in one line with the place, for keys that no command knows and for values of another type.
+    Raises ReplayError with the place for unknown keys and wrong types.
     """
     return list(_of_group(file, group, {}, ()))
 
@@ -81,7 +81,7 @@ def _of_group(
 def _of_command(
     file: ProjectFile, command: Any, shared: Mapping[str, Any], own: Mapping[str, Any], table: tuple[str, ...]
 ) -> Iterator[ProjectValue]:
-    """The values of one command; its own table wins over what is said to all."""
+    """Yield one command's values. Its own table wins over shared keys."""
     parameters = {key_of(parameter): parameter for parameter in command.params if parameter.name != "help"}
     for key in own:
         if key not in parameters:
@@ -106,7 +106,7 @@ def key_of(parameter: Any) -> str:
 
 
 def unknown(file: ProjectFile, key: tuple[str, ...], known_keys: tuple[str, ...]) -> ReplayError:
-    """What is said of a key that is not known."""
+    """Return the error for an unknown key."""
     near = get_close_matches(key[-1], known_keys, n=1)
     hint = f"did you mean `{near[0]}`?" if near else f"known are {', '.join(known_keys)}"
     return file.error(key, f"unknown key `{key[-1]}`; {hint}")
@@ -136,7 +136,7 @@ def _checked(file: ProjectFile, place: tuple[str, ...], value: Any, parameter: A
 
 
 def _from_here(directory: Path, text: str) -> str:
-    """A path that is meant from the directory of the file; what is none, as `-`, a URL or `NAME=URL`, as it is."""
+    """Return a path relative to the file's directory; `-`, URLs and `NAME=URL` stay unchanged."""
     name, sign, path = text.rpartition("=")
     if text == "-" or is_remote(text) or (sign and not (directory / path).exists()):
         return text

@@ -1,4 +1,4 @@
-"""`replay.toml`, or `[tool.replay]` of a `pyproject.toml`: where it is, what it says, and on which line."""
+"""`replay.toml`, or `[tool.replay]` of a `pyproject.toml`: location, content, lines."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _PLACE = re.compile(r" \(at line (\d+), column (\d+)\)$")
 
 
 class ProjectFile(Struct, frozen=True):
-    """What a file says: `values` are its keys, those of one command in a table of the command's name."""
+    """Content of a file: `values` are its keys, with a table per command."""
 
     path: Path
     values: dict[str, Any]
@@ -36,7 +36,7 @@ class ProjectFile(Struct, frozen=True):
         return ReplayError(message, path=str(self.path), line=self.line(key))
 
     def line(self, key: tuple[str, ...]) -> int:
-        """The line of a key, 0 where it is not told."""
+        """Return the line of a key, 0 if unknown."""
         return next((number for number, key_at_line in _keys(self.text, self._prefix) if key_at_line == key), 0)
 
     @property
@@ -45,9 +45,9 @@ class ProjectFile(Struct, frozen=True):
 
 
 def find_project_file(directory: Path) -> Path | None:
-    """The nearest `replay.toml`, or `pyproject.toml` with `[tool.replay]`, at a directory or above it.
+    """Return the nearest `replay.toml`, or `pyproject.toml` with `[tool.replay]`, at or above a directory.
 
-    A directory with `.git` is the last one that is looked at: what is above it belongs to something else.
+    The search ends at a directory with `.git`.
     """
     for each in (directory, *directory.parents):
         if (each / NAME).is_file():
@@ -60,7 +60,7 @@ def find_project_file(directory: Path) -> Path | None:
 
 
 def read_project_file(path: Path) -> ProjectFile:
-    """Read a file; raises ReplayError with its line for what is no TOML."""
+    """Read a file; raises ReplayError with the line for invalid TOML."""
     try:
         text = path.read_text("utf-8")
         values: Any = tomllib.loads(text)

@@ -60,7 +60,7 @@ def init(
 
 
 def project_text(findings: ProjectFindings) -> str:
-    """The text of a `replay.toml`; what was not found stands there as a comment."""
+    """Return the text of a `replay.toml`. Keys that were not found are comments."""
     logs = ", ".join(_quoted(path) for path in findings.logs)
     lines = [
         _line("logs", f"[{logs}]" if logs else "", '["audit/"]', "files, directories, globs"),

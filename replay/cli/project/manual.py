@@ -24,7 +24,7 @@ _SECTIONS = re.compile(r"^(Examples?|Exit code|Then|Completions): *")
 
 
 class ManualFormat(StrEnum):
-    """What the pages are for."""
+    """Format of the pages."""
 
     MAN = "man"
     MARKDOWN = "markdown"
@@ -115,7 +115,7 @@ def _word(annotation: Any) -> str:
 
 
 def _meaning(parameter: Any) -> str:
-    """What an option is, its default, and its variable of the environment."""
+    """Return an option's meaning, default and environment variable."""
     help_text = " ".join(_MARKUP.sub("", parameter.help or "").split())
     default = getattr(parameter.default, "value", parameter.default)
     if default not in (None, "", False, ()) and parameter.show_default and not callable(default):

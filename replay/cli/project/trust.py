@@ -25,7 +25,7 @@ EPILOG = (
 
 
 def untrusted_of(values: Iterable[ProjectValue]) -> list[Untrusted]:
-    """What of a file needs trust, each place once."""
+    """Return the values of a file that need trust, each place once."""
     found = {each.untrusted.place: each.untrusted for each in values if each.untrusted is not None}
     return sorted(found.values(), key=lambda each: each.line)
 
@@ -80,7 +80,7 @@ def _digest(found: Iterable[Untrusted]) -> str:
 
 
 def _record() -> Path:
-    """Where trust is remembered: outside of every checkout."""
+    """Return where trust is stored, outside every checkout."""
     state = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
     return Path(state) / "replay" / "trusted.json"
 

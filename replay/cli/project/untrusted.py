@@ -1,4 +1,4 @@
-"""What a project's file may not say unless the user trusts it: its author may be a stranger, as that of a pull request is."""
+"""Values of a project's file that need the user's trust, because a pull request may have written them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _STREAM = "-"
 
 
 class Untrusted(Struct, frozen=True):
-    """One value that counts only with trust: where it stands, on which line, what it says, and what it would do."""
+    """A value that counts only with trust: its place, line, text, and effect."""
 
     place: tuple[str, ...]
     line: int
@@ -29,9 +29,9 @@ class Untrusted(Struct, frozen=True):
 
 
 def reason_for_trust(key: str, value: Any, kind: Any, file: Path) -> str:
-    """What a value of a file would do that needs trust; empty for what needs none.
+    """Return why a value of a file needs trust; empty if it does not.
 
-    `value` is as the file says it, `kind` the annotation of its option.
+    `value` is the file's value, `kind` the annotation of its option.
     """
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
     if key in _REACHES_OUT or any(_SCHEME in text for text in texts):
@@ -59,7 +59,7 @@ def path_in(text: str) -> str:
 
 
 def _is_ours(text: str, file: Path) -> bool:
-    """Whether a text names what is in the checkout of a file; of `NAME=FILE` the file counts, too."""
+    """Return whether a text names something in the file's checkout. Of `NAME=FILE`, the file counts too."""
     root = root_of(file) or file.absolute().parent
     path = text.rpartition("=")[2]
     return text == _STREAM or all(is_inside(file.parent / each, root) for each in (text, path))

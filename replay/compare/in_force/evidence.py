@@ -1,4 +1,4 @@
-"""What one request tells about each policy of the current set: whether the log shows what the policy would have done."""
+"""Evidence about each policy of the baseline in one request: whether the log shows the policy's effect."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ FIRST_ONLY = "older API servers write only the first failure"
 
 
 class Evidence(NamedTuple):
-    """One sign: when, in which file of the log, for which request, and in what of it (denial, failure, annotation, mutation)."""
+    """One sign: time, log file, request, and its kind (denial, failure, annotation, mutation)."""
 
     time: int
     seq: int
@@ -49,7 +49,7 @@ class Evidence(NamedTuple):
 
 
 PolicyTexts = Mapping[str, str]
-"""What each policy did, as text."""
+"""Effect of each policy, as text."""
 
 
 def evidence_of(
@@ -103,7 +103,7 @@ def mutation_evidence(
 
 
 def shows(value: JSON, patch: Iterable[JSON]) -> bool:
-    """Whether an object has what a patch writes and lacks what it removes; what stands beside that does not matter."""
+    """Return whether an object has what a patch writes and lacks what it removes."""
     for operation in patch:
         part, at = value, True
         for key in str(operation["path"]).split("/")[1:]:

@@ -1,4 +1,4 @@
-"""What a second engine says of expressions, counted: a value that needs no second engine."""
+"""Agreement of a second engine with ours, as counts."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class EngineDisagreement(NamedTuple):
 
 
 class EngineAgreement(Struct):
-    """Counts of evaluations: equal ones, those that cel-python cannot do or does otherwise by a known habit, by its name."""
+    """Counts of evaluations: equal ones, and those that cel-python does not support or is known to do differently."""
 
     agreed: int = 0
     unsupported: Counter[str] = field(default_factory=Counter)
@@ -35,5 +35,5 @@ class EngineAgreement(Struct):
 
     @property
     def count(self) -> int:
-        """All evaluations."""
+        """Return the number of evaluations."""
         return self.agreed + self.unsupported.total() + self.habits.total() + len(self.differing)

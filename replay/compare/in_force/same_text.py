@@ -7,11 +7,11 @@ import re
 from replay.json import JSON
 
 _PARTS = re.compile(r"[\w./:@-]+|\W")
-"""Words, as keys and values of a map are, and what stands between them."""
+"""Words, such as keys and values of a map, and the text between them."""
 
 
 def says_the_same(one: JSON, other: JSON) -> bool:
-    """Whether two values are equal, but for the order of the words in their texts."""
+    """Return whether two values are equal, except for the order of words in their texts."""
     if one == other:
         return True
     if isinstance(one, str) and isinstance(other, str):

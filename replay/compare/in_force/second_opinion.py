@@ -1,7 +1,8 @@
-"""What another engine makes of the same expressions on the same requests: cel-python, as far as it goes.
+"""Comparison with cel-python on the same expressions and requests, as far as it supports them.
 
-cel-python has none of Kubernetes' libraries and leaves the specification in places; both are recognised and named, so that
-what is left would be a mistake of one of the two.
+cel-python has none of Kubernetes' libraries and deviates from the specification in places. Both are recognised and
+named. Any other
+difference is an error of one of the two engines.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ _LIBRARIES = (
     ),
     ("cel.bind", re.compile(r"\bcel\.bind\(")),
 )
-"""What cel-python lacks, and how an expression shows that it needs it."""
+"""Libraries that cel-python lacks, and how to recognise their use."""
 _ABSORBING = re.compile(r"&&|\|\||\?|\.(all|exists|exists_one)\(")
 _NUMBERS = re.compile(r"[<>]=?|==|!=|\+|-|\*|/|%| in ")
 
@@ -74,7 +75,7 @@ class SecondOpinion:
         self._policies = [_Policy(each, version) for each in policies if each.match_constraints and not each.param_kind]
 
     def ask(self, audit_id: str, attributes: Attributes, lister: Lister) -> EngineAgreement:
-        """The opinions on one request; those of which parts are not known are passed over."""
+        """Compare both engines on one request. Requests with unknown parts are skipped."""
         opinions = EngineAgreement()
         bindings: dict[str, Any] = {
             "object": attributes.object,
@@ -176,7 +177,7 @@ def _evaluate(program: Any, activation: Mapping[str, Any]) -> str:
 
 
 def _habit(expression: str, mine: str, other: str) -> str:
-    """The known way in which cel-python fails where the specification does not, empty if none fits."""
+    """Return cel-python's known deviation, empty if none fits."""
     if mine != ERROR and other == ERROR and _ABSORBING.search(expression):
         return "raises an error that the other side of a logical operator absorbs"
     if mine != ERROR and other == ERROR and _NUMBERS.search(expression):

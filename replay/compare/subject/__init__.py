@@ -1,1 +1,1 @@
-"""What findings are about: the object of a request, the workload that it belongs to, its owner, and who is hit by what."""
+"""Subjects of findings: the object of a request, its workload, its owner, and who is hit."""

@@ -1,4 +1,4 @@
-"""Who is hit by which policy: the findings of a run by policy and workload, complete."""
+"""Findings of a run by policy and workload."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.compare.summary import Cell, CellKey, Example
 
 
 class HitKey(NamedTuple):
-    """What a row is about: a policy, and a workload with its namespace and its owner; for warnings their text is the policy."""
+    """Key of a row: a policy, and a workload with namespace and owner. For warnings, the text stands for the policy."""
 
     outcome: OutcomeKind
     policy: str
@@ -23,11 +23,12 @@ class HitKey(NamedTuple):
 
 
 class Hit(Struct):
-    """What a policy makes of the requests about a workload.
+    """Effect of a policy on the requests of a workload.
 
-    `requests` are root findings, `alone` those of them that no other policy makes, `follows` the requests that only follow an earlier
-    one. All else is about root findings, if there are any: who sent them, to which resources, when first and last (microseconds since
-    the epoch), the first of them and its message.
+    `requests` are direct findings, `alone` those that no other policy causes, `follows` the consequences. Everything
+    else is about direct
+    findings, if there are any: users, resources, first and last time (microseconds since the epoch), the first request
+    and its message.
     """
 
     key: HitKey
@@ -60,7 +61,7 @@ class Hit(Struct):
 
 
 def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
-    """All of them: by outcome, then the policies with most root findings first, then the workloads with most."""
+    """Return all hits: by outcome, then by policies and workloads with most direct findings."""
     rows: dict[HitKey, Hit] = {}
     for key in sorted(cells, key=lambda key: key.follows):
         for place, policy in enumerate(key.policies):

@@ -1,4 +1,4 @@
-"""Who owns a namespace: what one of its labels says."""
+"""Owner of a namespace: the value of a label."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 
 def owner(namespace: str, label: str, lister: Lister) -> str:
-    """The value of a namespace's label at the instant of a lister; empty where there is none, or it is not known."""
+    """Return the value of a namespace's label at a lister's time; empty if absent or unknown."""
     return owner_of(lister.get(_NAMESPACE, "", namespace), label) if namespace else ""
 
 
 def owner_of(namespace_object: JSON | PartialObject | Missing | None, label: str) -> str:
-    """The value of a label of a namespace; empty where there is none, or it is not known."""
+    """Return the value of a namespace's label; empty if absent or unknown."""
     metadata = namespace_object.get("metadata") if label and isinstance(namespace_object, dict) else None
     labels = metadata.get("labels") if isinstance(metadata, dict) else None
     value = labels.get(label) if isinstance(labels, dict) else None

@@ -1,4 +1,4 @@
-"""What a request is about: the object, apart from what is asked of it."""
+"""Subject of a request: the object, without the operation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from replay.kube.object_ref import ObjectRef
 
 
 def subject(attributes: Attributes) -> ObjectRef:
-    """The subject of a request from its attributes; a Namespace stands in no namespace."""
+    """Return the subject of a request from its attributes. A Namespace has no namespace."""
     body = attributes.object if isinstance(attributes.object, dict) else attributes.old_object
     metadata = body.get("metadata") if isinstance(body, dict) else None
     name = attributes.name or (metadata.get("name") if isinstance(metadata, dict) else None)

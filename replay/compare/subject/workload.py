@@ -1,4 +1,4 @@
-"""Who owns an object: the workload a platform team would talk about, so that the pods of one Deployment are one finding."""
+"""Workload that owns an object, so that the pods of one Deployment are one finding."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from replay.kube.attributes import Attributes, PartialObject
 from replay.kube.discovery import builtin_discovery
 
 Owners = Mapping[tuple[str, str, str], tuple[str, str]]
-"""`(namespace, kind, name)` of an object to `(kind, name)` of its controller, for the kinds that stand between."""
+"""From `(namespace, kind, name)` of an object to `(kind, name)` of its controller, for intermediate kinds."""
 
 _CRON_JOB_TIME = re.compile(r"-\d{8}$")
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-"""What the server puts behind `generateName` (`apiserver/pkg/storage/names`, with the letters of `apimachinery/pkg/util/rand`)."""
+"""Suffix that the server adds to `generateName` (`apiserver/pkg/storage/names`, letters of `apimachinery/pkg/util/rand`)."""
 _OF_PODS = ("ReplicaSet", "Job")
 """The kinds of `Owners` whose pods have generated names."""
 MAX_DEPTH = 5
 
 
 class About(NamedTuple):
-    """What a request is about; `kind` is that of its body, whose API group is `kind_group`, and empty where it is not known."""
+    """Subject of a request; `kind` and `kind_group` come from its body, and are empty if unknown."""
 
     namespace: str
     kind: str
@@ -55,17 +55,18 @@ def workload(attributes: Attributes, owners: Owners) -> str:
 
 
 def _known(value: object) -> JSON | None:
-    """An object, as far as it is known."""
+    """Return the known part of an object."""
     value = value.value if isinstance(value, PartialObject) else value
     return value if isinstance(value, dict) else None
 
 
 def owning(body: JSON | None, about: About, owners: Owners) -> str:
-    """`Kind/name` of the topmost known controller of an object, its own where nothing controls it.
+    """Return `Kind/name` of the topmost known controller of an object, or its own name without one.
 
-    A request to a subresource is about the object that has it. An object that is not known stands for itself, a pod for what its
-    generated name tells. Above the recorded owner, `owners` is followed; where the log does not hold a ReplicaSet
-    or a Job, the names that their controllers give (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`) tell.
+    A request to a subresource concerns its object. An unknown object stands for itself, a pod for the owner in its
+    generated name. `owners`
+    leads beyond the recorded owner. If the log lacks a ReplicaSet or Job, the names that controllers give
+    (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`) tell.
     """
     if body is None or body.get("kind") == "DeleteOptions":
         return _named(about, owners)
@@ -111,7 +112,7 @@ def _above_replica_set(name: str, metadata: Mapping[str, Any]) -> str:
 
 
 def _regarding(event: Mapping[str, JSON], request: About) -> str:
-    """An Event belongs to what it is about."""
+    """Return the workload of an Event: that of its object."""
     about = event.get("involvedObject") or event.get("regarding")
     if not isinstance(about, dict) or not about.get("name"):
         return _self(request, {})
@@ -119,7 +120,7 @@ def _regarding(event: Mapping[str, JSON], request: About) -> str:
 
 
 def _named(about: About, owners: Owners) -> str:
-    """What owns an object of which the name alone is known."""
+    """Return the owner of an object that is known only by name."""
     kind = _kind(about)
     above = _climb(about.namespace, (kind, about.name), owners)
     stem = _GENERATED.sub("", about.name) if kind == "Pod" else about.name
@@ -130,7 +131,7 @@ def _named(about: About, owners: Owners) -> str:
 
 
 def _kind(about: About) -> str:
-    """The kind of an object; its resource where no body of its own says it, as for the scale of a custom resource."""
+    """Return the kind of an object, or its resource if no body tells, as for a custom resource's scale."""
     if not about.subresource:
         return about.kind or about.resource
     kind = _builtin_kinds().get((about.group, about.resource))

@@ -1,7 +1,8 @@
-"""What single policies do to requests, counted over time: mergeable cells behind the weekly report.
+"""Effects of single policies over time: mergeable cells behind the weekly report.
 
-Where a `Summary` counts what differs between two sets, effects count what each policy of each set does by itself: a policy
-that only audits has effects, and no difference to show.
+A `Summary` counts differences between two sets. Effects count what each policy of each set does by itself: a policy
+that only audits has
+effects, but no difference.
 """
 
 from __future__ import annotations
@@ -24,14 +25,14 @@ _WARNING = re.compile(
 
 
 class EffectSide(StrEnum):
-    """Whose effect it is."""
+    """Side of an effect."""
 
     CURRENT = "current"
     CANDIDATE = "candidate"
 
 
 class EffectAction(StrEnum):
-    """What a policy or webhook does; `failed-open` is a webhook whose failure was ignored."""
+    """Action of a policy or webhook; `failed-open` means that a webhook's failure was ignored."""
 
     DENY = "deny"
     WARN = "warn"
@@ -43,7 +44,7 @@ class EffectAction(StrEnum):
 
 
 class PolicyEffect(NamedTuple):
-    """One policy's effect on one request, `message` being the first where there are several."""
+    """One policy's effect on one request; `message` is the first if there are several."""
 
     action: EffectAction
     policy: str

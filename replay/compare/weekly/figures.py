@@ -25,14 +25,14 @@ MAX_OWNERS = 200
 
 
 class FigureSource(StrEnum):
-    """Where a number comes from: the log's own words, or the replay of the current set."""
+    """Source of a number: the log itself, or the replay of the baseline."""
 
     LOG = "log"
     REPLAY = "replay"
 
 
 class PolicyReadiness(StrEnum):
-    """Whether a policy can be enforced, as far as the period tells; in the order in which a report shows them."""
+    """Whether a policy can be enforced, in the order of a report."""
 
     READY = "ready"
     UNDECIDED = "undecided"
@@ -41,7 +41,7 @@ class PolicyReadiness(StrEnum):
 
 
 class DenialGroup(NamedTuple):
-    """Who was denied by what, where: what is new or gone between two periods."""
+    """Denials by policy and place, for what is new or gone between two periods."""
 
     policy: str
     user: str
@@ -49,7 +49,7 @@ class DenialGroup(NamedTuple):
 
 
 class ActionFigures(Struct, frozen=True):
-    """What one policy or webhook did; `timeline` maps the start of a step (microseconds) to requests."""
+    """Actions of one policy or webhook; `timeline` maps the start of a step (microseconds) to requests."""
 
     policy: str
     action: EffectAction
@@ -112,7 +112,7 @@ class Promotion(Struct, frozen=True):
 
     @property
     def readiness(self) -> PolicyReadiness:
-        """READY only where every request that it is asked about was decided, and none would be newly denied."""
+        """Return READY only if every matching request was decided and none would be newly denied."""
         if self.newly_denied:
             return PolicyReadiness.DENIES
         if self.undecided:
@@ -121,9 +121,9 @@ class Promotion(Struct, frozen=True):
 
 
 class WorkspaceFigures(Struct, frozen=True):
-    """What was done to the requests of one workspace of kcp, a consumer of others' policies: how often, as the log tells it.
+    """Effects on the requests of one kcp workspace, from the log.
 
-    `newly_denied` counts what policies of the candidate would deny of what is admitted today, `undecided` what they leave open.
+    `newly_denied` counts new denials by the candidate's policies, `undecided` what they leave open.
     """
 
     workspace: str
@@ -137,7 +137,7 @@ class WorkspaceFigures(Struct, frozen=True):
 
 
 class Figures(Struct, frozen=True):
-    """One period. `steps` are the requests that admission saw by start of step."""
+    """One period. `steps` are the requests that reached admission, by start of step."""
 
     period: Period
     step: int
@@ -162,7 +162,7 @@ class Figures(Struct, frozen=True):
 
 
 class FileFidelity(Struct, frozen=True):
-    """What one log file tells of the set in force: agreement, and when the set's own decisions were seen first and last."""
+    """Match of one log file with the baseline, and the first and last time its decisions were seen."""
 
     file: str
     fidelity: Fidelity
@@ -171,7 +171,7 @@ class FileFidelity(Struct, frozen=True):
 
 
 class MutationFigures(Struct, frozen=True):
-    """What a candidate's mutating policy would do in the period."""
+    """Effects of a candidate's mutating policy in the period."""
 
     policy: str
     requests: int
@@ -205,6 +205,6 @@ class WeeklyResult(Struct):
     notes: tuple[str, ...] = ()
     refusals: Refusals = field(default_factory=Refusals)
     readiness: dict[str, NamespaceReadiness] = field(default_factory=dict)
-    """By namespace; empty where nobody asked for it."""
+    """By namespace; empty if not requested."""
     at_rest: Scan | None = None
-    """What the candidate says of the objects of the snapshot; None without one of them."""
+    """The candidate's decisions about the snapshot's objects; None without a candidate or snapshot."""

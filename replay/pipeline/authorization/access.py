@@ -15,7 +15,7 @@ _KINDS = {kind.kind for kind in RBAC_KINDS}
 
 
 def compare_access(current: Path, candidate: Path, cluster: Path | None, version: KubernetesVersion) -> AccessChange:
-    """What the candidate newly grants. Raises ReplayError where a set cannot be read, or neither says anything about RBAC."""
+    """Return what the candidate newly grants. Raises ReplayError for unreadable sets, or without RBAC objects."""
     for path in (current, candidate):
         if not path.exists():
             raise ReplayError("no such file or directory", path=str(path))

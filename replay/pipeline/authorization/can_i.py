@@ -1,4 +1,4 @@
-"""`replay can-i`: what a set says about questions that nobody asked yet."""
+"""`replay can-i`: a set's answers to new questions."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _END = 2**62
 
 
 class AuthorizationScenario(Struct, frozen=True):
-    """The set and the cluster that are asked."""
+    """The set and the cluster."""
 
     current: Path | None
     cluster: Path | None
@@ -41,7 +41,7 @@ class AuthorizationScenario(Struct, frozen=True):
 
 
 class Oracle(Struct, frozen=True):
-    """The chain of a set, the resources of its cluster, and what is odd about its RBAC."""
+    """Chain of a set, resources of its cluster, and oddities of its RBAC."""
 
     chain: AuthorizerChain
     discovery: Discovery
@@ -100,7 +100,7 @@ def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes
 
 
 class AccessQuestion(Struct, frozen=True):
-    """One question as on the command line; `target` is a resource, `resource/name` or a URL path."""
+    """One question from the command line; `target` is a resource, `resource/name` or a URL path."""
 
     verb: str
     target: str
@@ -121,7 +121,7 @@ def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttribut
 
 
 def attributes_of(question: AccessQuestion, discovery: Discovery) -> AuthorizationAttributes:
-    """What is asked; a resource of one group alone needs no group, as with kubectl."""
+    """Return the attributes of a question. Like kubectl, a resource that is unique needs no group."""
     user = UserInfo(question.user, question.uid, _groups(question), _extra(question.extra))
     if question.target.startswith("/"):
         return AuthorizationAttributes(user, question.verb, path=question.target, resource_request=False)

@@ -45,12 +45,12 @@ _READ_BY_NODES = frozenset(
 
 
 def asks_graph(attributes: AuthorizationAttributes) -> bool:
-    """Whether a node asks for something of which it may see what belongs to it."""
+    """Return whether a node requests an object that it may see as its own."""
     return attributes.resource in _READ_BY_NODES and attributes.user.username.startswith(NODE_PREFIX)
 
 
 class AuthorizationSide(Struct, frozen=True):
-    """One set: its chain, and what it lays over the RBAC of the cluster."""
+    """One set: its chain, and what it lays over the cluster's RBAC."""
 
     configuration: AuthorizationConfiguration
     rbac: tuple[JSON, ...] | None = None
@@ -90,7 +90,7 @@ def sides(
 StateKey = tuple[int, tuple[int, int]]
 """The number of the RBAC objects, and the instant of what belongs to nodes."""
 NO_GRAPH = (-1, -1)
-"""Stands for the instant where nobody looks at what belongs to nodes."""
+"""Placeholder if no one needs the node graph."""
 _NO_NODE = NodeGraph()
 
 
@@ -113,7 +113,7 @@ class Chains(Struct, dict=True):
     _chains: dict[StateKey, tuple[AuthorizerChain, ...]] = field(default_factory=dict)
 
     def state_of(self, start: int, end: int, *, with_graph: bool) -> StateKey:
-        """Which state decides a request, from its arrival to its stage; what belongs to nodes counts where it is asked for (`asks_graph`)."""
+        """Return the state that decides a request, from arrival to stage; with the node graph if needed (`asks_graph`)."""
         instant = self._rbac_instants.state_of(start, end)
         rbac = self._rbac.get(instant)
         if rbac is None:
@@ -121,7 +121,7 @@ class Chains(Struct, dict=True):
         return rbac, self._graph.state_of(start, end) if with_graph else NO_GRAPH
 
     def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[Grants, ...]:
-        """What RBAC gives a user in a namespace under each side: the same objects wherever it is the same."""
+        """Return RBAC's grants to a user in a namespace under each side; identical objects if equal."""
         first, *others = self._roles[state[0]]
         grants = first.grants(user, namespace)
         return (grants, *(grants if roles is first else roles.grants(user, namespace) for roles in others))

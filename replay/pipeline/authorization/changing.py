@@ -1,4 +1,4 @@
-"""Objects that change in the time of a log, as of any time: what is certain of them, and where a write was lost."""
+"""Objects that change during a log, at any time: certain parts, and lost writes."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ChangingObject:
         self._values: dict[bytes, JSON | PartialObject | Missing | None] = {}
 
     def at(self, start: int, end: int) -> JSON | PartialObject | Missing | None:
-        """The object at a time, None if it was not there; what is not known of it is missing."""
+        """Return the object at a time, None if absent. Unknown parts are missing."""
         instant = self._instants.state_of(start, end)
         if instant not in self._at:
             value = state_at(ClusterLister(self._cluster, start, end), self.kind, *self.key[1:])
@@ -51,7 +51,7 @@ class ChangingObject:
 
     @property
     def states(self) -> Iterator[JSON | PartialObject | Missing]:
-        """All that it ever is when nothing is changing."""
+        """Yield all its states outside of changes."""
         states = (self.at(time, time) for time in self._instants.moments)
         return (state for state in states if state is not None)
 

@@ -1,4 +1,4 @@
-"""What belongs to which node as of the time of a request: one graph, in which objects are replaced where they change."""
+"""Node graph at the time of a request: one graph in which changed objects are replaced."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ class GraphStates:
         return bisect_right(self._times, start), bisect_right(self._times, end)
 
     def at(self, start: int, end: int) -> NodeGraph:
-        """The graph of a time, until another is asked for."""
+        """Return the graph of a time. It is valid until the next call."""
         now = self.state_of(start, end)
         if self._at is None:
             changed = set(range(len(self._objects)))

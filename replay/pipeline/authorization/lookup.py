@@ -23,7 +23,7 @@ from replay.pipeline.scenario import Scenario
 
 
 class AuthorizationQuestion(Struct, frozen=True):
-    """What to find; in texts `*` stands for anything, and None for whatever there is."""
+    """Search criteria; `*` is a wildcard in texts, None matches everything."""
 
     decision: str | None = None
     reason: str | None = None
@@ -36,7 +36,7 @@ class AuthorizationQuestion(Struct, frozen=True):
 def look_up_authorization(
     scenario: Scenario, question: AuthorizationQuestion, options: Options, progress: Progress
 ) -> AuthorizationLookup:
-    """Find requests. Raises ReplayError where an authorizer is asked for and no set says who there is."""
+    """Find requests. Raises ReplayError if an authorizer is named and no set defines one."""
     manifests = manifests_of(scenario)
     inputs = authorization_inputs(manifests, options)
     if question.authorizer is not None and inputs is None:

@@ -38,7 +38,7 @@ def configuration_of_mode(text: str) -> AuthorizationConfiguration:
 
 
 def _flag_of(path: Path) -> str:
-    """The values of the flag in the manifest, joined as the server does, empty if there is none."""
+    """Return the flag's values in the manifest, joined as the server does, empty if absent."""
     try:
         manifest = yaml.safe_load(path.read_bytes())
     except (OSError, ValueError, yaml.YAMLError) as error:
@@ -56,7 +56,7 @@ def _flag_of(path: Path) -> str:
 
 
 def _words(manifest: JSON) -> Iterator[str]:
-    """The command lines of all containers; what is of another type than the API states has none."""
+    """Yield the command lines of all containers. Values of a wrong type have none."""
     spec = manifest.get("spec") if isinstance(manifest, dict) else None
     containers = spec.get("containers") if isinstance(spec, dict) else None
     for container in containers if isinstance(containers, list) else ():

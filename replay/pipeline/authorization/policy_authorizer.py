@@ -19,7 +19,7 @@ _DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it di
 
 
 class SetLister(Struct, frozen=True):
-    """What a set sees of the cluster, with the time and the number of the set, by which its authorizers are found."""
+    """A set's view of the cluster, with the time and the set's number, for its authorizers."""
 
     lister: Lister
     at: ClusterLister
@@ -35,14 +35,14 @@ class SetLister(Struct, frozen=True):
 
 
 def asked_by(number: int, lister: Lister, lister_seen: Lister) -> Lister:
-    """What the set of a number sees, as a lister by which its own authorizers answer."""
+    """Return the view of a numbered set, whose own authorizers answer."""
     return SetLister(lister_seen, lister, number) if isinstance(lister, ClusterLister) else lister_seen
 
 
 def policy_authorizer(chains: Chains) -> Callable[[Lister], Authorizer | Missing]:
-    """Who answers at the instant of a lister: the chain of the set that a `SetLister` names.
+    """Return the authorizer at a lister's time: the chain of the set that a `SetLister` names.
 
-    Without a set both are asked: where they do not give the same answer, what depends on it is not known.
+    Without a set, both chains must agree. Otherwise the answer is unknown.
     """
 
     def at(lister: Lister) -> Authorizer:

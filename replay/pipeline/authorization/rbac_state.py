@@ -23,7 +23,7 @@ class ChangingLister:
     """The objects of one time that are not there all the time, or may not be."""
 
     def __init__(self, states: Iterable[RBACState]) -> None:
-        """Of two with one identity the later counts."""
+        """If two objects have one identity, the later one counts."""
         self._states = dict(states)
         self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
 
@@ -52,7 +52,7 @@ class RBACStates:
         own: Sequence[JSON] | None,
         deleted: Collection[RBACKey] = frozenset(),
     ) -> None:
-        """`own` are the objects that a set lays over those of the cluster, None if it has no say, `deleted` what it deletes."""
+        """`own` are a set's objects over the cluster's, None if it has none; `deleted` are those that it deletes."""
         self._overlaid = frozenset(map(rbac_key, own or ())) | frozenset(deleted)
         self._aggregates = own is not None
         missing, objects, partial = _divided((key, value) for key, value in constant if key not in self._overlaid)
@@ -88,7 +88,7 @@ class RBACStates:
 
 
 def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | None:
-    """What is not known of some roles, the first of all."""
+    """Return the first unknown part of some roles."""
     for role in roles:
         if isinstance(role, Missing):
             return role

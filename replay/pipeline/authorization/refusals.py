@@ -1,4 +1,4 @@
-"""Who the authorizers refused in a period, from the log alone; and which bindings nobody used, by replaying the current set."""
+"""Refused requests of a period from the log, and unused bindings from a replay of the baseline."""
 
 from __future__ import annotations
 

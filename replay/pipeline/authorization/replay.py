@@ -43,7 +43,7 @@ from replay.report.outcome_line import timestamp
 _WRITES = frozenset(["create", "update", "patch", "delete", "deletecollection"])
 _CONNECT = frozenset(["attach", "exec", "portforward", "proxy"])
 NOT_REACHED = {401: "authentication failed", 403: "impersonation refused", 429: "too many requests"}
-"""Why a request without any annotation of the authorizers did not come to them, by the code of the response."""
+"""Why a request without authorizer annotations did not reach them, by response code."""
 NO_DECISION = "the log holds no decision"
 
 
@@ -61,24 +61,24 @@ class Request(NamedTuple):
 
     @property
     def reached(self) -> bool:
-        """Whether the log shows that the authorizers were asked."""
+        """Return whether the log shows that the authorizers were asked."""
         return self.decision is not None or self.reason is not None
 
     @property
     def not_reached_because(self) -> str:
-        """Why not, as far as the response tells."""
+        """Return why not, as far as the response tells."""
         return NOT_REACHED.get(self.code, NO_DECISION)
 
 
 class AuthorizationPair(NamedTuple):
-    """What the current and the candidate chain say."""
+    """Decisions of the baseline's and the candidate's chain."""
 
     current: Authorization
     candidate: Authorization
 
 
 class _Asking(NamedTuple):
-    """A question with what is worked out once: `shape` is a number for all of it that decisions can depend on."""
+    """A question with computed parts: `shape` numbers everything that decisions can depend on."""
 
     attributes: AuthorizationAttributes
     asks_graph: bool
@@ -86,7 +86,7 @@ class _Asking(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Requests that are alike: the first, the places of all in the log, and some of their audit IDs."""
+    """Alike requests: the first, the places of all in the log, and some audit IDs."""
 
     first: Request
     seqs: Sequence[int]
@@ -95,17 +95,17 @@ class Alike(NamedTuple):
 
 _REACHED = pl.col("decision").is_not_null() | pl.col("reason").is_not_null()
 _ALIKE = ("shape", "rbac", "alone", "decision", "reason")
-"""Requests with the same in these columns are decided alike, and the log says the same of them."""
+"""Columns that decide a request. Requests with equal values are decided once."""
 
 
 class AuthorizationReplay(Struct):
-    """All questions of a store and their answers by both chains."""
+    """All questions of a store, with both chains' answers."""
 
     store: Store
     chains: Chains
     questions: Mapping[int, AuthorizationAttributes]
     within: Predicate | None = None
-    """Which requests are asked about, if not all."""
+    """The selected requests, if not all."""
     _decided: dict[tuple[int, StateKey], AuthorizationPair] = field(default_factory=dict)
     _askings: dict[int, _Asking] = field(default_factory=dict)
     _shapes: dict[tuple[object, ...], int] = field(default_factory=dict)
@@ -114,7 +114,7 @@ class AuthorizationReplay(Struct):
     _frame: pl.DataFrame | None = None
 
     def requests(self) -> Iterator[Request]:
-        """All requests that are asked about, in the order of the log."""
+        """Yield all selected requests, in log order."""
         for part in self.frame.iter_slices(4096):
             yield from map(Request._make, part.iter_rows())
 
@@ -193,7 +193,7 @@ class AuthorizationReplay(Struct):
         return asking
 
     def decided_by(self, request: Request) -> str:
-        """Who decides a request in the current chain."""
+        """Return who decides a request in the baseline's chain."""
         return self.decide(request).current.decided_by
 
     def line(self, request: Request) -> bytes:

@@ -65,7 +65,7 @@ class AuthorizationInputs(Struct, frozen=True):
 
 
 class Authorized(Struct, frozen=True):
-    """All requests of a store with what both chains say about them."""
+    """All requests of a store with both chains' decisions."""
 
     replayed: AuthorizationReplay
     summary: AuthorizationSummary
@@ -97,7 +97,7 @@ def authorization_inputs(manifests: Manifests, options: Options) -> Authorizatio
 
 
 def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | None) -> list[ObjectDiff]:
-    """What the candidate changes in the chain and in RBAC, read without any log."""
+    """Return what the candidate changes in the chain and in RBAC, without a log."""
     return diff_authorization(*manifests.authorization, DEFAULT_CONFIGURATION) if inputs is not None else []
 
 
@@ -128,7 +128,7 @@ def chains_of(
 def authorized_request(
     store: Store, inputs: AuthorizationInputs, job: Job, record: RequestRecord
 ) -> tuple[Authorization, Authorization]:
-    """What both chains say about one request."""
+    """Return both chains' decisions about one request."""
     attributes = attributes_from_uri(record.user, record.verb, record.request_uri)
     chains = chains_of(store, inputs, job, [attributes])
     state = chains.state_of(record.received, record.stage_time, with_graph=asks_graph(attributes))

@@ -1,7 +1,7 @@
-"""What the built-in authorizers look at, as of the time of a request: RBAC and the objects that belong to nodes.
+"""Input of the built-in authorizers at the time of a request: RBAC and the objects of nodes.
 
-Between two writes nothing changes, so that all requests of that time share one state. Where something was changing, what is not
-certain is missing, and a decision that depends on it is unknown.
+All requests between two writes share one state. An object that is being written is missing, and decisions that depend
+on it are unknown.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class StateLister:
         missing: Mapping[tuple[str, str, str], Missing],
         uncovered: Mapping[str, Missing],
     ) -> None:
-        """`missing` by kind, namespace and name; `uncovered` are kinds of which there may be any object."""
+        """`missing` by kind, namespace and name; `uncovered` are kinds of which any object may exist."""
         self._objects = objects
         self._missing = missing
         self._uncovered = uncovered
@@ -45,7 +45,7 @@ class StateLister:
         return self._missing.get((kind.kind, namespace, name)) or self._uncovered.get(kind.kind)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
-        """See `Lister.list`; a `Missing` in it stands for an object, or any number of them, that may be there."""
+        """See `Lister.list`. A `Missing` in it stands for any number of possible objects."""
         objects = list(self._objects.list(kind, namespace))
         objects += [
             missing
@@ -94,13 +94,13 @@ RBACState = tuple[RBACKey, JSON | PartialObject | Missing]
 
 
 def uncovered(kind: GroupVersionKind) -> Missing:
-    """What is not known where the snapshot says nothing about a kind."""
+    """Return the unknown for a kind that the snapshot does not cover."""
     return Missing(kind.kind, f"the snapshot holds no {kind.kind}", _NO_SNAPSHOT)
 
 
 def state_at(
     lister: ClusterLister, kind: GroupVersionKind, namespace: str, name: str
 ) -> JSON | PartialObject | Missing | None:
-    """An object at an instant, None if it was not there; what is not known of it is missing."""
+    """Return an object at a time, None if absent. Unknown parts are missing."""
     state = lister.known(kind, namespace, name)
     return state if state is None or isinstance(state, Missing) else attribute(state, kind.kind)

@@ -54,7 +54,7 @@ class DenyAll:
 
 
 def results(lines: Iterable[str], version: KubernetesVersion = NEWEST) -> Iterator[dict[str, Any]]:
-    """The result of each case, given one on a line; raises `ReplayError` for a line that is none."""
+    """Yield the result of each case, one per line; raises `ReplayError` for an invalid line."""
     for number, line in enumerate(lines, 1):
         if line.strip():
             try:
@@ -110,7 +110,7 @@ class _Run:
         return {**result, **self._on_create(compiled), **self._variable_results()}
 
     def _estimated(self, compiled: CompiledExpression) -> dict[str, list[str]]:
-        """The range of the cost before evaluation, for an expression that stands alone."""
+        """Return the estimated cost range of a single expression."""
         if self._variables or compiled.program is None:
             return {}
         least, most = compiled.program.estimated_cost()
@@ -150,7 +150,7 @@ class _Run:
         return {}
 
     def _decision(self, compiled: CompiledExpression, evaluated: Evaluated) -> dict[str, Any] | None:
-        """What the validator makes of it with `failurePolicy: Fail`."""
+        """Return the validator's decision with `failurePolicy: Fail`."""
         error = evaluated.error
         if error is not None and not evaluated.out_of_budget:
             error = f"expression '{self._expression}' resulted in error: {error}"
@@ -177,7 +177,7 @@ class _Run:
         return {"action": "deny", "evaluation": "deny", "message": decision.message, "reason": decision.reason}
 
     def _on_create(self, compiled: CompiledExpression) -> dict[str, str]:
-        """What the server answers when the expression is new, where that differs: it then knows only the minor before."""
+        """Return the server's answer for a new expression, if it differs: only the libraries of the minor before count."""
         previous, _ = self._new_compiler(self._version.previous)
         error = previous.compile(self._kind, self._expression).error
         return {"compile_error_on_create": error} if error is not None and error != compiled.error else {}
@@ -211,9 +211,9 @@ def _kinds(bindings: Mapping[str, Any]) -> dict[str, GroupVersionKind]:
 
 
 def bindings_of(case: CelCase, version: KubernetesVersion = NEWEST, *, mutation: bool = False) -> dict[str, Any]:
-    """The bindings of a case; `request` gets what every AdmissionRequest has.
+    """Return the bindings of a case; `request` gets the fields of every AdmissionRequest.
 
-    A `mutation` without match conditions sees its objects as plain JSON, whatever their form.
+    A `mutation` without match conditions sees plain JSON objects.
     """
     forms = case.get("form", {})
     bindings: dict[str, Any] = {}

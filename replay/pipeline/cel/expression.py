@@ -1,4 +1,4 @@
-"""One expression with the documents that it may read: what it comes to, as text and as JSON."""
+"""One expression with its input documents: the result as text and JSON."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replay.pipeline.cel.cases import bindings_of
 
 
 class ExpressionAnswer(NamedTuple):
-    """What came of an expression; `evaluated` is None where it does not compile."""
+    """Result of an expression; `evaluated` is None if it does not compile."""
 
     compiled: CompiledExpression
     evaluated: Evaluated | None
@@ -30,12 +30,12 @@ class ExpressionAnswer(NamedTuple):
 
     @property
     def why_undetermined(self) -> str:
-        """What would have to be known, empty where the result is certain."""
+        """Return what is missing, empty if the result is certain."""
         return "; ".join(missing.reason for missing in self.evaluated.unknown) if self.evaluated is not None else ""
 
     @property
     def code(self) -> str:
-        """The Python code that the expression becomes, or why there is none, with a line end."""
+        """Return the generated Python code, or why there is none, with a line end."""
         assert self.compiled.program is not None
         code = self.compiled.program.compiled
         return code.source if code is not None else f"no code: {self.compiled.program.why_not_compiled}\n"

@@ -1,1 +1,1 @@
-"""Work in the processes of other machines: orders go to them, and what is large goes through the storage of the store."""
+"""Work on other machines: orders are sent, large values go through the store's storage."""

@@ -30,7 +30,7 @@ except ImportError as error:  # pragma: no cover - where the extra is not instal
 ANSWER_SECONDS = 10
 """How long a scheduler may take to answer."""
 LEAVE_SECONDS = 5
-"""How long workers may take to forget a run: one may stand still."""
+"""Seconds that workers get to clean up after a run."""
 
 
 class DaskFleet:
@@ -68,7 +68,7 @@ class DaskFleet:
 
 
 def _told(error: BaseException) -> BaseException:
-    """What became of a task, as this project says it."""
+    """Return this project's error for a task's end."""
     if isinstance(error, KilledWorker):
         return BrokenExecutor()
     if isinstance(error, ImportError):
@@ -78,9 +78,9 @@ def _told(error: BaseException) -> BaseException:
 
 @contextmanager
 def dask_fleet(scheduler: str, workers: int) -> Iterator[DaskFleet]:
-    """The fleet of the scheduler at an address; without one, `workers` processes of this machine (0: one for each core).
+    """Yield the fleet of a scheduler's address; without one, `workers` processes of this machine (0: one per core).
 
-    Raises ReplayError if nobody answers there, or if what answers has another replay.
+    Raises ReplayError if the scheduler does not answer or has another version.
     """
     logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is told by whoever waits for it
     with ExitStack() as stack:
@@ -107,14 +107,14 @@ def _connected(scheduler: str) -> Iterator[Client]:
 
 
 async def _answers(scheduler: str) -> None:
-    """Raise what a client would after complaining in lines of its own."""
+    """Raise a client's error without its own log lines."""
     comm = await connect(scheduler, timeout=ANSWER_SECONDS, **Security().get_connection_args("client"))
     await comm.close()
 
 
 @contextmanager
 def _started(workers: int) -> Iterator[Client]:
-    """Processes of this machine, which speak with each other in a way that nobody else of it can join, and show no pages."""
+    """Yield local processes that only talk to each other, without dashboards."""
     with (
         config.set({"distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}),
         LocalCluster(

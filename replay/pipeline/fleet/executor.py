@@ -1,4 +1,4 @@
-"""The side of whoever orders: calls become orders for the workers of another executor, and results are fetched when asked for."""
+"""Ordering side: calls become orders for another executor's workers. Results are fetched on demand."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replay.pipeline.fleet.worker import WorkOrder, fingerprint
 
 T = TypeVar("T")
 Submit = Callable[[WorkOrder], "Future[str]"]
-"""How an order comes to a worker, which does `work` and hands back the name of the result."""
+"""Function that sends an order to a worker, which returns the result's name."""
 
 Told = Callable[[BaseException], BaseException]
 
@@ -46,7 +46,7 @@ class OrderingExecutor(Executor):
 
 
 class _Ordered(Future[Any]):
-    """A result that is on its way: fetched by whoever asks for it first, and not by the thread that brings the news."""
+    """A pending result. The first reader fetches it, not the notifying thread."""
 
     def __init__(self, name: Future[str], tell: Told, parcels: Parcels) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class _Ordered(Future[Any]):
             self.set_result(name.result())
 
     def cancel(self) -> bool:
-        """Let nobody begin with it."""
+        """Cancel it, if no worker has begun."""
         return self._name.cancel()
 
     def result(self, timeout: float | None = None) -> Any:

@@ -1,10 +1,11 @@
-"""What the processes of a fleet hand to each other: values in the storage of a store, under digests, sealed for one run.
+"""Exchange between the processes of a fleet: values in the store's storage, under digests, sealed for one run.
 
-Values are pickled, and whoever can write to a storage could put anything there. So each parcel is sealed with a key that is
-made for the run and told in orders alone: what has another seal is not unpickled.
+Values are pickled, and anyone who can write to the storage could place one there. So each parcel is sealed with the
+run's key, which only
+orders carry. A parcel with another seal is not unpickled.
 
-A value may name files and directories of the machine that it comes from. Such a file is put beside it, and a directory of one
-run stands for that of whoever opens the parcel.
+A value may name files and directories of its machine. Such a file is stored beside it. A temporary directory becomes
+the reader's own.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _SEAL = 32
 
 
 class FleetRun(NamedTuple):
-    """One run of a fleet: the store that it is about, the name of its parcels, and the key that seals them."""
+    """One run of a fleet: its store, the name of its parcels, and the sealing key."""
 
     location: str
     name: str
@@ -45,7 +46,7 @@ class FleetRun(NamedTuple):
         return f"run {self.name} over {self.location}"
 
     def seal(self, *contents: bytes) -> bytes:
-        """What nobody without the key can state of contents."""
+        """Return the seal of contents, which requires the key."""
         seal = hashlib.blake2b(key=self.key, digest_size=_SEAL)
         for content in contents:
             seal.update(len(content).to_bytes(8, "big") + content)
@@ -53,7 +54,7 @@ class FleetRun(NamedTuple):
 
 
 def new_run(location: str) -> FleetRun:
-    """A run about the store at a location, told from all others."""
+    """Return a new run on the store at a location."""
     return FleetRun(location, secrets.token_hex(8), secrets.token_bytes(32))
 
 
@@ -82,7 +83,7 @@ class Parcels:
         self._storage.put(self._place(name), self._run.seal(name.encode(), content) + content)
 
     def get(self, name: str) -> Any:
-        """A value; raises `FileNotFoundError`, and `StoreError` for what nobody of this run put there."""
+        """Return a value; raises `FileNotFoundError`, and `StoreError` for a value of another run."""
         sealed = self._storage.read(self._place(name))
         seal, content = sealed[:_SEAL], sealed[_SEAL:]
         self._require(seal, self._run.seal(name.encode(), content), name)
@@ -103,7 +104,7 @@ class Parcels:
         return _Unpacker(io.BytesIO(content), self).load()
 
     def named(self, path: Path) -> tuple[str, str] | None:
-        """How a path of one run is told to other processes; None for any other, which is a text to them."""
+        """Return a path's portable name; None for paths outside of the run."""
         if not is_of_one_run(path):
             return None
         if path.is_dir():
@@ -114,7 +115,7 @@ class Parcels:
         return "file", name
 
     def found(self, kind: str, name: str) -> Path:
-        """What `named` told, on this machine."""
+        """Return this machine's path for a portable name."""
         if kind == "directory":
             return self._spool
         path = self._storage.local(self._place(name))
@@ -122,14 +123,14 @@ class Parcels:
         return path
 
     def numbered(self, part: StorePart) -> tuple[str, int, str]:
-        """How a part is told to other processes: by its number, and the segments of the store."""
+        """Return a part's portable name: its number, and the store's segments."""
         if not self._catalogs:
             self._catalogs[self.put(self._segments)] = Catalog(segments=self._segments)
         (name,) = self._catalogs
         return "part", part.number, name
 
     def part(self, number: int, segments: str) -> StorePart:
-        """What `numbered` told: each file is fetched and held against the catalogue, as whenever a store is opened."""
+        """Return the part of a portable name; its files are fetched and checked."""
         if segments not in self._catalogs:
             self._catalogs[segments] = Catalog(segments=self.get(segments))
         catalog = portion(self._catalogs[segments], number)
@@ -137,7 +138,7 @@ class Parcels:
         return StorePart(number, tables(self._storage, catalog, number), self._temporary)
 
     def clear(self) -> None:
-        """Empty the directory that stands for those of others: what counts of it has been put."""
+        """Empty this process's temporary directory. Its results are stored."""
         shutil.rmtree(self._spool, ignore_errors=True)
         self._spool.mkdir()
 
@@ -162,7 +163,7 @@ class Parcels:
 
 
 class _Packer(pickle.Pickler):
-    """Pickles what is of this machine as what any machine makes of it."""
+    """Pickler that replaces paths of this machine by portable names."""
 
     def __init__(self, file: io.BytesIO, parcels: Parcels) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)

@@ -60,7 +60,7 @@ class NamedBatch(NamedTuple):
 
 
 class BatchJob(Struct, frozen=True):
-    """What workers do with batches: they split the rows into so many parts, and write below `spool`."""
+    """Job for batches: split the rows into parts, and write below `spool`."""
 
     spool: Path
     parts: int

@@ -1,4 +1,4 @@
-"""The side of the workers: orders are done one after the other, and their results put where whoever ordered them looks."""
+"""Working side: runs orders one after the other and stores their results."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from replay.storage.scratch import scratch
 
 _PACKAGE = Path(__file__).parents[2]
 _PRIVATE = 0o077
-"""What is written is for its owner alone, as where orders come from."""
+"""File mode mask: only the owner may read, as on the ordering side."""
 
 
 class WorkOrder(NamedTuple):
-    """Something to do: the names of a function and of its arguments but for the last one, which comes along.
+    """An order: the names of a function and of its arguments except the last, which is included.
 
-    `code` is the `fingerprint` of whoever orders, `collect` how often garbage is collected there.
+    `code` is the orderer's `fingerprint`, `collect` its garbage collection thresholds.
     """
 
     run: FleetRun
@@ -40,13 +40,13 @@ class WorkOrder(NamedTuple):
 
     @property
     def result(self) -> str:
-        """The name of the result: a digest of all that it is made of."""
+        """Return the result's name: a digest of all inputs."""
         return self.run.seal(self.code.encode(), *(name.encode() for name in self.shared), self.own).hex()
 
 
 @cache
 def fingerprint() -> str:
-    """The version of this replay, of what it is made of, and of the Python that it runs in."""
+    """Return the version of this code, its dependencies and Python."""
     digest = hashlib.sha256()
     for folder, suffixes in ((_PACKAGE, (".py", ".json")), (queries.folder(), (".sql",))):
         for path in sorted(path for path in folder.rglob("*") if path.suffix in suffixes):
@@ -57,7 +57,7 @@ def fingerprint() -> str:
 
 
 class _WorkerState:
-    """What a worker has at hand for one run: the storage, a directory of its own, and what it has been given."""
+    """State of a worker for one run: the storage, a directory, and loaded values."""
 
     def __init__(self, run: FleetRun) -> None:
         self.run = run

@@ -1,1 +1,1 @@
-"""What happened: single requests, objects, policies, and SQL."""
+"""Questions about the past: requests, objects, policies, and SQL."""

@@ -86,7 +86,7 @@ def _in(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) ->
 
 
 def _asked(request: ReplayRequest) -> ReplayRequest:
-    """The request, which came to nobody if admission is not asked about its verb."""
+    """Return the request, marked as not reached if admission ignores its verb."""
     verb = request.record.verb
     if verb in _VERBS or request.record.subresource in CONNECT_SUBRESOURCES:
         return request
@@ -94,7 +94,7 @@ def _asked(request: ReplayRequest) -> ReplayRequest:
 
 
 def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetExplanation, ...]:
-    """The sets that were given, with what they decide and why."""
+    """Return the given sets with their decisions and explanations."""
     decisions = decided(job, request)
     sets_by_name = zip((CURRENT, CANDIDATE), (manifests.current, manifests.candidate), decisions, strict=True)
     verdicts = tuple(SetExplanation(name, decision) for name, each, decision in sets_by_name if each is not None)

@@ -40,7 +40,7 @@ _NO_TRACE = "warnings leave no trace in an audit log"
 
 
 class LookupFilter(Struct, frozen=True):
-    """What is asked for; None asks for everything. Names may hold `*` and `?`; times are as the operator wrote them."""
+    """Search criteria; None matches everything. Names may have `*` and `?`; times are the user's texts."""
 
     policy: str | None = None
     user: str | None = None
@@ -59,7 +59,7 @@ def look_up(
 ) -> Lookup:
     """Answer a question. Raises ReplayError for names that the log does not know and for a period without events.
 
-    A policy may be named by as much as tells it from others (`meant`).
+    A unique part of a policy's name is enough (`meant`).
     """
     manifests = manifests_of(scenario)
     with opened(scenario, progress) as store:
@@ -91,7 +91,7 @@ def look_up(
 
 
 def _observed(store: Store, owners: Owners, *, redact: bool) -> tuple[PastDecision, ...]:
-    """What the log tells of the question whose parameters the store has."""
+    """Return what the log itself shows."""
     rows = store.query("lookup")
     if rows.is_empty():
         return ()
@@ -103,7 +103,7 @@ def _observed(store: Store, owners: Owners, *, redact: bool) -> tuple[PastDecisi
 
 
 def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifests) -> LookupFilter:
-    """The question with the whole name of its policy, where it is told by a part; raises ReplayError for a part of several."""
+    """Return the question with the policy's full name; raises ReplayError for an ambiguous part."""
     name = question.policy
     if not name or WILDCARDS & set(name):
         return question
@@ -151,7 +151,7 @@ def _in_log(name: str | None) -> str | None:
 
 
 def _is_same(denial: Denial, told: ObservedDenial) -> bool:
-    """Whether a denial is one that the client was told of; an engine's policy is told by its name alone."""
+    """Return whether a denial is one that the client saw. An engine's policy is identified by name only."""
     if denial.of_webhook and told.webhook:
         return (_in_log(denial.policy), denial.binding) == (told.policy, told.binding)
     return (denial.policy, denial.binding, denial.message) == (told.policy, told.binding, told.message)
@@ -162,7 +162,7 @@ def _microseconds(at: datetime) -> int:
 
 
 def _require_names(store: Store, question: LookupFilter, manifests: Manifests) -> None:
-    """Nothing was found: if a name is not known at all, say so."""
+    """Raise an error if nothing was found because a name is unknown."""
     policies = {name for each in manifests.sets for name in names_of(each)} | {each.name for each in ALL_PLUGINS}
     for kind in ("policy", "user", "namespace", "audit_id"):
         name = getattr(question, kind)
@@ -173,7 +173,7 @@ def _require_names(store: Store, question: LookupFilter, manifests: Manifests) -
 
 
 def _silence(store: Store) -> tuple[str, ...]:
-    """What the log as a whole cannot tell."""
+    """Return what the log as a whole cannot tell."""
     if store.sql("select count(*) from request where annotations is not null").row(0)[0]:
         return ()
     return (
@@ -237,7 +237,7 @@ class _Lookup(Struct, frozen=True):
     owners: Owners
 
     def replayed(self) -> tuple[list[PastDecision], int, tuple[str, ...]]:
-        """What only a replay tells, in how many requests it cannot, and what is to be said about it."""
+        """Return what only a replay tells, the number of undetermined requests, and notes."""
         current, action = self.manifests.current, self.question.action
         if action == "warn":
             if current is None:
@@ -269,7 +269,7 @@ class _Lookup(Struct, frozen=True):
         return rows, unknown, ()
 
     def _requests(self, part: ManifestSet) -> Iterator[tuple[ReplayRequest, Decision]]:
-        """The requests that a part of the set in force may match, within what is asked for, each decided by it."""
+        """Yield the requests of a part that the baseline may match, within the question, with their decisions."""
         job = past_job(self.store, replace(self.manifests, current=part, candidate=None), with_plugins=True)
         chosen = Chosen(job.predicate.sql, tuple(job.predicate.parameters))
         for request in past_requests(self.store, job, chosen):
@@ -359,7 +359,7 @@ def _matches(pattern: str | bool | None, name: str) -> bool:
 
 
 def _warning(manifests: ManifestSet) -> ManifestSet:
-    """What of a set can warn: its validating policies with a binding that does, and PodSecurity."""
+    """Return the parts of a set that can warn: validating policies with a warning binding, and PodSecurity."""
     bindings = tuple(each for each in manifests.validating_bindings if "Warn" in each.validation_actions)
     names = {each.policy_name for each in bindings}
     policies = tuple(each for each in manifests.validating_policies if each.name in names)

@@ -73,7 +73,7 @@ _SYSTEM_FIELDS = frozenset(
     )
 )
 _ANSWERS = frozenset({("status",)})
-"""What the storage of a review fills in: nothing of it is kept."""
+"""Fields that a review's storage fills in. Nothing of it is stored."""
 
 
 def mutations(scenario: Scenario, options: Options, progress: Progress) -> MutationsResult:
@@ -132,7 +132,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
             self._keep(exchange, request, _named(actor, name, request.record, decision), patch, attributions)
 
     def _decision(self, exchange: Exchange, request: ReplayRequest, body: Known) -> Decision:
-        """What the mutating policies of the current set do; the object of a patch is what the patch makes."""
+        """Return the decision of the baseline's mutating policies. A patch is applied first."""
         original = request.before_mutation
         if isinstance(original, Missing) or exchange.record.verb == "patch":
             original = replace(request.attributes, object=attribute(body, "object"))
@@ -140,7 +140,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         return self.job.chain.decide(original, request.attributes, lister)[0]
 
     def _server_claims(self, write: Write, body: Known, operations: Sequence[JSON]) -> Iterator[AttributedPaths]:
-        """What built-in plugins, defaults, strategies and storage change, and what an update keeps of the stored object."""
+        """Yield changes by plugins, defaults, strategies and storage, and values that an update keeps."""
         exchange, original = write.exchange, write.request.before_mutation
         if exchange.record.verb != "patch" and not isinstance(original, Missing):
             plugged = original.object.value if isinstance(original.object, PartialObject) else original.object
@@ -161,7 +161,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         )
 
     def _defaulted(self, exchange: Exchange, body: Known) -> frozenset[Tokens]:
-        """What decoding and defaulting set in the object of a patch; other bodies are recorded after both."""
+        """Return what decoding and defaulting set in a patch's object. Other bodies are recorded afterwards."""
         if exchange.kind is None or exchange.record.verb != "patch":
             return frozenset()
         patcher = self.job.chain.patchers.of(exchange.kind, self.job.cluster.at(exchange.record))
@@ -210,7 +210,7 @@ def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPath
 def _policy_claims(
     decision: Decision, stored: JSON, attributions: Attributions, home: str
 ) -> Iterator[AttributedPaths]:
-    """What the policies of the current set change, and the stored object shows."""
+    """Yield changes by the baseline's policies that the stored object shows."""
     for entry in decision.mutated:
         shown = [each for each in entry.patch if _is_shown(each, stored)]
         (policy,) = placed([entry.policy], home)
@@ -220,14 +220,14 @@ def _policy_claims(
 
 
 def _shard_claims(record: RequestRecord, body: JSON, stored: JSON) -> Iterator[AttributedPaths]:
-    """What kcp itself does to an object of a workspace."""
+    """Yield kcp's own changes of a workspace's object."""
     if record.workspace:
         yield AttributedPaths(Actor.PLUGIN, "", frozenset(set_by_plugins(record.api_group, body, stored)))
         yield AttributedPaths(Actor.SERVER, "", frozenset({BY_STORAGE}))
 
 
 def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -> tuple[Actor, str]:
-    """The actor, an unknown one with what is known of it."""
+    """Return the actor; an unknown one gets the known details."""
     if actor is not Actor.UNKNOWN:
         return actor, name
     silent = [each.webhook for each in observe(record).mutations if each.mutated and each.patch is None]
@@ -246,7 +246,7 @@ def _is_shown(operation: JSON, stored: JSON) -> bool:
 
 
 def _is_kept(path: Tokens, old: Known | Missing, exchange: Exchange) -> bool:
-    """Whether an update left at a path what was stored there before."""
+    """Return whether an update kept the stored value at a path."""
     if isinstance(old, Missing):
         return False
     at = _path(path)
@@ -265,6 +265,6 @@ def _is_below(path: Tokens, holes: Sequence[Tokens]) -> bool:
 
 
 def _without_dash(path: str) -> Tokens:
-    """The path of an operation; one that appends to a list is taken for the list: where it stands now is not said."""
+    """Return an operation's path. An append to a list counts for the list."""
     steps = tokens(path)
     return steps[:-1] if steps[-1:] == ("-",) else steps

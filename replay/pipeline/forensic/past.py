@@ -20,14 +20,14 @@ from replay.reconstruct.request import Reached, ReplayRequest
 
 
 class Chosen(Struct, frozen=True):
-    """An SQL expression over the requests of a store, as parts of it want to be asked."""
+    """SQL expression over a store's requests."""
 
     sql: str
     parameters: tuple[str, ...] = ()
 
 
 def past_job(store: Store, manifests: Manifests, *, with_plugins: bool = False) -> Job:
-    """What deciding requests of a store once more takes; `with_plugins` asks built-in plugins that both sets share."""
+    """Return a job that decides requests again; `with_plugins` also runs plugins that both sets share."""
     answers = webhook_answers((), manifests.sets)
     return job_of(store, manifests, Options(), Path(store.temporary), answers, with_plugins=with_plugins)
 
@@ -54,7 +54,7 @@ def requests_of(store: Store, job: Job, audit_ids: Sequence[str], *, is_full: bo
 
 
 def decided(job: Job, request: ReplayRequest) -> list[Decision]:
-    """What both sets decide about a request."""
+    """Return both sets' decisions about a request."""
     if request.reached is Reached.FAILED_BEFORE:
         return [NOT_REACHED, NOT_REACHED]
     lister = job.cluster.at(request.record)

@@ -60,7 +60,7 @@ def run_query(
 def ask_clusters(
     locations: Mapping[str, str], query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
 ) -> pl.DataFrame:
-    """A query asked of each of several clusters; the rows, with the column `cluster` before all others."""
+    """Run a query on each of several clusters; return the rows with `cluster` as first column."""
     answers = [
         run_query(Scenario(store=location), query, parameters, progress, redact=redact).select(
             pl.lit(name).alias("cluster"), pl.all()

@@ -44,9 +44,9 @@ def object_timeline(  # noqa: PLR0913 - an object, and how much is told of it
     *,
     redact: bool = True,
 ) -> Timeline:
-    """The timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for what the log does not know.
+    """Return the timeline of `namespace/name` (or `name`). Raises ReplayError with near matches for unknown names.
 
-    What each request changed is told against all that came before it, whatever the focus leaves out.
+    Changes are relative to all earlier requests, also those outside the focus.
     """
     namespace, _, own = name.rpartition("/")
     with opened(scenario, progress) as store:
@@ -138,7 +138,7 @@ def _collections(store: Store, target: TimelineResource, namespace: str, name: s
 
 
 def _decisions(store: Store, audit_ids: Sequence[str], redactor: Redactor) -> dict[str, list[str]]:
-    """What admission did to each request, a line each."""
+    """Return admission's decisions about each request, one line each."""
     rows = store.sql(
         "select audit_id, action, policy, message from decision "
         "where audit_id in (select unnest($ids)) and action <> 'annotate' order by seq, source, expression_index, policy",

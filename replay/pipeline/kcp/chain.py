@@ -38,7 +38,7 @@ _GIVE_POLICIES = "give a set or a snapshot with the policies of the workspace"
 
 
 class Instant(NamedTuple):
-    """Where and when a request came, in microseconds."""
+    """Workspace and time of a request, in microseconds."""
 
     workspace: str
     start: int
@@ -53,14 +53,14 @@ class Deciders(NamedTuple):
 
     @property
     def candidate(self) -> str:
-        """Whose planned policies are asked: where that is not known, those of the time, and what they say is not told."""
+        """Return whose planned policies decide. If unknown, those of the time, without their answer."""
         return self.current if isinstance(self.planned, Missing) else self.planned
 
 
 class RequestChain(Struct, frozen=True):
-    """A chain that may have decided a request, with what its policies look up, and the sets that it is made of.
+    """Chain that may have decided a request, with its lookups and sets.
 
-    `unknown` tells why nothing is known of the candidate.
+    `unknown` says why the candidate is unknown.
     """
 
     chain: Chain
@@ -95,7 +95,7 @@ class ShardChain(Struct, dict=True):
     workspaces: Workspaces
     version: KubernetesVersion
     distinct_sets: Callable[[Sets], Sets]
-    """What of both sets of a workspace is asked."""
+    """Parts of a workspace's sets that run."""
     policies: frozenset[str] = frozenset()
     """The names of all policies of the current sets, which the log is compared with."""
     _timelines: dict[str, PolicyTimeline | Missing] = field(default_factory=dict)
@@ -131,7 +131,7 @@ class ShardChain(Struct, dict=True):
 
     @cached_property
     def patchers(self) -> ObjectPatchers:
-        """What applies patches to objects of each kind of any workspace."""
+        """Return the patchers for objects of any workspace."""
         return ObjectPatchers(Schemas(self.cluster.crds))
 
     def policy_workspace(self, attributes: Attributes, lister: Lister) -> str | Missing:
@@ -152,7 +152,7 @@ class ShardChain(Struct, dict=True):
         return frozenset(names)
 
     def deciders(self, at: Instant, resource: GroupResource) -> Deciders | Missing:
-        """Whose policies decide about a resource."""
+        """Return whose policies decide about a resource."""
         if not at.workspace:
             return Missing("", "its event names no workspace")
         own = self.cluster.policy_workspace(at.workspace, resource, at.start, at.end)
@@ -250,7 +250,7 @@ class ShardChain(Struct, dict=True):
         return entry[0]
 
     def _asked_by(self, planned: str, target: str, overlay: Overlay) -> Callable[[int, Lister, Lister], Lister]:
-        """What the set of a number looks up, where the candidate's policies are of another workspace than the current ones."""
+        """Return the lookups of a numbered set, if the candidate's policies are in another workspace."""
 
         def seen(index: int, lister: Lister, own: Lister) -> Lister:
             origin = lister.origin if isinstance(lister, PolicyLister) else lister
@@ -280,13 +280,13 @@ class ShardChain(Struct, dict=True):
         )
 
     def undetermined(self, reason: str, fix: str = "") -> list[Decision]:
-        """Nothing is known of either set; both decide alike only where they are the same everywhere."""
+        """Return undetermined decisions of both sets."""
         unknown = Missing("", reason, fix)
         current = _undetermined(unknown)
         return [current, _undetermined(unknown) if self._changes else current]
 
     def everything(self, *, planned: bool) -> Iterator[JSON]:
-        """All policies that any workspace ever has in the current set, or in the candidate."""
+        """Yield all policies of all workspaces in the baseline, or in the candidate."""
         for workspace in sorted({*self.cluster.workspaces, *self.workspaces.current, *self.workspaces.candidate}):
             timeline = self.timeline(workspace)
             if not isinstance(timeline, Missing):
@@ -294,14 +294,14 @@ class ShardChain(Struct, dict=True):
 
 
 def instant_of(lister: Lister, workspace: str) -> Instant:
-    """When a lister shows the cluster, whatever was laid over it."""
+    """Return a lister's time, without overlays."""
     while not isinstance(lister, ClusterLister):
         lister = lister.origin  # type: ignore[attr-defined]
     return Instant(workspace, lister.start, lister.end)
 
 
 class PolicyLister:
-    """What the policies of one workspace look up about a request to another."""
+    """Lookups of one workspace's policies about a request to another."""
 
     def __init__(self, target: Lister, policy: Lister) -> None:
         """`target` has the namespace of the request, `policy` all else."""
@@ -318,7 +318,7 @@ class PolicyLister:
 
 
 class UnknownWorkspaceLister:
-    """A workspace of which the log has no event: what was written to it is not known."""
+    """Workspace without events in the log. Writes to it are unknown."""
 
     def __init__(self, name: str) -> None:
         """`name` is its path."""

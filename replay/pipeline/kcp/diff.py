@@ -1,4 +1,4 @@
-"""What differs between two sets by workspace."""
+"""Differences between two sets by workspace."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def diff_workspaces(folders: ShardFolders) -> tuple[ObjectDiff, ...]:
 
 
 def _diff(path: str, current: Folder | None, planned: Folder, snapshot: Folder | None) -> Iterator[ObjectDiff]:
-    """What differs of one workspace: policies, and all other objects."""
+    """Yield the differences of one workspace: policies, and other objects."""
     change = change_of(current, planned, snapshot, "")
     base = replace(union([] if current is None else [current]), objects=change.earlier)
     for each in diff_sets(base, replace(union([planned]), objects=change.objects)):

@@ -21,9 +21,9 @@ _CHANGING = "policies of its workspace were being written, and the event does no
 
 
 def in_force(chain: ShardChain, request: ReplayRequest, lister: Lister, backends: Backends) -> list[Decision]:
-    """The decisions of both sets about a request of the log.
+    """Return both sets' decisions about a logged request.
 
-    A policy takes seconds to be in force, so that the event decides between the sets that may have been; what it leaves open is
+    A policy takes seconds to be in force, so the event chooses among possible sets. What it leaves open is
     undetermined.
     """
     if request.otherwise is not None:
@@ -47,9 +47,9 @@ def in_force(chain: ShardChain, request: ReplayRequest, lister: Lister, backends
 
 
 def _shows(chain: ShardChain, request: ReplayRequest, decision: Decision, apart: frozenset[str] = frozenset()) -> int:
-    """How far the event shows what a set would have decided: 2 all of it, 1 as far as that is known, 0 something else.
+    """Return how well the event matches a set's decision: 2 fully, 1 as far as known, 0 not.
 
-    What policies do that are named `apart` does not count.
+    Policies in `apart` are ignored.
     """
     comparable = _without(decision, apart) if apart else decision
     return how_shown(request.record, comparable, chain.policies - apart)
@@ -68,7 +68,7 @@ def _without(decision: Decision, policies: frozenset[str]) -> Decision:
 
 
 def _open(decisions: list[Decision]) -> Decision:
-    """What a set decides that may be one of several."""
+    """Return what several possible decisions have in common."""
     if all(each == decisions[0] for each in decisions[1:]):
         return decisions[0]
     return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", _CHANGING),))

@@ -21,7 +21,7 @@ from replay.reconstruct.snapshot import read_snapshot
 
 
 class Folder(Struct, frozen=True):
-    """What a set or a snapshot holds of one workspace: its policies as the server holds them, and all other objects."""
+    """One workspace's part of a set or snapshot: policies, and other objects."""
 
     path: Path
     policies: tuple[JSON, ...] = ()
@@ -40,7 +40,7 @@ def load_folders(path: Path, version: KubernetesVersion, *, checked: bool = True
 
 
 def load_folder(path: Path, version: KubernetesVersion, *, checked: bool = True) -> Folder:
-    """One folder, or a plain set that stands for one workspace."""
+    """Load one folder, or a plain set as one workspace."""
     loaded = load_api(path, version, mixed=True)
     for finding in loaded.findings if checked else ():
         raise error_from_finding(finding)
@@ -67,12 +67,12 @@ class WorkspaceNames(Struct, frozen=True):
         return next((cluster for cluster, path_of_cluster in self.paths.items() if path_of_cluster == path), path)
 
     def matches(self, cluster: str, pattern: str) -> bool:
-        """Whether a workspace is meant by a path, a logical cluster or a pattern of either."""
+        """Return whether a path, logical cluster or pattern matches a workspace."""
         return fnmatchcase(self.path(cluster), pattern) or fnmatchcase(cluster, pattern)
 
 
 def names_of(rows: Iterable[tuple[str, str]], folders: Iterable[Mapping[str, Folder]]) -> WorkspaceNames:
-    """What the log (`rows` of cluster and path), the folders and their Workspaces say of paths."""
+    """Return the known workspace names, from the log (`rows` of cluster and path), folders and Workspaces."""
     names = {cluster: path for cluster, path in rows if path}
     for each in folders:
         for path, folder in each.items():
@@ -89,7 +89,7 @@ def names_of(rows: Iterable[tuple[str, str]], folders: Iterable[Mapping[str, Fol
 
 
 def snapshot_of(folders: Mapping[str, Folder], names: WorkspaceNames) -> list[JSON]:
-    """The objects of a snapshot by workspace, each with the annotation that says where it stands."""
+    """Return a snapshot's objects, each with its workspace's annotation."""
     return [
         obj if workspace_of(obj) else annotated(obj, names.cluster(path))
         for path, folder in folders.items()
@@ -105,14 +105,14 @@ class ShardFolders(Struct, frozen=True):
     cluster: Mapping[str, Folder]
 
     def names(self, rows: Iterable[tuple[str, str]]) -> WorkspaceNames:
-        """All that is known of names, that which the log tells in `rows` included."""
+        """Return all known names, including those of the log's `rows`."""
         return names_of(rows, [self.cluster, self.current or {}, self.candidate or {}])
 
 
 def load_shard(
     current: Path | None, candidate: Path | None, cluster: Path | None, version: KubernetesVersion
 ) -> ShardFolders:
-    """Load what is given by workspace. Raises ManifestError for what cannot be used, a plain set among it."""
+    """Load sets by workspace. Raises ManifestError for unusable input, including a plain set."""
 
     def folders(path: Path | None) -> dict[str, Folder] | None:
         if path is None:
@@ -132,13 +132,13 @@ def load_shard(
 
 
 def union(folders: Iterable[Folder]) -> ManifestSet:
-    """All policies of all workspaces: which requests may concern any of them."""
+    """Return all policies of all workspaces."""
     folder_list = list(folders)
     origins = {key: origin for folder in folder_list for key, origin in folder.origins.items()}
     return manifest_set_from_objects((), [obj for folder in folder_list for obj in folder.policies], origins=origins)
 
 
 def require_workspace(path: Path) -> ReplayError:
-    """What to say of a plain set where there are many workspaces."""
+    """Return the error for a plain set with many workspaces."""
     text = "workspaces of kcp have policies of their own: give a directory with one folder a workspace, named by its path (`root.provider/`)"
     return ManifestError(text, path=str(path))

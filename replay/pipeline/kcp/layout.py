@@ -40,5 +40,5 @@ def workspace_folders(path: Path | None) -> dict[str, Path] | None:
 
 
 def is_by_workspace(paths: Iterable[Path | None]) -> bool:
-    """Whether any of some sets and snapshots is made of workspaces."""
+    """Return whether any of the sets and snapshots is organised by workspace."""
     return any(workspace_folders(path) is not None for path in paths)

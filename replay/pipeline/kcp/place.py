@@ -1,4 +1,4 @@
-"""Where requests of a shard were decided, for what only looks at the log: the workspace of each, and that of its policies."""
+"""Workspaces of a shard's requests and of their policies, for questions about the log."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ NOWHERE: WorkspacePair = ("", "")
 
 
 class Places(Struct):
-    """The places of the requests of a log, by auditID; of a log that is none of kcp there are none."""
+    """Workspaces of a log's requests, by auditID; empty outside kcp."""
 
     by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
     resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)
     """By logical cluster, group and resource the places of all requests about it."""
 
     def of(self, audit_id: str) -> WorkspacePair:
-        """Where a request was decided."""
+        """Return where a request was decided."""
         return self.by_audit_id.get(audit_id, NOWHERE)
 
 

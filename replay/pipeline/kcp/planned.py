@@ -1,4 +1,4 @@
-"""What a candidate has otherwise of a workspace beside its policies: bindings, exports, parameters, namespaces."""
+"""A candidate's changes of a workspace besides policies: bindings, exports, parameters, namespaces."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ _OF_SERVER = frozenset(
 )
 _LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 _WITH_STATUS = ("apis.kcp.io", "APIBinding")
-"""The kind whose status decides: what it binds."""
+"""Kind whose status decides: its bound resources."""
 
 
 class WorkspaceChange(Struct, frozen=True, dict=True):
-    """The objects that a candidate has otherwise or anew, and those of the current set that they replace, or that would be gone."""
+    """Changed and new objects of a candidate, and the baseline's objects that they replace or remove."""
 
     objects: tuple[JSON, ...] = ()
     earlier: tuple[JSON, ...] = ()
@@ -46,12 +46,12 @@ class WorkspaceChange(Struct, frozen=True, dict=True):
 
     @cached_property
     def namespaces(self) -> WorkspaceChange:
-        """What of it is read of the workspace of a request."""
+        """Return the changes that requests to this workspace read."""
         return self._part(namespaces=True)
 
     @cached_property
     def lookups(self) -> WorkspaceChange:
-        """What of it is read of the workspace of the policies."""
+        """Return the changes that this workspace's policies read."""
         return self._part(namespaces=False)
 
     def _part(self, *, namespaces: bool) -> WorkspaceChange:
@@ -59,7 +59,7 @@ class WorkspaceChange(Struct, frozen=True, dict=True):
         return WorkspaceChange(*map(tuple, parts))
 
     def over(self, other: WorkspaceChange) -> Overlay:
-        """This change and another one as they are laid over what is there."""
+        """Return this change and another as an overlay."""
         return Overlay((*self.objects, *other.objects), (*self.earlier, *other.earlier))
 
 
@@ -67,7 +67,7 @@ NO_CHANGE = WorkspaceChange()
 
 
 def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, WorkspaceChange]:
-    """What the candidate changes, by logical cluster."""
+    """Return the candidate's changes, by logical cluster."""
     changes = {}
     for path, planned in (folders.candidate or {}).items():
         current, snapshot = (folders.current or {}).get(path), folders.cluster.get(path)
@@ -78,10 +78,11 @@ def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, Worksp
 
 
 def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, cluster: str) -> WorkspaceChange:
-    """What the candidate changes of one workspace.
+    """Return the candidate's changes of one workspace.
 
-    It is held against the current set, and for kinds that this has nothing of, against the snapshot. A kind that the candidate has
-    nothing of stays as it is; of a kind that both sets have, what the candidate lacks would be gone.
+    The reference is the baseline, or the snapshot for kinds that the baseline lacks. A kind that the candidate lacks
+    stays. Of a kind in both
+    sets, objects that the candidate lacks are removed.
     """
     said, there, planned_objects = (_objects(each) for each in (current, snapshot, planned))
     said_kinds, kinds = {key[:2] for key in said}, {key[:2] for key in planned_objects}
@@ -109,7 +110,7 @@ def _is_namespace(obj: JSON) -> bool:
 
 
 def _says(obj: JSON) -> JSON:
-    """An object without what tells nothing of what somebody wants."""
+    """Return an object's intent, without status and system metadata."""
     if obj is None:
         return None
     bare = _bare(obj)

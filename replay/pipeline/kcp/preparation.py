@@ -1,4 +1,4 @@
-"""What a run has to know of a shard before its requests are replayed: workspaces, and all policies that any of them ever had."""
+"""Preparation of a shard's replay: workspaces, and all policies that any of them ever had."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ SHARD_LOOKUPS = (
     "customresourcedefinitions.apiextensions.k8s.io",
     *(f"{name}.{GROUP}" for name in RESOURCES),
 )
-"""What tells whose policies decide, which they are, and of which kinds."""
+"""Kinds that tell whose policies decide, which policies exist, and which kinds."""
 
 
 class Preparation(NamedTuple):
-    """The sets for a job, all kinds that are known, and the workspaces, None where there are none."""
+    """Sets, all known kinds, and the workspaces, None outside kcp."""
 
     sets: Sets
     discovery: Discovery
@@ -41,9 +41,9 @@ class Preparation(NamedTuple):
 
 
 def prepare(store: Store, manifests: Manifests) -> Preparation:
-    """What is asked of a store: the manifests' own sets, of a shard all that its workspaces ever had.
+    """Return a store's sets; for a shard, everything that its workspaces ever had.
 
-    Raises ReplayError where one plain set is given for many workspaces.
+    Raises ReplayError for one plain set with many workspaces.
     """
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
     if not rows and manifests.folders is None:
@@ -65,7 +65,7 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
 
 
 def workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
-    """What sets and log say of workspaces; `rows` are logical cluster and path."""
+    """Return what sets and log say about workspaces; `rows` are logical cluster and path."""
     logged = list(rows)
     heard = frozenset(cluster for cluster, _ in logged)
     if manifests.folders is None:

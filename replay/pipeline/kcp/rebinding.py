@@ -1,4 +1,4 @@
-"""Whose policies would decide, where a candidate changes APIBindings or APIExports."""
+"""Deciding policies if a candidate changes APIBindings or APIExports."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _GIVE_EXPORTS = "give a snapshot with the APIExports of its workspace"
 
 
 class Rebinding:
-    """The bindings of a candidate: those of the time, but for what it changes.
+    """A candidate's bindings: those of the time, with its changes.
 
-    What a changed binding or a binding to a changed export would bind is what the export has; kcp's controllers see to that.
+    A changed binding binds what its export offers, as kcp's controllers ensure.
     """
 
     def __init__(self, cluster: ShardCluster, workspaces: Workspaces) -> None:
@@ -38,7 +38,7 @@ class Rebinding:
     def policy_workspace(
         self, own: str | Missing, workspace: str, resource: GroupResource, start: int, end: int
     ) -> str | Missing:
-        """Whose policies would decide about a resource of a workspace; `own` are those that did."""
+        """Return whose policies would decide about a workspace's resource; `own` are those that did."""
         if not (self._exports or workspace in self._bindings) or is_local(resource) or is_system(workspace):
             return own
         bindings = self._cluster.bindings(workspace, start, end)

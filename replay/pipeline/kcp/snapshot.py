@@ -24,13 +24,13 @@ RESOURCES = (
     WantedResource(GroupResource("tenancy.kcp.io", "workspaces"), "the workspaces in it", optional=True),
     WantedResource(GroupResource("", "namespaces"), "namespaceSelector and namespaceObject"),
 )
-"""What is read of every workspace, beside the parameters of its policies."""
+"""Resources that are read in every workspace, besides policy parameters."""
 
 
 def take_workspace(kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> tuple[str, int]:
-    """Write the objects of one workspace to its folder in a directory; its path, and how many there are.
+    """Write one workspace's objects to its folder; return its path and their number.
 
-    Raises SnapshotError where `kubectl` does not speak with a workspace, or cannot read what is needed.
+    Raises SnapshotError if `kubectl` does not reach a workspace, or cannot read a resource.
     """
     logical_clusters = list(objects_of(_LOGICAL_CLUSTER, kubectl, run))
     path = next((named for obj in logical_clusters if (named := annotation(obj, PATH))), "")

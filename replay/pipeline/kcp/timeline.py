@@ -1,7 +1,7 @@
-"""The policies of a workspace over time: those of the set or the snapshot, and those that the log writes.
+"""A workspace's policies over time: those of the set or snapshot, and those that the log writes.
 
-A policy counts from the moment it was written; for some seconds a server may decide without what was just written, so that several
-sets may have been in force at once.
+A policy counts from its write. For some seconds a server may still decide without it, so several sets may be in force
+at once.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Sides(NamedTuple):
 
 
 class Planned(Struct, frozen=True):
-    """What the candidate changes of a workspace: objects that it has otherwise or anew, and the names of those that it lacks."""
+    """A candidate's changes of a workspace: changed and new objects, and names of removed ones."""
 
     objects: Objects
     removed: frozenset[Name]
@@ -77,7 +77,7 @@ class Planned(Struct, frozen=True):
 
     @property
     def replaced(self) -> frozenset[Name]:
-        """The names of what the candidate has otherwise, or not."""
+        """Return the names of changed and removed objects."""
         return self.removed | self.objects.keys()
 
     def over(self, current: Objects) -> Objects:
@@ -90,7 +90,7 @@ NOTHING_PLANNED = Planned({}, frozenset(), frozenset())
 
 
 def _says(obj: JSON) -> JSON:
-    """What an object says of requests, its name and kind apart."""
+    """Return an object's content without name and kind."""
     return None if obj is None else {key: obj.get(key) for key in ("spec", "webhooks")}
 
 
@@ -214,7 +214,7 @@ class PolicyTimeline:
         return Sides(current, manifest_set_from_objects((), self._planned.over(there).values()))
 
     def everything(self, *, planned: bool) -> list[JSON]:
-        """All policies that are ever in force in the current set, and in the candidate as `planned`."""
+        """Return all policies that are ever in force in the baseline, or in the candidate if `planned`."""
         written = [change.value for change in self._changes]
         objects = [
             value for value in (*self._first.values(), *written) if value is not None and not isinstance(value, Missing)

@@ -1,4 +1,4 @@
-"""What is known of the workspaces of a shard, apart from what their objects tell."""
+"""Known workspaces of a shard."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ Policies = Mapping[str, tuple[JSON, ...]]
 
 
 class Workspaces(Struct, frozen=True):
-    """Names and sets by workspace; a workspace that a set does not have is not known to it.
+    """Names and sets by workspace. A workspace without a set is unknown.
 
-    `heard` are the logical clusters of which the log has any event: of another one nobody knows what was written to it. The log
-    begins at `began`, in microseconds.
+    `heard` are logical clusters with events in the log. Writes to others are unknown. The log begins at `began`, in
+    microseconds.
     """
 
     names: WorkspaceNames = field(default_factory=WorkspaceNames)
@@ -29,4 +29,4 @@ class Workspaces(Struct, frozen=True):
     changes: Mapping[str, WorkspaceChange] = field(default_factory=dict)
     """By logical cluster what else the candidate changes."""
     only: frozenset[str] = frozenset()
-    """What alone is asked of what validates; empty for all."""
+    """Names of the only validating policies that run; empty for all."""

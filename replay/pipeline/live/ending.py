@@ -1,4 +1,4 @@
-"""How a process that runs until it is told to end is told so."""
+"""End of a long-running process by signals."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ _ENDINGS = (signal.SIGINT, signal.SIGTERM)
 
 @contextmanager
 def ended_by_signals() -> Iterator[Callable[[], bool]]:
-    """What says whether the first Ctrl-C or SIGTERM has come; the second one ends the process as it ends any other command.
+    """Yield a function that tells whether the first Ctrl-C or SIGTERM has come. A second one ends the process at once.
 
-    The handler runs between any two steps of the main thread and takes no lock that this may hold: no `threading.Event`.
+    The handler runs between any two steps of the main thread. It takes no lock that this thread may hold, so it uses no
+    `threading.Event`.
     """
     numbers: list[int] = []
     handlers = {number: signal.getsignal(number) for number in _ENDINGS}

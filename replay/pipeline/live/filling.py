@@ -1,4 +1,4 @@
-"""What `replay ingest --follow` and `--listen` do: fill a store from a log that grows, and forget what is old, until they are ended."""
+"""`replay ingest --follow` and `--listen`: fill a store from a growing log, and remove old data, until the end."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from replay.storage.storage import Storage
 
 _POLL_SECONDS = 0.5
 _ORDER_SECONDS = 3600.0
-"""How often what is old is forgotten, and small segments are put together: the store is closed for it, and read anew."""
+"""Seconds between removals of old data and compactions. The store is closed and opened again for these."""
 
 
 class SegmentLimits(Struct, frozen=True):
-    """When what is new becomes a segment of the store: as soon as it has so many bytes, or has waited for so long."""
+    """Limits at which new data becomes a segment: bytes, and age."""
 
     octets: int
     seconds: float
@@ -140,7 +140,7 @@ class Filling(Struct, frozen=True):
             return report, store.requests
 
     def _flushed(self, store: Store, log: LiveLog) -> IngestReport:
-        """One segment."""
+        """Write one segment."""
         spool = Path(tempfile.mkdtemp(prefix="live-", dir=store.temporary))
         try:
             batch = log.take(spool, self.pace.octets)
@@ -157,7 +157,7 @@ class Filling(Struct, frozen=True):
         return self.retention.forgets(store.segments) or bool(compactable(store.segments))
 
     def _put_in_order(self) -> None:
-        """Forget what is old, and put small segments together; a store that somebody reads is left as it is until later."""
+        """Remove old data and compact segments. If someone reads the store, try again later."""
         with self._store() as store:
             if not self._is_untidy(store):
                 return

@@ -1,1 +1,1 @@
-"""One built-in admission plugin alone, asked about given AdmissionRequests and about those of a log."""
+"""One built-in admission plugin alone, on given AdmissionRequests and on those of a log."""

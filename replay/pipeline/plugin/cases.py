@@ -19,7 +19,7 @@ from replay.pipeline.plugin.world import PluginWorld
 def case_results(
     plugin: Plugin, world: PluginWorld, cases: Iterable[tuple[int, bytes]], path: str
 ) -> Iterator[dict[str, JSON]]:
-    """One result line for each case, in their order; raises ReplayError with file and line for what is no case."""
+    """Yield one result line per case, in order; raises ReplayError with file and line for an invalid case."""
     for number, line in cases:
         try:
             case = orjson.loads(line)

@@ -1,4 +1,4 @@
-"""What `replay plugin` is asked: a configuration of one plugin, and what the cluster would be."""
+"""Configuration of `replay plugin`: one plugin's settings, and the cluster."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ _KINDS = {
     "objects": (list, "list"),
 }
 _OF_CONFIGURATION = frozenset({"limitSecretReferences"})
-"""Fields of plugins that no document of the server sets: they may stand beside the configuration as well as in it."""
+"""Plugin fields that no server document sets. They may be beside or in the configuration."""
 _IGNORED = frozenset({"name", "recorded"})
 
 
 def read_config(path: Path, name: str) -> PluginConfig:
-    """The configuration of a plugin; raises ManifestError for what is no such document."""
+    """Return a plugin's configuration; raises ManifestError for other documents."""
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:

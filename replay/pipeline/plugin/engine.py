@@ -27,7 +27,7 @@ ENGINES: Final[Mapping[str, str]] = {
 
 
 class EngineCase(Struct, frozen=True):
-    """One request as it reached the mutating and the validating webhook; None where it did not reach that phase.
+    """One request at the mutating and the validating webhook; None for a phase that it did not reach.
 
     The requests are AdmissionRequests (`admission.k8s.io/v1`).
     """
@@ -59,9 +59,9 @@ def engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Sce
 
 
 def engine_cases(path: Path) -> Iterator[EngineCase]:
-    """Yield the cases of a file; raise ReplayError with file and line for what is no case.
+    """Yield the cases of a file; raise ReplayError with file and line for an invalid case.
 
-    A line is {id, mutating, validating} or {id, request}; the same request then stands for both phases.
+    A line is {id, mutating, validating} or {id, request}. In the second form both phases have the same request.
     """
     for number, line in numbered_lines(path):
         try:

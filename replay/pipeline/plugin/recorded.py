@@ -21,7 +21,7 @@ from replay.pipeline.replay.order import LoggedRequest, in_order
 def recorded_results(
     plugin: Plugin, world: PluginWorld, requests: Iterable[LoggedRequest]
 ) -> Iterator[dict[str, JSON]]:
-    """A result line for each request at which something happens, or with which it is not known whether something does."""
+    """Yield a result line per request with an effect, or with an unknown one."""
     for each in in_order(requests, by_receipt=plugin.is_timed):
         record = each.request.record
         world.mention(each.original.namespace)
@@ -40,7 +40,7 @@ def recorded_results(
 
 
 def _result(plugin: Plugin, each: LoggedRequest, world: PluginWorld, time: int) -> PluginResult:
-    """What the plugin says; the validating phase sees the object after the webhooks, with the plugin's own change."""
+    """Return the plugin's result. The validating phase sees the object after webhooks, with the plugin's change."""
     if plugin.is_last and each.validated is None:
         return PluginResult()
     if each.validated is None:
@@ -67,6 +67,6 @@ def _line(result: PluginResult, each: LoggedRequest) -> dict[str, JSON]:
 
 
 def _replenish(plugin: Plugin, world: PluginWorld, each: LoggedRequest, result: PluginResult, time: int) -> None:
-    """Give back to quotas what a request freed, where the configuration says so."""
+    """Release a request's quota usage, if the configuration says so."""
     if isinstance(plugin, ResourceQuota) and world.replenishes and each.validated is not None:
         plugin.follow(each.request.attributes, world.cluster, time, refused=not result.allowed)

@@ -1,4 +1,4 @@
-"""The cluster that a plugin is asked in."""
+"""Cluster of a plugin that runs alone."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replay.pipeline.plugin.config import PluginConfig
 from replay.reconstruct.cluster import CRD, key_of
 
 EVENT_TIME = "event time"
-"""The clock of a configuration under which time passes as the requests say; else it stands still, unless it is what a plugin is about."""
+"""Clock setting under which requests set the time. Otherwise time stands still, except for plugins about time."""
 
 NEVER_MADE_UP = "no-such"
 """A namespace whose name holds this is never made up for a request that mentions it."""
@@ -61,7 +61,7 @@ class PluginWorld:
         return self._config.replenish == "onDelete"
 
     def time_of(self, plugin: Plugin, time: datetime | None) -> int:
-        """When a plugin is asked, in microseconds since 1970: 0 where time does not pass."""
+        """Return a plugin's time in microseconds since 1970, 0 if time stands still."""
         passes = plugin.is_timed or self._config.clock == EVENT_TIME
         return round(time.timestamp() * 1_000_000) if passes and time is not None else 0
 
@@ -72,9 +72,9 @@ class PluginWorld:
                 self.lister.put(_namespace(effect["object"]["metadata"]["name"]))
 
     def follow(self, attributes: Attributes) -> None:
-        """Do what a request asks of the namespaces, where the configuration says so.
+        """Apply a request to the namespaces, if the configuration says so.
 
-        The plugin is asked alone: what a policy refused at the time, or the storage, is carried out here.
+        The plugin runs alone, so requests that a policy or the storage refused are applied too.
         """
         is_namespace = (attributes.resource.group, attributes.resource.resource) == ("", "namespaces")
         if self._config.namespace_state != "follow" or not is_namespace or attributes.dry_run:
@@ -96,7 +96,7 @@ class PluginWorld:
 
 
 def _own_name(attributes: Attributes) -> str:
-    """The name in the object itself, empty where it is not known."""
+    """Return the name in the object, empty if unknown."""
     obj = attributes.object
     name = None if obj is None or isinstance(obj, Missing) else field_of(obj, "metadata", "name")
     return name if isinstance(name, str) else ""

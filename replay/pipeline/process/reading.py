@@ -1,6 +1,6 @@
-"""A log that is read by a process of its own, which begins before this one imports what decides about requests.
+"""A process that reads the log while this one imports the engines.
 
-Both take about as long, so that the log is read when this process is ready for it. Importing this imports no engine.
+Both take about as long, so the log is ready when this process is. This module imports no engine.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _POLL_SECONDS = 0.2
 
 
 class ReaderTraceback(Exception):  # noqa: N818 - as Python's own executors call it: the cause of an error that came from elsewhere
-    """Where in its own process a reader failed."""
+    """Traceback of a failed reader process."""
 
     def __str__(self) -> str:
         """The traceback there."""
@@ -37,14 +37,14 @@ class ReaderTraceback(Exception):  # noqa: N818 - as Python's own executors call
 
 
 class Failure(NamedTuple):
-    """What ended the reading, and where."""
+    """Error that ended the reading, and its traceback."""
 
     error: Exception
     place: str
 
 
 class Segments(NamedTuple):
-    """What was read: the catalog of the store that holds it now, and how it went."""
+    """Result of the reading: the store's catalogue, and the report."""
 
     catalog: Catalog
     report: IngestReport
@@ -57,7 +57,7 @@ class Reading(NamedTuple):
     connection: Connection
 
     def segments(self, progress: Progress) -> Segments:
-        """What was read, once it is. Raises what ended the reading, and BrokenExecutor where its process was killed."""
+        """Return the result when it is ready. Raises the reader's error, and BrokenExecutor if it was killed."""
         while True:
             if not self.connection.poll(_POLL_SECONDS):  # whoever waits hears an interrupt now and then
                 continue
@@ -74,10 +74,11 @@ class Reading(NamedTuple):
 
 @contextmanager
 def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]:
-    """Begin to read the log of a scenario; None where that is left to whoever asks for it.
+    """Start to read a scenario's log; yield None if the caller must read it.
 
-    Nobody else can read standard input; a store that is kept is not touched before the manifests are known to be usable; a fleet,
-    or one worker alone, does it in another way; and not every process can be forked.
+    That is so for standard input, kept stores (not changed before the manifests are valid), fleets, single workers, and
+    processes that cannot
+    fork.
     """
     is_alone = (options.workers or os.cpu_count() or 1) == 1
     if not can_fork() or is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:
@@ -98,7 +99,7 @@ def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]
 
 
 def _read(directory: Path, scenario: Scenario, connection: Connection) -> None:
-    """Read in a process of its own, and tell how it goes."""
+    """Read in a separate process, and report progress."""
     begin()
 
     def progress(what: str, count: int, total: int) -> None:

@@ -1,6 +1,6 @@
-"""How processes of our own begin and end, whoever ends first.
+"""Start and end of our own processes.
 
-Importing this imports nothing of what reads logs or decides: a process is to begin before that.
+This module imports nothing that reads logs or decides, because processes start before that.
 """
 
 from __future__ import annotations
@@ -52,15 +52,16 @@ def can_fork() -> bool:
 
 
 def forked() -> BaseContext:
-    """Processes that have all that this one has imported.
+    """Return a context for forked processes, with all imports of this one.
 
-    INVARIANT: it `can_fork`, and has asked neither DuckDB nor Polars anything: a fork would copy their locks. To import them is no harm.
+    INVARIANT: the process `can_fork` and has not used DuckDB or Polars, because a fork would copy their locks.
+    Importing them is fine.
     """
     return multiprocessing.get_context("fork")
 
 
 def apart() -> BaseContext:
-    """Processes that may begin at any time, and import themselves what they need, or have it of a fork server."""
+    """Return a context for processes that may start any time, and import what they need or get it from a fork server."""
     return multiprocessing.get_context("forkserver" if _HAS_FORKSERVER else "spawn")
 
 
@@ -76,7 +77,7 @@ def preload(module: str) -> None:
 
 
 def begin() -> None:
-    """What each process of ours does first: end when it is told to, and with its parent."""
+    """Prepare each process: end on request, and with the parent."""
     for ending in _ENDINGS:
         if signal.getsignal(ending) is not signal.SIG_IGN:
             signal.signal(ending, signal.SIG_DFL)
@@ -86,7 +87,7 @@ def begin() -> None:
 
 
 def _end_with_parent() -> None:
-    """End a process whose parent was killed: nobody would ever send it anything, nor end it."""
+    """End a process whose parent was killed."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
@@ -105,10 +106,11 @@ def use_scratch() -> None:
 
 @contextmanager
 def deaf(*, endings: bool = False) -> Iterator[None]:
-    """Let processes that begin meanwhile, and their children, not hear Ctrl-C: it comes to all, and this one ends them.
+    """Shield new processes and their children from Ctrl-C, because this process ends them.
 
-    So that it knows them all, and each has got all that it is given, it is itself interrupted or terminated only afterwards.
-    With `endings` they hear of no other end either until they `begin`: they have the handlers of this process before.
+    This process is interrupted only afterwards, when it knows them all. With `endings` they ignore other signals too
+    until they `begin`, because
+    they have this process's handlers before.
     """
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,1 +1,1 @@
-"""The loop in which a policy gets better: what a project has, what it accepts, and what a change of it changes."""
+"""Project loop: inputs, accepted findings, and effects of a change."""

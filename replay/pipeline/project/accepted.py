@@ -22,7 +22,7 @@ _FIELDS = ("policy", "namespace", "workload", "reason", "expires")
 
 
 def read_accepted(path: Path) -> tuple[Acceptance, ...]:
-    """The entries of a file; raises ReplayError with the place of what is wrong."""
+    """Return a file's entries; raises ReplayError with the place of an error."""
     return _entries(read_documents(path))
 
 
@@ -71,7 +71,7 @@ def expiry(text: str, today: date) -> date | None:
 
 
 def acceptances(result: RunResult, by: str, reason: str, expires: date | None) -> list[Acceptance]:
-    """What would have to be accepted for a run to deny nothing new: entries by `policy`, `namespace` or `workload`."""
+    """Return the entries under which a run would deny nothing new: by `policy`, `namespace` or `workload`."""
     entries = {
         (policy, key.namespace if by != "policy" else "*", key.workload if by == "workload" else "*")
         for key in result.summary.cells
@@ -82,9 +82,9 @@ def acceptances(result: RunResult, by: str, reason: str, expires: date | None) -
 
 
 def add_accepted(path: Path, entries: Sequence[Acceptance]) -> None:
-    """Write entries to the end of a file, which is made; what stands there stays as it is.
+    """Append entries to a file, which is created if needed.
 
-    Raises ReplayError for a file to whose end no entry can be written.
+    Raises ReplayError for a file that cannot take them.
     """
     earlier = read_accepted(path) if path.exists() else ()
     text = path.read_text("utf-8") if earlier else _HEAD
@@ -107,7 +107,7 @@ def accepted_text(entries: Sequence[Acceptance]) -> str:
 
 
 def _lines(entries: Iterable[Acceptance]) -> Iterable[str]:
-    """Entries as YAML; texts are quoted as JSON, which YAML reads alike."""
+    """Yield entries as YAML. Texts are quoted as JSON."""
     for each in entries:
         said = {"policy": each.policy, "namespace": each.namespace, "workload": each.workload, "reason": each.reason}
         if each.expires is not None:

@@ -1,4 +1,4 @@
-"""What of a run makes its exit code 1."""
+"""Conditions for exit code 1."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replay.pipeline.project.format import FailOn
 from replay.report.run.views import lockout
 
 USUAL = (FailOn.DENIED, FailOn.MUTATED)
-"""As `kubectl diff`: whatever is newly denied or mutated, forbidden or allowed."""
+"""Default, as in `kubectl diff`: anything newly denied, mutated, forbidden or allowed."""
 
 
 def exit_code(result: RunResult, fail_on: Collection[FailOn] = USUAL) -> int:

@@ -1,4 +1,4 @@
-"""What lies around in a directory: logs, a store, manifest sets, a snapshot, and the label by which namespaces are owned."""
+"""Discovery of a directory's logs, store, manifest sets, snapshot and owner label."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replay.reconstruct.snapshot import read_snapshot
 DEEPEST = 4
 """How many directories below its own a project is looked for."""
 MOST_ENTRIES = 20_000
-"""So much is looked at and no more: a home directory is not a project."""
+"""Maximum number of entries to look at. A home directory is not a project."""
 _BEGINNING = 1 << 16
 _PASSED_OVER = frozenset({"node_modules", "__pycache__", "venv", "vendor", "site-packages"})
 _SETS = frozenset({"vap", "map", "vwc", "mwc"})
@@ -32,7 +32,7 @@ _OWNERS = ("team", "owner", "squad", "group")
 
 
 class ProjectFindings(Struct, frozen=True):
-    """What was found, by the keys of `replay.toml`; what is None or empty was not there, or there more than once."""
+    """Findings by the keys of `replay.toml`; None or empty if absent or ambiguous."""
 
     logs: tuple[Path, ...] = ()
     store: Path | None = None
@@ -43,7 +43,7 @@ class ProjectFindings(Struct, frozen=True):
 
 
 def look_around(directory: Path) -> ProjectFindings:
-    """Look at a directory and what is below it; nothing is opened that does not look like a manifest or a snapshot."""
+    """Search a directory. Only files that look like manifests or snapshots are opened."""
     logs: dict[Path, None] = {}
     stores, sets, snapshots = [], [], []
     for place, folders, files in _walk(directory):
@@ -70,7 +70,7 @@ def look_around(directory: Path) -> ProjectFindings:
 
 
 def _walk(directory: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
-    """What a person would see: nothing hidden, nothing installed, no links; what is taken out of the folders is not entered."""
+    """Walk visible directories, without hidden, installed or linked ones. Removed folders are not entered."""
     entry_count = 0
     for place, folders, files in os.walk(directory):
         folders[:] = sorted(name for name in folders if name[0] != "." and name not in _PASSED_OVER)
@@ -93,7 +93,7 @@ def _holds_policies(path: Path) -> bool:
 
 
 def _current_and_candidate(sets: list[Path]) -> tuple[Path | None, Path | None]:
-    """By their names; a set that is alone is planned, for nobody knows what was in force."""
+    """Return baseline and candidate by name. A single set is the candidate."""
     current = next((each for name in _CURRENT for each in sets if each.name == name), None)
     others = [each for each in sets if each != current]
     candidate = next((each for name in _CANDIDATE for each in others if each.name == name), None)

@@ -1,7 +1,8 @@
-"""What a run is about where not everything is asked: some policies, namespaces, users, a period; the rest is left out, and costs nothing.
+"""Selection of a run: policies, namespaces, users, a period.
 
-Requests are chosen where the log is read. Of the sets stays what is named and all that changes objects, for what is named decides about
-what is left of them.
+Requests are selected while the log is read. The sets keep the named policies and everything that changes objects,
+because the named
+policies decide about the result.
 """
 
 from __future__ import annotations
@@ -35,13 +36,13 @@ _OF_NAME = {
     "user": "select 1 from request where username = $name limit 1",
 }
 _OF_ALL = frozenset({OutcomeKind.UNDETERMINED, OutcomeKind.NEWLY_WARNED, OutcomeKind.NEWLY_AUDITED})
-"""Outcomes whose cause is told by a text, or that may be those of what is named whatever they are blamed on."""
+"""Outcomes whose cause is a text, or that may belong to a named policy anyway."""
 
 
 def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]:
-    """The policies, webhooks and built-in plugins of both sets that some names mean.
+    """Return the policies, webhooks and plugins that names match in both sets.
 
-    They are as `meant` reads them. Raises ReplayError with near matches.
+    `meant` reads the names. Raises ReplayError with near matches.
     """
     policy_names = {name for each in manifests.sets for name in names_of(each)}
     policies: set[str] = set()
@@ -61,7 +62,7 @@ def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]
 
 
 def narrowed(manifests: Manifests, names: frozenset[str]) -> Manifests:
-    """Both sets without what validates and is not named; nobody is asked who may do what."""
+    """Return both sets without validating parts that are not named, and without authorizers."""
     current, candidate = (
         None if each is None else only_named(each, names) for each in (manifests.current, manifests.candidate)
     )
@@ -70,7 +71,7 @@ def narrowed(manifests: Manifests, names: frozenset[str]) -> Manifests:
 
 
 def concerns(names: frozenset[str], key: CellKey) -> bool:
-    """Whether a finding is of something that is named; mutating policies are asked though they are not."""
+    """Return whether a finding concerns a named policy. Mutating policies run without being named."""
     return (
         not names
         or key.outcome in _OF_ALL
@@ -129,13 +130,13 @@ def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
 
 
 def within(store: Store, job: Job, focus: Focus) -> Job:
-    """A job about nothing but what is asked for."""
+    """Return a job limited to the selection."""
     predicate = chosen(store, focus)
     return job if predicate is None else replace(job, within=predicate, predicate=both(job.predicate, predicate))
 
 
 def together(*predicates: Predicate | None) -> Predicate | None:
-    """What all of some predicates select; None selects everything."""
+    """Return the conjunction of predicates; None selects everything."""
     predicate: Predicate | None = None
     for each in predicates:
         predicate = each if predicate is None else predicate if each is None else both(predicate, each)

@@ -1,4 +1,4 @@
-"""What the command line names: the formats in which commands print what they found, and what a run fails on."""
+"""Choices of the command line: output formats, and conditions of failure."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DocumentFormat(StrEnum):
 
 
 class FailOn(StrEnum):
-    """What a run may fail on."""
+    """Conditions on which a run may fail."""
 
     DENIED = "denied"
     LOCKOUT = "lockout"

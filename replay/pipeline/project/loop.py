@@ -28,10 +28,10 @@ def watch_runs(
     *,
     rounds: Iterable[int] | None = None,
 ) -> None:
-    """Run, show the result, and after each change show in one line what it changes; what cannot be run is shown, too.
+    """Run and show the result; after each change, show the difference in one line. Errors are shown too.
 
-    Without a store one is kept as long as this lasts, so that no log is read twice. Raises ReplayError for a log that can
-    be read once.
+    Without a store a temporary one is kept, so that no log is read twice. Raises ReplayError for a log that can only be
+    read once.
     """
     if STDIN in scenario.logs:
         raise ReplayError("standard input can be read once: --watch needs files")

@@ -1,4 +1,4 @@
-"""The decisions about one request, of which the log may leave open whether it was to create or to update."""
+"""Decisions about one request. Its operation (create or update) may be unknown."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ OPEN_OPERATION = "whether the object existed, so that it was updated and not cre
 
 
 def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
-    """What each set of the chain decides; what depends on an operation that is not known is undetermined."""
+    """Return each set's decision. If it depends on an unknown operation, it is undetermined."""
     backends_by_name = backends or {}
     decisions = chain.decide(request.before_mutation, request.attributes, lister, backends_by_name)
     if request.otherwise is None:
@@ -23,7 +23,7 @@ def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Bac
 
 
 def either(one: Decision, other: Decision) -> Decision:
-    """What is certain of a decision that may be one or the other."""
+    """Return the common part of two possible decisions."""
     if one == other:
         return one
     denials = tuple(denial for denial in one.denials if denial in other.denials)

@@ -1,4 +1,4 @@
-"""What of two sets is asked: not what both say alike and nobody answers for."""
+"""Parts of two sets that must run: without equal parts that do not change."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from replay.reconstruct.server.builtin import REPRODUCED
 
 
 def distinct_sets(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
-    """What of both sets is asked; `names` are the webhooks, and plugins with a backend, that somebody answers for."""
+    """Return the parts of both sets that must run; `names` are webhooks and plugins with an answerer."""
     own_sets = without_shared_webhooks(sets, names)
     return with_shared_plugins(own_sets, REPRODUCED) if with_plugins else without_shared_plugins(own_sets, names)
 
 
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
-    """A set without what validates and is not named; a named policy of an engine is asked through its webhook."""
+    """Return a set without validating parts that are not named. An engine's policy runs through its webhook."""
     mutating = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.mutates}
     validating = [webhook.name for each in manifests.validating_webhooks for webhook in each.webhooks]
     policies = {name: frozenset(engine_policies(manifests.engine_objects, name)) for name in validating}
@@ -39,7 +39,7 @@ def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:
 
 
 def _asked(value: JSON, unnamed: Collection[str]) -> bool:
-    """Whether an object of an engine only serves others, or some policy of it is asked."""
+    """Return whether an object of an engine is named, or only supports others."""
     names = policy_names(value)
     return not names or any(name not in unnamed for name in names)
 
@@ -49,10 +49,11 @@ def _configuration(configuration: WebhookConfiguration, names: frozenset[str]) -
 
 
 def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> Sets:
-    """Both sets without the webhooks that they share, but for those of some names.
+    """Return both sets without equal webhooks, except named ones.
 
-    A webhook that both sets call answers both alike as far as anyone can tell without asking it, and what it did at the time
-    stands in the recorded objects. That of a policy engine is asked where its objects differ.
+    An equal webhook is assumed to answer both sets alike, and the recorded objects show its effect. A policy engine's
+    webhook runs if its
+    objects differ.
     """
     current, candidate = sets
     names |= differing_webhooks(current, candidate)

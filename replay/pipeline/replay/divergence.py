@@ -1,4 +1,4 @@
-"""Where the candidate's world begins to differ from the log's: what parts find of it, and what they come to together."""
+"""Start of the differences between the candidate's predictions and the log, per part and in total."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Divergence(Struct):
 
     @staticmethod
     def of(parts: Iterable[Divergence]) -> Divergence:
-        """What all parts found; what is alike is in memory once, though each part has its own."""
+        """Merge the parts' divergences. Equal values are shared."""
         beginning = Divergence()
         shared: dict[IsolatedEnd | None, IsolatedEnd | None] = {}
         for each in parts:

@@ -1,4 +1,4 @@
-"""Which requests come to admission under one set alone, because their authorizers differ."""
+"""Requests that reach admission in one set only, because their authorizers differ."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ class Gate(Struct, frozen=True):
     refused: frozenset[int] = frozenset()
     let_in: frozenset[int] = frozenset()
     unknown: frozenset[int] = frozenset()
-    """Those that were allowed, and of which it is not known whether the candidate's authorizers allow them."""
+    """Allowed requests for which the candidate's authorization is unknown."""
 
     def candidate(self, seq: int, decision: Decision) -> Decision:
         """Return the candidate's decision about a request, given the decision of its policies alone."""

@@ -40,12 +40,12 @@ MOST_LOGS = 4
 MOST_SETS = 8
 """For how many pairs of sets it keeps the results of one class of requests."""
 LEAST_SECONDS = 3600
-"""Seconds in which nothing is forgotten that a run has read: the run may still need it."""
+"""Seconds for which results stay after a run has read them."""
 _CHECK = 32
 _LENGTH = 8
 _CHUNK = 500
 _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
-"""What msgspec raises for text that is not UTF-8, and for numbers of more than 64 bits."""
+"""Errors of msgspec for text that is not UTF-8, and for numbers above 64 bits."""
 
 
 class KeptResults(Struct, frozen=True):
@@ -62,12 +62,12 @@ class KeptResults(Struct, frozen=True):
     walks: str
 
     def read(self) -> dict[CoarseClass, ClassResult]:
-        """All that is there and whole."""
+        """Return all whole results."""
         results_by_class = ((requests, _read(self.storage, name)) for requests, name in self.files.items())
         return {requests: result for requests, result in results_by_class if result is not None}
 
     def write(self, results: dict[CoarseClass, ClassResult]) -> None:
-        """Keep the results of classes, as far as they can be written."""
+        """Keep the results of classes, if possible."""
         try:
             for requests, result in results.items():
                 if (content := _content(result)) is not None:
@@ -92,7 +92,7 @@ class KeptResults(Struct, frozen=True):
             return None
 
     def write_world(self, world: World, walks: bytes | None) -> None:
-        """Keep what follows from all classes, as far as it can be written, and its walks, if any; and forget the oldest results."""
+        """Keep the consequences and their walks, if possible; remove the oldest results."""
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
         places = [(*place, ends[each]) for place, each in world.consequences.items()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
@@ -124,9 +124,9 @@ def kept_results(
     classes: Mapping[CoarseClass, int],
     selector: Callable[[MatchResources], Callable[[CoarseClass], bool]],
 ) -> KeptResults:
-    """The results of a store for two sets; `base` is all else that they depend on, but for this code.
+    """Return a store's results for two sets; `base` is everything else that they depend on, except this code.
 
-    `selector` makes of criteria what tells whether they may select some requests of a class.
+    `selector` makes a function that tells whether criteria may match a class.
     """
     place = f"{RESULTS}/{_digest(code_digest(), *base)}"
     units = [[(unit.digest, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
@@ -145,7 +145,7 @@ def forget(storage: Storage) -> None:
 
 
 def _read(storage: Storage, name: str) -> ClassResult | None:
-    """What a file says of a class, if it is whole."""
+    """Return a class's result if its file is whole."""
     try:
         totals = _TOTALS.decode(next(_frames(_whole(storage, name))))
     except (OSError, StopIteration, msgspec.MsgspecError):
@@ -154,7 +154,7 @@ def _read(storage: Storage, name: str) -> ClassResult | None:
 
 
 def _whole(storage: Storage, name: str) -> bytes:
-    """The content of a file after its check: nobody waited for the disk when it was written. Raises OSError if it is not whole."""
+    """Return a file's checked content, because nothing is flushed on writing. Raises OSError if it is damaged."""
     content = storage.read(name)
     if _check(name, content[_CHECK:]) != content[:_CHECK]:
         raise OSError(errno.EIO, "results are damaged", name)
@@ -169,7 +169,7 @@ def _put(storage: Storage, name: str, content: bytes) -> None:
 
 
 def _check(name: str, content: bytes) -> bytes:
-    """A digest of results and of what they are about, so that one file in the place of another counts as damaged."""
+    """Return a digest of results and their key, so that a misplaced file counts as damaged."""
     return hashlib.sha256(name.encode() + b"\0" + content).digest()
 
 
@@ -180,7 +180,7 @@ def _findings(storage: Storage, name: str) -> Iterator[Pending]:
 
 
 def _begins(storage: Storage, name: str) -> Divergence:
-    """Where the candidate's world begins, of a file which was whole a moment ago."""
+    """Return the divergence in a file that was whole a moment ago."""
     return _BEGINNING.decode(next(islice(_reread(storage, name), 1, None)))
 
 
@@ -243,7 +243,7 @@ def _forget(storage: Storage, names: Iterable[str]) -> None:
 
 
 def _oldest(modified: Mapping[str, float], most: int, used: float) -> list[str]:
-    """All but the newest few, and none that was used since an instant (seconds since the epoch)."""
+    """Return all but the newest files, without recently used ones (seconds since the epoch)."""
     ordered = sorted(((time_used, name) for name, time_used in modified.items()), reverse=True)
     return [name for time_used, name in ordered[most:] if time_used < used]
 

@@ -41,10 +41,10 @@ from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked
 
 MOST_BYTES = 64 * 1024 * 1024
-"""How much is kept of the walks of a log; what is beyond that is walked anew."""
+"""Maximum bytes of a log's walks. Others are walked anew."""
 _LENGTH = 16
 _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
-"""What msgspec raises for text that is not UTF-8, for numbers of more than 64 bits, and for what is no JSON."""
+"""Errors of msgspec for text that is not UTF-8, for numbers above 64 bits, and for other values."""
 
 
 _Columns = tuple[str, str, str, str]
@@ -52,7 +52,7 @@ _NOWHERE: frozenset[Place] = frozenset()
 
 
 class Answer(NamedTuple):
-    """What a walk was told of a class of requests by the candidate without a decision; `places` are those that it asked about."""
+    """What a walk learned about a class without a decision; `places` are those that it asked about."""
 
     question: str
     requests: CoarseClass
@@ -61,7 +61,7 @@ class Answer(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a walk asked of both sets: of which classes of requests it wanted a decision, and what else it was told of them."""
+    """What a walk asked of both sets: classes with wanted decisions, and other answers."""
 
     decided: frozenset[CoarseClass] = frozenset()
     answers: frozenset[Answer] = frozenset()
@@ -78,7 +78,7 @@ class ObjectWalk(NamedTuple):
 
 
 class TracedOwners(dict[str, Sequence[OwnerChange]]):
-    """The owners that differ; which of them somebody looks for is noted."""
+    """Differing owners. Lookups are recorded."""
 
     def __init__(self, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
         """Nobody has looked for any."""
@@ -112,7 +112,7 @@ class Tracer:
         )
 
     def take(self) -> tuple[Trace, tuple[str, ...]]:
-        """What was asked since the last time: of the sets, and for which owners."""
+        """Return what was asked since the last call: of the sets, and about owners."""
         decided, answers, uids = frozenset(self._decided), frozenset(self._answers), tuple(self.owners.uids)
         self._decided.clear()
         self._answers.clear()
@@ -164,7 +164,7 @@ def _answer(judge: Judge, question: str, requests: Classed, places: frozenset[Pl
 
 
 class _Entry(NamedTuple):
-    """A walk as a file has it: what it was given, its trace (the number of one), the owners that it looked for, its result."""
+    """A stored walk: its input digest, trace number, owners, result."""
 
     context: bytes
     trace: int
@@ -174,7 +174,7 @@ class _Entry(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What became of an object. What changes in objects that are looked up is not kept: they are walked before all others."""
+    """What became of an object. Changes of looked-up objects are not kept, because these are walked first."""
 
     consequences: list[tuple[LogPosition, Consequence]]
     owners: dict[str, list[OwnerChange]]
@@ -182,7 +182,7 @@ class _Result(NamedTuple):
 
 
 class _TraceAndActing(NamedTuple):
-    """A trace, and the digest of what acts on the classes of requests of which decisions were wanted."""
+    """A trace, and the digest of what acts on its classes."""
 
     trace: Trace
     acting: str
@@ -201,7 +201,7 @@ class KeptWalks:
     """The walks that a store has kept, and those that this run keeps in their place."""
 
     def __init__(self, content: bytes | None, job: Callable[[], Job]) -> None:
-        """`content` is that of the file, None where there is none; what is no such file holds nothing."""
+        """`content` is the file's, None if absent. An invalid file is empty."""
         self._make = job
         try:
             self._file = _FILE.decode(content) if content is not None else _File([], [])
@@ -215,7 +215,7 @@ class KeptWalks:
 
     @property
     def content(self) -> bytes | None:
-        """What is to be kept of this run, None where nothing was walked."""
+        """Return what to keep of this run, None without walks."""
         if not self._new:
             return None
         traces = [_TraceAndActing(trace, self._acting(trace)) for trace in self._traces]
@@ -250,7 +250,7 @@ class KeptWalks:
         ]
 
     def _acting(self, trace: Trace) -> str:
-        """A digest of all that may act on the requests of which decisions were wanted, in both sets."""
+        """Return a digest of everything that may act on the classes with wanted decisions, in both sets."""
         acting = [
             (requests, [[unit for unit, selects in of_set if selects(requests)] for of_set in self._units])
             for requests in sorted(trace.decided)
@@ -258,7 +258,7 @@ class KeptWalks:
         return digest(acting).hex()
 
     def _is_valid(self, number: int) -> bool:
-        """Whether the sets would tell a walk with this trace what they told it."""
+        """Return whether the sets would give a trace the same answers."""
         if number not in self._valid:
             (_, answers), acting = self._file.traces[number]
             self._valid[number] = acting == self._acting(self._file.traces[number].trace) and all(
@@ -282,7 +282,7 @@ class KeptWalks:
         return ObjectWalk(identity, entry.since, walked)
 
     def keep(self, context: bytes, walk: ObjectWalk, owners: Callable[[str], bytes]) -> None:
-        """Keep what was walked, as far as it can be written and there is room."""
+        """Keep a walk, if there is room."""
         try:
             result = msgspec.msgpack.encode(_Result(walk.walked.consequences, walk.walked.owners, walk.walked.refused))
             differing = {uid: owners(uid) for uid in walk.uids}
@@ -301,7 +301,7 @@ class KeptWalks:
 
 
 class WaveWalks:
-    """The walks of one wave: those that are kept, and where those stand that are not."""
+    """Walks of one wave: kept ones, and places of the others."""
 
     def __init__(
         self,
@@ -330,7 +330,7 @@ class WaveWalks:
         return frozenset(self._keys.values()) - {self._keys[walk.identity] for walk in self._walks}
 
     def all(self, walks: Iterable[ObjectWalk], *, in_order: bool) -> Iterator[ObjectWalk]:
-        """With those that were missing all of them, as if all had been walked now; `in_order`: by part, as they stand there."""
+        """Yield all walks, kept and new, in order; `in_order` means by part, as stored."""
         walks = self._keeping(walks)
         yield from merge(self._walks, walks if in_order else sorted(walks, key=self._place), key=self._place)
 
@@ -347,13 +347,13 @@ class WaveWalks:
         return self._part[walk.identity], walk.since, walk.identity
 
     def _owner(self, uid: str) -> bytes:
-        """What differs of an owner."""
+        """Return what differs about an owner."""
         if uid not in self._owners:
             self._owners[uid] = digest(self._around.owners.get(uid))
         return self._owners[uid]
 
     def _context(self, key: str, around_all: bytes) -> bytes:
-        """A digest of all that a walk is given; what is found about its requests stands under its key (`stored_key`)."""
+        """Return a digest of a walk's inputs; findings about its requests are stored by key (`stored_key`)."""
         group, resource, namespace, _, *workspace = key.split(BETWEEN)
         place = (group, resource, namespace, *workspace)
         if place not in self._places:

@@ -39,7 +39,7 @@ from replay.world.elsewhere import Elsewhere
 RequestKey = tuple[int, int]
 """`seq` of a request, and which object of a deletion of many."""
 Entries = Mapping[RequestKey, tuple[Decision, ...]]
-"""What the plugins say for each set, where they say anything."""
+"""Decisions of plugins with state, for each set."""
 
 _LIKELY = "likely denied, if all that may have been charged before was"
 
@@ -55,7 +55,7 @@ def with_entry(decisions: Sequence[Decision], entry: tuple[Decision, ...] | None
 
 
 class ChargeBounds(NamedTuple):
-    """One plugin of one set twice: `least` was charged what certainly was, `most` all that may have been."""
+    """One plugin of one set twice: `least` has the certain charges, `most` all possible ones."""
 
     least: Plugin
     most: Plugin
@@ -85,7 +85,7 @@ class Ledger(Struct):
         return self.entries
 
     def _decided(self, each: LoggedRequest, cluster: Cluster) -> list[Decision]:
-        """What all that comes before decides for each set."""
+        """Return each set's decision of everything before the plugins with state."""
         request = each.request
         decisions = decide(self.chain, request, cluster.at(request.record))
         earlier = self.entries.get((request.record.seq, request.item), (ADMITTED,) * len(decisions))
@@ -120,7 +120,7 @@ class Ledger(Struct):
 def _one(
     book: ChargeBounds, each: LoggedRequest, attributes: Attributes, cluster: PluginCluster, decision: Decision
 ) -> Decision:
-    """What one plugin of one set says of a request, and what it remembers of it."""
+    """Return one plugin's decision about a request, and update its state."""
     record = each.request.record
     time = record.received
     effects = Effects()
@@ -204,7 +204,7 @@ def _namespaces(plugins: Sequence[Plugin | None], sets: Sequence[ManifestSet], c
 
 
 def entries_of(store: Store, ledger: Ledger, reconstructor: Reconstructor, cluster: Cluster) -> Entries:
-    """What the plugins that remember say of the requests of a store."""
+    """Return the decisions of plugins with state about a store's requests."""
     return ledger.ask(cluster, _requests(store, ledger.predicate, reconstructor))
 
 

@@ -48,7 +48,7 @@ class FindingFilter(NamedTuple):
 def class_results(
     results: Sequence[PartResult], unread: Iterable[tuple[str, str, str, str, int]]
 ) -> dict[CoarseClass, ClassResult]:
-    """What all parts together found about each class of requests; `unread` are those that nobody needed to look at."""
+    """Return the combined results of each class; `unread` are requests that need no replay."""
     results_of_class: dict[CoarseClass, ClassResult] = {}
     for requests in sorted({requests for result in results for requests in result.classes}):
         pieces = [(result.spool, result.classes[requests]) for result in results if requests in result.classes]
@@ -71,9 +71,9 @@ def merge(
     world: World,
     finding_filter: FindingFilter = FindingFilter(),  # noqa: B008 - a value
 ) -> tuple[Summary, Fidelity]:
-    """Add up all classes, and tell root findings from what follows them.
+    """Add up all classes, and separate direct findings from consequences.
 
-    What the run does not concern counts as unchanged, and what is accepted is in no number of the summary but `requests`.
+    Requests outside the selection count as unchanged. Accepted ones count only in `requests`.
     """
     summary = Summary()
     ordered = [result for _, result in sorted(classes.items())]
@@ -101,7 +101,7 @@ def merge(
 
 
 def _sharing(finding: OutcomeFinding, shared_values: dict[Any, Any]) -> OutcomeFinding:
-    """The same finding, made of values that are in memory once: each was read from a file on its own."""
+    """Return the finding with shared values, because each was read from a file."""
     key, example = finding.key, finding.example
     shared = shared_values.setdefault if len(shared_values) < _MOST_SHARED else shared_values.get
     values, patch = key[1:], example.patch
@@ -125,9 +125,9 @@ def write_lines(
     outcomes: BinaryIO,
     completed: Callable[[Iterable[tuple[LogPosition, bytes]]], Iterable[tuple[LogPosition, bytes]]] | None = None,
 ) -> None:
-    """Write the lines of `--outcomes` in order, a few at a time: those of a large log have no room in memory together.
+    """Write the lines of `--outcomes` in order, a few at a time, because they may not fit into memory.
 
-    `completed` adds to lines, and lines of its own.
+    `completed` extends lines and adds others.
     """
     with ExitStack() as stack:
         streams = [_chunks(stack, result.spool, result.lines) for result in results]
@@ -162,7 +162,7 @@ def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pendi
 
 
 def _begins(places: Sequence[tuple[Path, int]]) -> Divergence:
-    """Where the candidate's world begins, of a class."""
+    """Return a class's divergence."""
     beginning = Divergence()
     with ExitStack() as stack:
         for path, start in places:
@@ -177,7 +177,7 @@ def _chunks(stack: ExitStack, path: Path, start: int) -> Iterable[Any]:
 
 
 def _values(stack: ExitStack, path: Path, start: int) -> Iterator[Any]:
-    """What stands in a file from a place on; it was written a moment ago by our own workers, where only this user may read."""
+    """Yield the values in a file from an offset. Our own workers wrote it in a private directory."""
     file = stack.enter_context(path.open("rb"))
     file.seek(start)
     while True:

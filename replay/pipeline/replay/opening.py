@@ -1,4 +1,4 @@
-"""What quotas are taken to have in use when a log begins: what the snapshot says of them, or of the objects that they count."""
+"""Assumed quota usage at the start of a log, from the snapshot's quotas or objects."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _MICROSECONDS = 1_000_000
 
 
 def open_book(book: QuotaBook, namespaces: Collection[str] | None, cluster: Cluster, begin: int) -> None:
-    """Enter the objects of the snapshot that were there before `begin` (microseconds); `namespaces` None stands for all."""
+    """Enter the snapshot's objects that existed before `begin` (microseconds); `namespaces` None means all."""
     for namespace, counted in _there(cluster, begin):
         if namespaces is None or namespace in namespaces:
             name = str(counted.object["metadata"]["name"])
@@ -54,7 +54,7 @@ def _time(text: str) -> int:
 
 
 def assumptions(sets: Sequence[ManifestSet], cluster: Cluster) -> Iterator[str]:
-    """Yield what was assumed of usage over time, a sentence each."""
+    """Yield assumptions about usage, one sentence each."""
     new = sorted({"/".join(name) for manifests in sets for name, _ in _new_quotas(manifests, cluster)})
     if any(each.name in ("ResourceQuota", "EventRateLimit") for manifests in sets for each in manifests.builtin):
         yield (

@@ -1,4 +1,4 @@
-"""The requests of a log in the order in which admission saw them, and what its phases were told."""
+"""Requests of a log in admission order, with the attributes of both phases."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ DELETE_COLLECTION = "deletecollection"
 
 
 class _Place(NamedTuple):
-    """Where a request stands among all; those of one file stay in its order, and files are interleaved by time."""
+    """Position of a request. Requests of one file keep their order, and files are merged by time."""
 
     time: int
     file: str
@@ -23,7 +23,7 @@ class _Place(NamedTuple):
 
 
 class LoggedRequest(NamedTuple):
-    """A request that admission saw; `validated` is None where it did not come as far as the last plugins."""
+    """A request that reached admission; `validated` is None if it did not reach the last plugins."""
 
     request: ReplayRequest
     original: Attributes
@@ -32,14 +32,14 @@ class LoggedRequest(NamedTuple):
 
     @property
     def came_to_the_end(self) -> bool:
-        """Whether it came as far as the plugins after all policies and webhooks, or was refused by one of these alone."""
+        """Return whether it reached the plugins after all policies and webhooks, or was refused by one of these only."""
         return self.request.reached is not Reached.FAILED_BEFORE
 
 
 def logged_request(request: ReplayRequest, *, for_quotas: bool = False) -> LoggedRequest | None:
-    """Return what both phases were told; None for what admission was not asked about.
+    """Return the attributes of both phases; None for a request outside admission.
 
-    The objects of a deletion of a collection, and what a deletion did not find, count only `for_quotas`.
+    Objects of a deleted collection, and deletions that found nothing, count only `for_quotas`.
     """
     record, attributes = request.record, request.attributes
     is_collection = for_quotas and record.verb == DELETE_COLLECTION

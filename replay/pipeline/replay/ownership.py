@@ -1,4 +1,4 @@
-"""Who made which object for whom, as creations by controllers tell: the order in which a difference spreads."""
+"""Owners of objects that controllers created: the order in which differences spread."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Ownership(Struct, frozen=True):
 
     @property
     def deepest(self) -> int:
-        """The greatest depth, 0 where nobody owns anything."""
+        """Return the greatest depth, 0 without owners."""
         return int(self.depths["depth"].max() or 0)  # type: ignore[arg-type]  # of a column of numbers
 
     def deeper(self, keys: Collection[str], depth: int) -> set[str]:
@@ -45,7 +45,7 @@ class Ownership(Struct, frozen=True):
         return set(self.rows.filter(pl.col("owner").is_in(list(uids)))["key"])
 
     def by_group(self, groups: Mapping[str, int]) -> Iterator[tuple[int, dict[str, tuple[str, ...]]]]:
-        """Of the objects with some keys, group by group, the owners by own uid; `groups` are the numbers of groups by key."""
+        """Yield owners by UID for objects with some keys, group by group; `groups` are group numbers by key."""
         membership = pl.DataFrame(
             {"key": list(groups), "group": list(groups.values())}, {"key": pl.String, "group": pl.Int64}
         )

@@ -55,18 +55,18 @@ def job_of(  # noqa: PLR0913 - what a job is made of
     *,
     with_plugins: bool = False,
 ) -> Job:
-    """What replaying the requests of a store takes; `spool` is where workers put their results.
+    """Return the job that replays a store's requests; workers put results into `spool`.
 
-    `with_plugins`: built-in plugins are asked though nothing changes for them.
+    `with_plugins` runs built-in plugins even if they do not differ.
     """
     job = job_without_history(store, manifests, options, spool, webhooks, with_plugins=with_plugins)
     return with_history(store, job)
 
 
 def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
-    """Return the job with what the log tells of the cluster: what decisions look up, when revisions were stored, who owns what.
+    """Return the job with the log's facts about the cluster: lookups, revision times, owners.
 
-    A job that `is_gated` gets its ledger later (`with_ledger`): its authorizers have to be asked first.
+    A job that `is_gated` gets its ledger later (`with_ledger`), after its authorizers.
     """
     lookup_kinds = _looked_up(job.distinct_sets, Cluster(job.snapshot).discovery)
     if job.workspaces is not None:
@@ -104,7 +104,7 @@ def with_ledger(store: Store, job: Job) -> Job:
 
 
 def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
-    """What the log shows of default classes; what pods got, which reads the bodies of all of them, only where the cluster does not tell."""
+    """Return the log's default classes. Pod bodies are read only if the cluster does not tell."""
     rows = store.answer("default_classes")
     earliest = job.began - job.clock_error
     if job.workspaces is not None or not job.cluster.is_settled(PRIORITY_CLASS, earliest):
@@ -113,7 +113,7 @@ def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
 
 
 def began_of(store: Store) -> int:
-    """When the first request of the log was received, in microseconds; 0 where there is none."""
+    """Return when the first request was received, in microseconds; 0 without requests."""
     ((first, *_),) = store.answer("log_facts")
     return int(first or 0)
 
@@ -141,7 +141,7 @@ def _rbac_key(obj: JSON) -> ObjectRef:
 
 
 def revisions(store: Store, job: Job) -> tuple[tuple[int, int, int], ...]:
-    """When the revisions of the snapshot were stored, as far as the log tells: samples of the revision clock."""
+    """Return times of the snapshot's revisions, as samples of the revision clock."""
     answers = store.answer("revisions", wanted=revisions_of(job.snapshot), error=job.clock_error)
     return tuple((r, BEFORE if start is None else start, end) for r, start, end in answers)
 
@@ -155,7 +155,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
     *,
     with_plugins: bool = False,
 ) -> Job:
-    """The same before the log is asked what it tells of the cluster: enough to know which results a store keeps."""
+    """Return the job before the log's facts are known: enough to find kept results."""
     error = clock_error(max((row[3] for row in store.answer("log_clocks")), default=0))
     sets, discovery, workspaces = prepare(store, manifests)
     mapper = EquivalentResourceMapper(discovery)

@@ -62,7 +62,7 @@ class QuotaLedger(Struct):
     is_whole: bool = True
     """Whether no line of the log is missing: else no object is certain to be there still."""
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
-    """By namespace and name of a quota that the log shows: what was used of it beside the objects that are followed."""
+    """By namespace and name of a logged quota: usage besides the followed objects."""
 
     def ask(self, each: LoggedRequest, decisions: Sequence[Decision]) -> list[Decision]:
         """Return what quotas say of one request for each set, given what all other plugins decide; then follow the request."""
@@ -86,7 +86,7 @@ class QuotaLedger(Struct):
         return own
 
     def _anchor(self, each: LoggedRequest, live: PluginCluster) -> None:
-        """Learn what is used of the quotas of a namespace beside the objects that are followed, where their status tells."""
+        """Learn a namespace's usage besides the followed objects, from quota statuses."""
         book = self.books[0]
         namespace = each.request.attributes.namespace
         quotas = live.list(RESOURCE_QUOTA, namespace)
@@ -172,7 +172,10 @@ class _Step(Struct):
         return CountedObject(self.attributes.resource.group_resource, plain, is_certain)
 
     def _create_elsewhere(self) -> Decision:
-        """An update that creates its object in this set; whatever the log's server refused of it, it refused for what it found."""
+        """Decide an update that creates its object in this set.
+
+        The log's refusals about the old object do not count.
+        """
         ledger, lister = self.ledger, self.ledger.cluster.at(self.record)
         request = ledger.elsewhere.created(Exchange(self.record, ledger.cluster.discovery), lister)
         shown = ledger.chain.validated(request.before_mutation, request.attributes, lister)
@@ -200,7 +203,7 @@ class _Step(Struct):
         return own
 
     def _comes_to_quotas(self) -> bool:
-        """Whether a creation that the set admits comes to its quotas: validation of the API is before (422), the storage after (409)."""
+        """Return whether an admitted creation reaches its quotas: validation (422) is before, storage (409) after."""
         record = self.record
         if self.is_logged:
             return record.code < FAILED or record.code == EXISTS or self._is_refused_in_log
@@ -221,7 +224,7 @@ class _Step(Struct):
         return is_unsent
 
     def _checked(self, *, is_certain: bool) -> Decision:
-        """What quotas say of a write."""
+        """Return the quotas' decision about a write."""
         if self.is_logged:
             return self._as_logged()
         review = Review(self.attributes, self.where, self.record.received, is_read_only=True)

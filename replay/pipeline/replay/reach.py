@@ -32,7 +32,7 @@ from replay.world.result import Cause, answered, refusers
 
 
 def unlike(job: Job) -> Callable[[CoarseClass], bool]:
-    """Whether the sets may decide requests of a class otherwise than each other, whatever an open verdict of both comes to."""
+    """Return whether the sets may decide a class differently, apart from equal open verdicts."""
     current, candidate = job.distinct_sets
     if (
         job.workspaces is not None
@@ -55,29 +55,30 @@ def unlike(job: Job) -> Callable[[CoarseClass], bool]:
 
 
 def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
-    """The keys of all that stands in some namespaces."""
+    """Yield the keys of all objects in some namespaces."""
     if namespaces:
         rows = store.query("in_namespaces", namespaces=orjson.dumps(sorted(namespaces)).decode())
         yield from (str(row[0]) for row in rows.rows())
 
 
 class LogAnswers:
-    """What consequences need of the log whatever the findings are: asked while others look for these, or when it is first needed."""
+    """Facts about the log that consequences always need; read while workers search, or on first use."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing is asked yet."""
+        """Nothing is read yet."""
         self.store = store
 
     @cached_property
     def ownership(self) -> Ownership:
-        """Who made which object for whom."""
+        """Return the owners of created objects."""
         return Ownership.of(self.store.query("owned"))
 
     @cached_property
     def collections(self) -> list[RequestRecord]:
-        """The deletions of collections, also those that policies refused.
+        """Return the deletions of collections, including denied ones.
 
-        Where the log writes no object none is walked that could meet them: whoever empties a namespace asks for all kinds there are.
+        Without written objects in the log, nothing can be affected. Emptying a namespace deletes collections of all
+        kinds.
         """
         return self.store.collections(refused=True, written=True)
 
@@ -88,14 +89,14 @@ class LogAnswers:
 
 
 def may_differ(job: Job) -> bool:
-    """Whether anything may be decided otherwise by the candidate than by the current set, or by its authorizers."""
+    """Return whether the candidate, or its authorizers, may decide anything differently."""
     current, candidate = job.distinct_sets
     is_other = current != candidate or job.versions.differ or job.workspaces is not None
     return is_other or job.gate != OPEN or job.authorizers is not None
 
 
 def followed_collections(records: Iterable[RequestRecord], job: Job, findings: Container[int]) -> Collections:
-    """Of all collections those that were deleted, and those that a policy refused which the candidate does not hold as it is."""
+    """Return deleted collections, and those whose denying policy the candidate does not hold unchanged."""
     changed = {name for each in diff_sets(*job.distinct_sets) for name in (each.name, each.new_name)}
 
     def is_followed(record: RequestRecord) -> bool:
@@ -108,9 +109,9 @@ def followed_collections(records: Iterable[RequestRecord], job: Job, findings: C
 
 
 class GatedObjects(NamedTuple):
-    """Objects of requests that only one set's authorizers allow; `unnamed` has creations of which the log lacks the name.
+    """Objects of requests that only one set's authorizers allow; `unnamed` are creations without a name in the log.
 
-    These are by group, resource and namespace the numbers of all of them, in order.
+    These are request numbers by group, resource and namespace, in order.
     """
 
     keys: frozenset[str] = frozenset()
@@ -129,9 +130,9 @@ def gated_objects(store: Store, gate: Gate) -> GatedObjects:
 
 
 def in_collections(store: Store, collections: Collections, stops: Mapping[int, str]) -> frozenset[str]:
-    """The keys of what a collection leaves or deletes because it ends otherwise than in the log.
+    """Return the keys of objects that a collection keeps or deletes because it ends differently.
 
-    By the number of a collection `stops` are the names of the first objects that are refused: it leaves what comes after.
+    `stops` maps a collection's number to the first refused object. Later objects stay.
     """
     keys: set[str] = set()
     for (group, resource, namespace, workspace), here in collections.by_place.items():
@@ -155,10 +156,11 @@ def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
 
 
 def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
-    """The keys of the objects of requests that may end otherwise because something that is looked up differs.
+    """Return the keys of objects whose requests may end differently because a looked-up object differs.
 
-    Those whose policies ask authorizers or for parameters, those that a binding allowed which differs, those that were refused and may
-    be allowed by it, and all of a resource whose definition differs.
+    These are requests whose policies use authorizers or parameters, requests that a changed binding allowed or may
+    allow, and all requests of
+    a resource with a changed definition.
     """
     if not changes:
         return frozenset()
@@ -179,7 +181,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
 
 
 def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
-    """Whether a user, as JSON, may be one for whom bindings differ; a role may be anybody's."""
+    """Return whether bindings differ for a user (as JSON). A role may concern anyone."""
     bindings: list[RoleBindings] = []
     for key, of_object in changes.items():
         states = [branch.state for each in of_object for branch in each.branches if branch.state is not None]
@@ -199,5 +201,5 @@ def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
 
 
 def object_key(record: RequestRecord, kind: str) -> ObjectKey:
-    """What a lister finds the object of a record by."""
+    """Return the key by which a lister finds a record's object."""
     return record.api_group, kind, record.namespace, record.name

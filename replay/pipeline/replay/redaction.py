@@ -1,4 +1,4 @@
-"""Who may see what of a request: a redactor for one that is rebuilt, and for one of which only rows of the store are at hand."""
+"""Redactors: for a rebuilt request, and for rows of the store."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ P = TypeVar("P", Denial, Mutated, Undetermined, WebhookCall)
 
 
 def redactor_of(request: ReplayRequest, *, redact: bool) -> Redactor:
-    """What may be shown of a rebuilt request; all its objects and bodies tell what must not."""
+    """Return the redactor of a rebuilt request, from all its objects and bodies."""
     resource = request.attributes.resource.resource
     if redact and resource == SECRETS:
         return Redactor(resource, _bodies_of(request))
@@ -29,7 +29,7 @@ def redactor_of(request: ReplayRequest, *, redact: bool) -> Redactor:
 
 @lru_cache(maxsize=1024)
 def _redactor(resource: str, *, redact: bool) -> Redactor:
-    """What hides nothing that is of one request alone."""
+    """Return a redactor without values of a single request."""
     return Redactor(resource, redact=redact)
 
 
@@ -43,7 +43,7 @@ def _bodies_of(request: ReplayRequest) -> Iterator[JSON | PartialObject]:
 
 
 def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
-    """A decision of which nothing shows that must not; the same one where nothing is hidden, as in most."""
+    """Return a redacted decision; the same object if nothing is hidden."""
     if not redactor.redact or not redactor.may_hide(decision):
         return decision
     shown = {

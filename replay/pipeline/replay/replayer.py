@@ -1,6 +1,6 @@
 """One part of the log through all stages: records → attributes → decisions of both sets → outcomes.
 
-A part holds the whole history of its objects, so parts need nothing of each other and may run in any process.
+A part holds the whole history of its objects, so parts are independent and run in any process.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ Where = Callable[[RequestRecord], DecidedIn]
 
 
 def outside_kcp(record: RequestRecord) -> DecidedIn:
-    """Of all logs but those of kcp."""
+    """Return the place of a request outside kcp."""
     del record
     return NOWHERE
 
@@ -68,7 +68,7 @@ Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 
 
 class Pending(NamedTuple):
-    """A finding, until it is known what it follows; plain tuples, which are quick to hand over."""
+    """A finding whose cause is not known yet, as a plain tuple for speed."""
 
     place: LogPosition
     finding: OutcomeFinding
@@ -84,7 +84,7 @@ class Line(NamedTuple):
 
 
 class ClassOutcomes(Struct):
-    """What was found about the requests of one class."""
+    """Results about the requests of one class."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -93,13 +93,13 @@ class ClassOutcomes(Struct):
 
 
 class PartOutcomes(Struct):
-    """What one part found, in the order of the log within each of its objects; `lines` are those of `--outcomes`."""
+    """Results of one part, in log order within each object; `lines` are those of `--outcomes`."""
 
     classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
 
     def of(self, record: RequestRecord) -> ClassOutcomes:
-        """Where what is found about a request belongs."""
+        """Return the results of a record's class."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         outcomes = self.classes.get(requests)
         if outcomes is None:
@@ -179,7 +179,7 @@ class Replayer(Struct, frozen=True, dict=True):
         return {}
 
     def unread_line(self, record: RequestRecord) -> Line:
-        """The line of a request that admission was not asked about."""
+        """Return the line of a request outside admission."""
         outcome = self._unread(record, Exchange(record, self.cluster.discovery), ADMITTED, ADMITTED)
         return _line(LogPosition(record.seq, 0), outcome, record)
 
@@ -268,7 +268,7 @@ class Replayer(Struct, frozen=True, dict=True):
             outcomes.summary.changes.offer(group, outcome, request.before_mutation, redactor)
 
     def decisions(self, request: ReplayRequest) -> list[Decision]:
-        """What both sets decide about a request, as far as it came."""
+        """Return both sets' decisions about a request, as far as it got."""
         if request.record.seq in self.gate.let_in:  # it never came to admission in the log
             return [NOT_REACHED, self.decide(request, self.cluster.at(request.record))[1]]
         if request.reached is Reached.FAILED_BEFORE:
@@ -276,7 +276,7 @@ class Replayer(Struct, frozen=True, dict=True):
         return as_far_as_reached(request, self.decide(request, self.cluster.at(request.record)))
 
     def _mutations_alone(self, request: ReplayRequest) -> list[Decision]:
-        """The decisions about a request that failed between the phases: what was mutated until then."""
+        """Return the decisions about a request that failed between the phases: its mutations."""
         if not self.mutating_policies or not reached_mutation(request.record):
             return [NOT_REACHED, NOT_REACHED]
         decisions = self.mutate(request, self.cluster.at(request.record))
@@ -314,7 +314,7 @@ class Replayer(Struct, frozen=True, dict=True):
         )
 
     def _owner(self, request: ReplayRequest) -> str:
-        """Who owns the namespace of a request, which is looked up where the attributes do not carry it: of namespaces themselves."""
+        """Return the owner of a request's namespace, looked up if the attributes lack it."""
         attributes = request.attributes
         if attributes.namespace_object is None:
             return owner(attributes.namespace, self.owner_label, self.cluster.at(request.record))
@@ -322,7 +322,7 @@ class Replayer(Struct, frozen=True, dict=True):
 
 
 def stored_subject(record: RequestRecord, about: ObjectRef) -> ObjectRef:
-    """What the store takes a request to be about: a generated name is that of an object only once the object was created."""
+    """Return the subject as the store names it. A generated name counts only after the creation."""
     is_nameless = record.verb == "create" and not record.name and not 200 <= record.code < 300
     return about._replace(name="") if is_nameless else about
 
@@ -334,7 +334,7 @@ def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def _paths(*patches: Sequence[JSON]) -> tuple[str, ...]:
-    """What patches touch, as JSON pointers."""
+    """Return the JSON pointers that patches touch."""
     return _shared(tuple(dict.fromkeys(str(operation["path"]) for patch in patches for operation in patch)))
 
 
@@ -343,7 +343,7 @@ def _line(place: LogPosition, outcome: Outcome, record: RequestRecord) -> Line:
 
 
 def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
-    """How a request ends if no other ends otherwise than in the log."""
+    """Return how a request ends if no earlier one ends differently."""
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
         return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)
     log = answered(record)
@@ -359,9 +359,9 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
 
 
 def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> list[Decision]:
-    """The decisions about a request of which it is not known whether policies were asked at all.
+    """Return the decisions about a request that may not have reached the policies.
 
-    Admission is then the answer either way; anything else is undetermined. Equal decisions stay one object.
+    Admission is then the answer either way. Anything else is undetermined. Equal decisions stay one object.
     """
     # Of a review that has no validating phase it is known where the current set denies it: policies come before webhooks.
     is_told = is_review(request.record) and decisions[0].verdict is Verdict.DENIED

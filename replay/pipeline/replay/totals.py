@@ -1,4 +1,4 @@
-"""What a run knows about a class of requests: the unit in which results are merged, and kept for the next run."""
+"""Results about a class of requests: the unit of merging and of kept results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replay.pipeline.replay.replayer import Pending
 
 
 class Totals(Struct):
-    """All that adds up."""
+    """Everything that adds up."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)

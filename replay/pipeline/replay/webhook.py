@@ -78,14 +78,14 @@ class _SharedBackend:
 
 
 class WebhookAnswers(Struct, frozen=True):
-    """The webhooks that somebody answers for, by name; picklable, so that every worker opens connections of its own."""
+    """Webhooks with an answerer, by name; picklable, so each worker opens its own connections."""
 
     endpoints: Mapping[str, TimeLimitedBackend] = field(default_factory=dict)
     recorded: frozenset[str] = frozenset()
     images: ImageReviews | ImageEndpoint | None = None
-    """Who answers for the backend of ImagePolicyWebhook, unless that is the log (in `recorded`)."""
+    """Answerer for ImagePolicyWebhook's backend, unless it is the log (`recorded`)."""
     removed: frozenset[str] = frozenset()
-    """Mutating webhooks that only the current set has: what they changed at the time is known, and would not be changed."""
+    """Mutating webhooks of the baseline only. Their recorded changes would not happen."""
 
     @property
     def names(self) -> frozenset[str]:
@@ -94,7 +94,7 @@ class WebhookAnswers(Struct, frozen=True):
         return self.recorded.union(self.endpoints, images)
 
     def backends(self, request: ReplayRequest) -> Backends:
-        """Who answers about one request."""
+        """Return the answerers for one request."""
         if not (self.endpoints or self.recorded or self.removed or self.images):
             return {}
         backends: dict[str, WebhookBackend] = {
@@ -161,7 +161,7 @@ def _all(manifests: ManifestSet) -> tuple[WebhookConfiguration, ...]:
 
 
 def _asks_mutating(sets: Sets, names: Iterable[str]) -> bool:
-    """Whether a mutating webhook is asked: what it is sent depends on the mutating webhooks before it."""
+    """Return whether a mutating webhook is called. Its input depends on earlier mutating webhooks."""
     return any(not _mutating(each).isdisjoint(names) for each in sets)
 
 

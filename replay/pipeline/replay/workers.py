@@ -33,7 +33,7 @@ P_contra = TypeVar("P_contra", contravariant=True)
 S = TypeVar("S", bound="Divisible")
 _POLL_SECONDS = 0.2
 MOST_FORKED = 4
-"""So many workers are forked before it is known how many parts there are for them."""
+"""Number of workers that are forked before the number of parts is known."""
 
 
 class PartJob(Protocol[R_co]):
@@ -48,12 +48,12 @@ class Fleet(Protocol):
     """Processes of other machines."""
 
     def executor(self, store: Store) -> Executor:
-        """What does `task.run(job, part)` for parts of a store; all arguments but the last come again and again."""
+        """Return an executor for `task.run(job, part)`. All arguments but the last repeat."""
         ...
 
 
 class Workers(Protocol):
-    """Where work is done: `workers` processes, 0 for one for each core, unless there is a fleet."""
+    """Place of work: `workers` processes, 0 for one per core, unless there is a fleet."""
 
     @property
     def workers(self) -> int:
@@ -65,15 +65,15 @@ class Workers(Protocol):
 
 
 class Divisible(Protocol):
-    """What one worker can do, or several, each a share of it."""
+    """Work that can be divided into equal shares."""
 
     def shares(self, total: int, /) -> Sequence[Self]:
-        """So many shares, which come to the same together."""
+        """Return equal shares that together are the whole."""
         ...
 
 
 class PartTask(Protocol[J_contra, P_contra, R_co]):
-    """One of several things to do with parts, or with what is to be done of each, for whoever has the job that they share."""
+    """One of several tasks on parts, for the holder of a shared job."""
 
     def run(self, job: J_contra, part: P_contra) -> R_co:
         """The result for one part."""
@@ -81,9 +81,9 @@ class PartTask(Protocol[J_contra, P_contra, R_co]):
 
 
 class _Order(NamedTuple):
-    """What a worker is given: files with the job and with what to do of it, each read once for all parts.
+    """Work for a worker: files with the job and the task, each read once for all parts.
 
-    In files, since both may grow with the log, and so do the parts: sent with each of them, they would be the most of a run.
+    Both may grow with the log, and so does the number of parts. Sending them with each part would dominate a run.
     """
 
     job: Path
@@ -96,11 +96,11 @@ class _Order(NamedTuple):
 
 
 _contents: dict[str, tuple[Path, Any]] = {}
-"""What a worker has read last, by what it is."""
+"""Last values that this worker read, by kind."""
 
 
 def _content(kind: str, path: Path) -> Any:
-    """What stands in a file; the last one of its kind goes before the next comes."""
+    """Return a file's value. It replaces the last value of its kind."""
     if kind not in _contents or _contents[kind][0] != path:
         _contents.pop(kind, None)
         # Our own parent wrote it, in a directory that only this user may read.
@@ -122,14 +122,14 @@ def _begin_worker(collect: tuple[int, int, int]) -> None:
 
 
 class _Reserve(NamedTuple):
-    """Workers that have been forked, and that nobody has taken yet."""
+    """Forked workers that are not in use yet."""
 
     pool: ProcessPoolExecutor
     size: int
 
 
 _reserve: list[_Reserve] = []
-"""One at most."""
+"""At most one reserve."""
 
 
 @contextmanager
@@ -169,7 +169,7 @@ def are_forked(options: Workers) -> bool:
 
 
 def _rest() -> None:
-    """What the first process does while others work, if it has nothing to do."""
+    """Do nothing while the workers run."""
 
 
 class WorkerPool(Generic[J]):
@@ -204,16 +204,16 @@ class WorkerPool(Generic[J]):
     def run(
         self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object] = _rest
     ) -> list[R]:
-        """All parts, in their order, by a fleet, by processes of our own, or right here, as what is one part always is.
+        """Return the results of all parts in order, from a fleet, local processes, or this process for one part.
 
-        `meanwhile` is called here once others have begun, and not at all where there are none.
+        `meanwhile` is called here once the others have begun, and never without others.
         """
         return list(self.results(task, parts, progress, meanwhile))
 
     def results(
         self, task: PartTask[J, P, R], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object] = _rest
     ) -> Generator[R, None, None]:
-        """As `run`, one after the other: a result is held no longer than until it is taken. Whoever stops early closes it."""
+        """Yield results as `run`, one at a time, without keeping them. Close the generator to stop early."""
         job, executor = self.job, self._executor
         if executor is not None and len(parts) > 1:
             run = task.run  # one value, which the executor knows again
@@ -241,7 +241,7 @@ class WorkerPool(Generic[J]):
 
     @cached_property
     def _job_path(self) -> Path:
-        """Where the job stands for others, as long as the pool is open."""
+        """Return the file with the job, which exists as long as the pool is open."""
         return _written(self.job, self._stack.enter_context(scratch()) / "job")
 
     @staticmethod
@@ -267,7 +267,7 @@ class WorkerPool(Generic[J]):
 
 
 class RunPart(NamedTuple):
-    """All that a job has to do: the only task of most."""
+    """The only task of most jobs: run it on a part."""
 
     def run(self, job: PartJob[R], part: StorePart) -> R:
         """The result for one part."""
@@ -275,7 +275,7 @@ class RunPart(NamedTuple):
 
 
 def replay_parts(job: PartJob[R], store: Store, options: Workers, progress: Progress) -> list[R]:
-    """What is done once, for all parts of a store in their order."""
+    """Run a job once on all parts of a store, in order."""
     with WorkerPool(store, lambda: job, options) as worker_pool:
         return worker_pool.run(RunPart(), [store.part(number) for number in range(store.parts)], progress)
 
@@ -287,7 +287,7 @@ def _run_here(run: Callable[[P], R], parts: Sequence[P], progress: Progress) -> 
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    """Processes that wait for work: those that were forked for this run, if they are enough and nobody has them."""
+    """Return idle processes: forked ones if they suffice and are free."""
     if _reserve and _reserve[0].size >= workers:
         return _reserve.pop().pool
     return ProcessPoolExecutor(workers, apart(), _begin_worker, (gc.get_threshold(),))
@@ -296,7 +296,7 @@ def _pool(workers: int) -> ProcessPoolExecutor:
 def _collected(
     submit: Callable[[P], Future[R]], parts: Sequence[P], progress: Progress, meanwhile: Callable[[], object]
 ) -> Iterator[R]:
-    """The results of somebody else's processes; the first failure cancels what has not begun."""
+    """Yield the results of a fleet. The first failure cancels orders that have not begun."""
     progress("Replaying", 0, len(parts))  # it may take a while until anybody begins
     futures = deque(submit(part) for part in parts)
     try:
@@ -319,7 +319,7 @@ def _in_order(futures: deque[Future[R]], progress: Progress) -> Iterator[R]:
 
 
 def completed(futures: Iterable[Future[R]]) -> Iterator[Future[R]]:
-    """Futures as they end; whoever waits hears an interrupt now and then, whichever thread the system tells it."""
+    """Yield futures as they complete. The wait wakes regularly, so that interrupts are noticed."""
     waiting = set(futures)
     while waiting:
         finished, waiting = wait_for(waiting, timeout=_POLL_SECONDS, return_when=FIRST_COMPLETED)

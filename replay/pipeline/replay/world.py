@@ -1,7 +1,8 @@
-"""The consequences of a candidate, over all parts of a store.
+"""Consequences of a candidate, over all parts of a store.
 
-Only what differs is followed: the objects with a finding, all that stands in a namespace that differs, and what is owned by what is
-not there. Namespaces come first, since all else in them depends on them; then objects; then, wave by wave, what they own.
+Only differences are followed: objects with a finding, everything in a differing namespace, and objects of missing
+owners. Namespaces come
+first, then objects, then wave by wave the objects that they own.
 """
 
 from __future__ import annotations
@@ -52,14 +53,14 @@ from replay.world.timeline import OwnerChange
 from replay.world.walk import WalkContext, Walked, Walker
 
 FEW_OBJECTS = 200
-"""So many objects are walked here and now sooner than workers are started for them."""
+"""Number of objects below which this process walks them itself."""
 MICROSECONDS = 1_000_000
 _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED, Cause.UNKNOWN, Cause.NOT_SENT))}
-"""Of the objects of a collection the one that ends first in this order says how the request ends."""
+"""Order of ends: the first among a collection's objects is the request's end."""
 
 
 _FORBIDDEN = Consequence(FORBIDDEN, root=True)
-"""How a request ends that the authorizers refuse, whatever it is about."""
+"""End of a request that the authorizers refuse."""
 
 
 class World(Struct):
@@ -72,14 +73,14 @@ class World(Struct):
     refused: list[int] = field(default_factory=list)
     """How often pods are tried for each object that is in this world alone, and whose pods are refused."""
     lines: list[Line] = field(default_factory=list)
-    """Lines of collections of nothing, which no other line tells of, and that end otherwise."""
+    """Lines of empty collections that end differently. No other line shows them."""
     forbidden: frozenset[int] = frozenset()
     """The numbers of the requests that the candidate's authorizers refuse."""
     still: Counter[str] = field(default_factory=Counter)
     """By uid of an owner how often the log's requests for it are refused, then and in this world."""
 
     def consequence(self, place: LogPosition) -> Consequence | None:
-        """What becomes of a request; of a `deletecollection` all objects end as the request does."""
+        """Return the consequence of a request. All objects of a `deletecollection` share it."""
         known = self.collections.get(place.seq) or self.consequences.get(place)
         return known or (_FORBIDDEN if place.seq in self.forbidden else None)
 
@@ -92,13 +93,13 @@ class World(Struct):
         return consequence.follows if consequence is not None else None
 
     def is_told_of_nothing(self, collection: DeletedCollection) -> bool:
-        """Whether a collection of nothing ends otherwise than in the log."""
+        """Return whether an empty collection ends differently."""
         consequence = self.collections.get(collection.record.seq)
         return consequence is not None and consequence.differs and not collection.names and not collection.is_refused
 
     @property
     def facts(self) -> WorldFacts:
-        """What a report counts."""
+        """Return the counts for a report."""
         return WorldFacts.of(self.consequences.values(), self.refused, self.still.values())
 
     def add(self, consequences: Iterable[tuple[LogPosition, Consequence]]) -> None:
@@ -122,7 +123,7 @@ class Wave(Struct, frozen=True):
     around: WalkContext
     begins: Divergence
     ownership: Ownership | None = None
-    """Of objects whose owners may differ."""
+    """Owners of objects whose owners may differ."""
 
     @property
     def is_few(self) -> bool:
@@ -130,7 +131,7 @@ class Wave(Struct, frozen=True):
         return len(self.keys) < FEW_OBJECTS
 
     def portions(self, parts: Sequence[StorePart]) -> list[Portion]:
-        """What there is to walk in each part; parts with nothing are left out."""
+        """Return the objects to walk in each part, without empty parts."""
         places = {key: object_place(key.split(BETWEEN), len(parts)) for key in self.keys}
         part_of = {key: place.part for key, place in places.items()}
         owned = dict(self.ownership.by_group(part_of)) if self.ownership is not None else {}
@@ -186,7 +187,7 @@ class Walk(NamedTuple):
         return walks
 
     def _named(self, first: RequestRecord, walked: Walked, shared: dict[Consequence, Consequence]) -> Walked:
-        """What became of an object, by the names that others know it by."""
+        """Return the result of an object, under the names that others use."""
         named = Walked(refused=walked.refused)
         named.consequences = [(place, shared.setdefault(each, each)) for place, each in walked.consequences]
         if walked.changes and first.resource == "namespaces" and not first.api_group:
@@ -285,7 +286,7 @@ def _spread(stage: _Stage, first: Wave) -> None:
 
 
 class _Stage(Struct, frozen=True):
-    """Where waves are walked, and what becomes of them."""
+    """Place where waves are walked, and their results."""
 
     answers: LogAnswers
     worker_pool: WorkerPool[Job]
@@ -293,7 +294,7 @@ class _Stage(Struct, frozen=True):
     world: World
     archive: KeptWalks | None = None
     shared: dict[Consequence, Consequence] = field(default_factory=dict)
-    """Consequences that are alike, once: each part makes its own, and what follows one request lies in many."""
+    """Shared equal consequences, because each part makes its own."""
 
     @property
     def store(self) -> Store:
@@ -301,7 +302,7 @@ class _Stage(Struct, frozen=True):
         return self.answers.store
 
     def run(self, wave: Wave) -> Walked:
-        """What changes in a wave; the consequences go into the world, which is all that has room for those of a large log."""
+        """Walk a wave; store its consequences, and return what changes."""
         changes = Walked()
         if not wave.keys:
             return changes
@@ -319,7 +320,7 @@ class _Stage(Struct, frozen=True):
         return changes
 
     def _walks(self, wave: Wave) -> Generator[ObjectWalk, None, None]:
-        """All walks of a wave in their order: part by part, or of few objects that of the whole log."""
+        """Yield all walks of a wave, part by part, or in log order for few objects."""
         if self.archive is None or wave.ownership is None:
             yield from self._walk(wave)
             return
@@ -351,7 +352,7 @@ def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPod
 
 
 def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str, float]]:
-    """To whom and how long pods are refused; the end of the log is asked for where it counts."""
+    """Yield to whom and for how long pods are denied; reads the log's end if needed."""
     end = cache(lambda: int(store.answer("log_end")[0][0]))
     for each in refused:
         until = end() if each.until is None else each.until // TICKS

@@ -1,1 +1,1 @@
-"""Policies tested on cases, and cases made of requests."""
+"""Tests of policies with cases, and cases made from requests."""

@@ -116,7 +116,7 @@ class Exporter(Struct, frozen=True, dict=True):
         return exported, case
 
     def _with_object(self, exported: Exported) -> Exported:
-        """With an object that was validated where the one before mutation is not known, if that is decided alike."""
+        """Return it with a validated object, if the object before mutation is unknown and the decision is the same."""
         if not isinstance(exported.original.object, Missing) or isinstance(exported.validated.object, Missing):
             return exported
         assumed = replace(exported, original=exported.original.with_object(exported.validated.object))
@@ -134,7 +134,7 @@ class Exporter(Struct, frozen=True, dict=True):
         return tuple(obj for obj in self.job.snapshot if is_policy(obj))
 
     def _objects(self, lister: RecordingLister, attributes: Attributes) -> Iterable[JSON]:
-        """What was looked up, and the definitions of the custom kinds that the request and its parameters are of."""
+        """Yield looked-up objects, and the definitions of custom kinds that the request and its parameters use."""
         namespace = ("", "Namespace", "", attributes.namespace)
         objects = {key: value for key, value in lister.objects.items() if key[1] != CRD and key != namespace}
         groups = {key[0] for key in objects} | {attributes.resource.group}
@@ -171,7 +171,7 @@ class Exporter(Struct, frozen=True, dict=True):
             return [str(error)]
 
     def again(self, exported: Exported, case: dict[str, JSON]) -> Exported:
-        """What a smaller case of a request says, for the other forms."""
+        """Return a smaller case's content, for other forms."""
         case_read = self.read(exported, case)
         assert isinstance(case_read, Case)
         attributes = self._decider.decided(case_read).attributes
@@ -196,7 +196,7 @@ def _both(request: ReplayRequest) -> tuple[Attributes, Attributes]:
 
 
 def _shown(attributes: Attributes, redactor: Redactor) -> Attributes:
-    """Attributes of which nothing shows that must not, and nothing that no policy looks at without being told."""
+    """Return redacted attributes, without parts that policies read only on request."""
     parts_shown = {name: _redacted(getattr(attributes, name), redactor) for name in ("object", "old_object")}
     return replace(attributes, **parts_shown)
 

@@ -1,4 +1,4 @@
-"""How a request is written, which set decides it, what objects are asked: what the command line offers."""
+"""Choices of the command line: form of a request, deciding set, operation on objects."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class DecidingSet(StrEnum):
 
 
 class CaseOperation(StrEnum):
-    """What is asked of each object: its next unchanged update, or to be created anew."""
+    """Operation on each object: an unchanged update, or a creation."""
 
     UPDATE = "update"
     CREATE = "create"

@@ -71,7 +71,7 @@ def export_request(scenario: Scenario, options: ExportOptions, progress: Progres
 
 
 def title(request: ReplayRequest) -> str:
-    """What a case says of its request."""
+    """Return a case's name for its request."""
     attributes = request.attributes
     resource = str(attributes.resource.group_resource)
     resource = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
@@ -88,9 +88,9 @@ _READ_AGAIN = (CaseForm.REVIEW, *_FILES)
 
 
 def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
-    """The files of a form; raises UnholdableError where it has no place for what is to be said.
+    """Return a form's files; raises UnrepresentableError if it cannot hold the case.
 
-    What is written for others is read and decided once more, by their rules.
+    Forms of other tools are read again and decided by their rules.
     """
     files = _written(exported, case, form, beside)
     if form in _READ_AGAIN:

@@ -26,7 +26,7 @@ _LONGEST = 100
 
 
 class _Finding(Struct, frozen=True):
-    """What makes a finding distinct, and the first request of the log that shows it."""
+    """Key of a distinct finding, and the first request that shows it."""
 
     outcome: OutcomeKind
     policies: tuple[str, ...]
@@ -59,7 +59,7 @@ def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...]
 
 
 def _distinct(summary: Summary) -> Iterator[_Finding]:
-    """Findings that differ in outcome, policies, resource or what they change, in the order of the log."""
+    """Yield findings that differ in outcome, policies, resource or change, in log order."""
     first: dict[tuple[object, ...], tuple[CellKey, Example]] = {}
     for key, cell in summary.cells.items():
         if key.follows:
@@ -73,7 +73,7 @@ def _distinct(summary: Summary) -> Iterator[_Finding]:
 
 
 def _name(finding: _Finding, names: dict[str, str]) -> str:
-    """A file name that says what was found."""
+    """Return a file name that describes the finding."""
     policy = finding.policies[0].removesuffix(".static.k8s.io") if finding.policies else ""
     text = "-".join(filter(None, (finding.outcome.value, policy, finding.resource)))
     base = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST]

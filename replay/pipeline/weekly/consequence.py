@@ -38,7 +38,7 @@ class Enforcement(Struct, frozen=True):
 
     @staticmethod
     def of(scope: ReportScope) -> Enforcement:
-        """What could be enforced of the sets of a report."""
+        """Return what could be enforced of a report's sets."""
         candidate, trial = False, dict[str, frozenset[str]]()
         for own in scope.own_sets():
             policies = list(planned_policies(own.manifests))
@@ -47,7 +47,7 @@ class Enforcement(Struct, frozen=True):
         return Enforcement(scope.manifests, candidate, trial)
 
     def denying(self) -> Manifests:
-        """The current set, and as candidate the same with what is on trial denying."""
+        """Return the baseline, and as candidate the baseline with policies on trial denying."""
         manifests, folders = self.manifests, self.manifests.folders
         if folders is None:
             assert manifests.current is not None
@@ -67,7 +67,7 @@ def worlds_of(
     begins: Mapping[PeriodSide, Divergence],
     progress: Progress,
 ) -> dict[PeriodSide, World]:
-    """What follows in each world; the job of a worker pool has as candidate what is enforced."""
+    """Return the consequences of each side. The pool's job has the enforced policies as candidate."""
     answers = LogAnswers(store)
     return {where: world_of(answers, worker_pools[where[1]], begins[where], progress) for where in sorted(begins)}
 

@@ -19,11 +19,11 @@ from replay.pipeline.weekly.scope import ReportScope
 
 _SHOWN = (EffectAction.DENY, EffectAction.WARN, EffectAction.AUDIT, EffectAction.MUTATE, EffectAction.FAILED_OPEN)
 _UNTRACED = (EffectAction.WARN, EffectAction.MUTATE)
-"""What the server leaves no trace of: warnings, and what mutating policies change."""
+"""Effects without a trace in the log: warnings and mutations by policies."""
 
 
 class _Tally(Struct):
-    """One policy and action while they are counted."""
+    """Counts of one policy and action."""
 
     requests: int = 0
     first: int = 0
@@ -52,7 +52,7 @@ class Slot(NamedTuple):
 
 
 def figures_of(store: Store, scope: ReportScope, part: WeeklyPart, slot: Slot) -> Figures:
-    """One period in numbers."""
+    """Return one period in numbers."""
     position, period, step = slot
     parameters = {"start": period.start, "end": period.end}
     rows = store.query("period_decisions", step=step, by_request=scope.is_shard, **parameters).iter_rows()
@@ -80,7 +80,7 @@ def figures_of(store: Store, scope: ReportScope, part: WeeklyPart, slot: Slot) -
 def _logged(
     rows: Iterable[tuple[Any, ...]], scope: ReportScope
 ) -> tuple[_Tallies, frozenset[DenialGroup], dict[str, Counter[EffectAction]]]:
-    """What the log itself tells, the last by workspace."""
+    """Return what the log itself shows, the last by workspace."""
     tallies: _Tallies = {}
     denials: set[DenialGroup] = set()
     workspaces: dict[str, Counter[EffectAction]] = {}
@@ -103,7 +103,7 @@ def _logged(
 def _workspaces(
     logged: Mapping[str, Counter[EffectAction]], part: WeeklyPart, position: int
 ) -> tuple[WorkspaceFigures, ...]:
-    """What was done to each workspace, and what the candidate would newly deny to it; those with most of that first."""
+    """Return the effects on each workspace, and the candidate's new denials; most first."""
     actions_by_path = {path: Counter(actions) for path, actions in logged.items()}
     planned: Counter[str] = Counter()
     undecided: Counter[str] = Counter()
@@ -126,7 +126,7 @@ def _workspaces(
 
 
 def _replayed(part: WeeklyPart, position: int) -> _Tallies:
-    """What the current set did without leaving a trace."""
+    """Return the baseline's effects without a trace."""
     tallies: _Tallies = {}
     for key, cell in part.effects.cells.items():
         if key.period == position and key.side is EffectSide.CURRENT and key.action in _UNTRACED:

@@ -45,11 +45,11 @@ _WOULD_DENY = frozenset(
         (EffectSide.CURRENT, EffectAction.AUDIT),
     }
 )
-"""The effects of which promotions are made."""
+"""Effects of which promotions consist."""
 
 
 def in_workspace(workspace: str, namespace: str) -> str:
-    """A namespace as reports name it: after the workspace that it is in, which stands alone for what is in no namespace."""
+    """Return a namespace with its workspace. Cluster-scoped objects have the workspace alone."""
     return " ".join(each for each in (workspace, namespace) if each)
 
 
@@ -133,7 +133,7 @@ class WeeklyPart(Struct):
 
 
 class EffectOf(NamedTuple):
-    """One effect, whose it is, and whether the current set denies the request anyway."""
+    """One effect, its side, and whether the baseline denies the request anyway."""
 
     period: int
     side: EffectSide

@@ -58,7 +58,7 @@ def planned_policies(manifests: Manifests) -> Iterator[PlannedPolicy]:
 
 
 def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
-    """The policies of which no binding denies, with what they do instead."""
+    """Yield policies without a denying binding, with what they do instead."""
     for policy in manifests.validating_policies:
         actions = _actions(manifests, policy.name)
         if actions and "Deny" not in actions:

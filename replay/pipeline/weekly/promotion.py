@@ -24,10 +24,9 @@ _READINESS = tuple(PolicyReadiness)
 def promotions(
     store: Store, scope: ReportScope, effects: EffectCounts, position: int, period: Period
 ) -> tuple[Promotion, ...]:
-    """All policies that could be enforced; those that can be today first, then those with the fewest new denials.
+    """Return all policies that could be enforced; ready ones first, then by fewest new denials.
 
-    The requests that a policy is asked about are counted by SQL: too many rather than too few, since selectors, conditions and
-    bindings are not looked at.
+    SQL counts the matching requests. It may count too many, because selectors, conditions and bindings are ignored.
     """
     policies = [(each, own) for own in scope.own_sets() for each in planned_policies(own.manifests)]
     mapper = EquivalentResourceMapper(scope.discovery)
@@ -58,7 +57,7 @@ def _asked(planned: PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMappe
 
 
 def candidate_mutations(cells: EffectCells) -> tuple[MutationFigures, ...]:
-    """What each mutating policy of the candidate changes, most requests first."""
+    """Return each mutating policy's changes, most requests first."""
     groups: dict[str, list[tuple[EffectKey, EffectCell]]] = {}
     for key, cell in cells.items():
         if key.side is EffectSide.CANDIDATE and key.action is EffectAction.MUTATE:

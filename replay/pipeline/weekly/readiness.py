@@ -1,4 +1,4 @@
-"""The pods of a log held against every Pod Security level, and what they ask for, by namespace."""
+"""Pods of a log against every Pod Security level, and their resources, by namespace."""
 
 from __future__ import annotations
 
@@ -85,14 +85,14 @@ def _readable(value: object) -> JSON:
 
 
 def _asked_for(spec: JSON) -> dict[str, Quantity]:
-    """What a quota would charge."""
+    """Return what a quota would charge."""
     return {
         f"{kind}.{name}": value for kind in ("requests", "limits") for name, value in pod_amounts(spec, kind).items()
     }
 
 
 def _has_ended(attributes: Attributes) -> bool:
-    """Whether an update says that a pod came to its end: from then on it is charged no more."""
+    """Return whether an update reports a pod's end. It is not charged from then on."""
     value = attributes.object.value if isinstance(attributes.object, PartialObject) else attributes.object
     status = value.get("status") if isinstance(value, dict) else None
     return isinstance(status, dict) and status.get("phase") in _ENDED

@@ -100,7 +100,7 @@ def weekly(
 
 
 def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progress: Progress) -> WeeklyPart:
-    """All parts of the log, with what only follows told apart."""
+    """Return all parts of the log, with consequences separated."""
     part_sum = WeeklyPart()
     with (
         WorkerPool(store, lambda: job, options) as worker_pool,
@@ -114,7 +114,7 @@ def _replayed(store: Store, job: Job, task: WeeklyTask, options: Options, progre
 
 
 def _periods(store: Store, question: WeeklyQuestion, zone: tzinfo) -> tuple[Period, Period]:
-    """The span of the log and the period asked for, both with their last event."""
+    """Return the log's span and the requested period, both with their last event."""
     first, last = store.sql("select min(stage_time), max(stage_time) from request").row(0)
     first, last = first.replace(tzinfo=UTC), last.replace(tzinfo=UTC)
     span = Period(_microseconds(first), _microseconds(last) + 1)
@@ -148,7 +148,7 @@ class _Before(NamedTuple):
 
 
 def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
-    """What to compare with: the file that was named, the store, or what lies beside earlier reports."""
+    """Return the comparison: the named file, the store, or an earlier report."""
     if question.previous is not None:
         figures = read_figures(question.previous)
         if figures.period.end > period.start + period.length // 10:
@@ -192,7 +192,7 @@ def _rejects(store: Store) -> Counter[str]:
 
 
 def _notes(store: Store, span: Period, period: Period, zone: tzinfo) -> Iterator[str]:
-    """What the log cannot tell of the period."""
+    """Yield what the log cannot tell about the period."""
     if span.start > period.start + period.length // 20:
         yield f"the log begins only at {moment(span.start, zone)}"
     if span.end < period.end - period.length // 20:
@@ -209,7 +209,7 @@ def _add_sets(result: WeeklyResult, scenario: Scenario, manifests: Manifests) ->
 
 
 def _add_replay(result: WeeklyResult, part: WeeklyPart, position: int) -> None:
-    """What the replay adds to the figures: cells for charts, fidelity, evidence of the set in force, gaps."""
+    """Add the replay's results: cells for charts, match with the log, evidence, gaps."""
     result.cells = {key: cell for key, cell in part.effects.cells.items() if key.period == position}
     result.mutations = candidate_mutations(result.cells)
     result.fidelity = merged(witness.fidelity for _, witness in sorted(part.witnesses.items()))

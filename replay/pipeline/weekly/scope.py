@@ -1,4 +1,4 @@
-"""What a weekly report is about: the whole log, some namespaces, or some workspaces of kcp, whose policies are told apart by workspace."""
+"""Scope of a weekly report: the whole log, some namespaces, or some kcp workspaces."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ class OwnSets(Struct, frozen=True):
     workspace: str = ""
     within: Predicate | None = None
     version: KubernetesVersion = NEWEST
-    """Which server says what policies are never asked about."""
+    """Server version, which tells the resources outside of policies."""
 
 
 class ReportScope(Struct, frozen=True):
-    """Which requests of a log a report is about.
+    """Requests of a log that a report covers.
 
-    `places` are those of its requests by auditID; `workspaces` are the paths that were asked for and that the log knows, None for all.
+    `places` are their workspaces by auditID; `workspaces` are the requested paths that the log knows, None for all.
     """
 
     manifests: Manifests
@@ -48,7 +48,7 @@ class ReportScope(Struct, frozen=True):
     within: Predicate | None = None
 
     def place(self, audit_id: str) -> WorkspacePair | None:
-        """Where a request was decided; None for one that the report is not about."""
+        """Return where a request was decided; None for a request outside the report."""
         place = self.places.of(audit_id)
         return place if self.workspaces is None or place[0] in self.workspaces else None
 

@@ -1,4 +1,4 @@
-"""One finding at a file and line, whatever tells it: the value between a report and the formats of code hosts and CI servers."""
+"""One finding at a file and line, between reports and the formats of code hosts and CI servers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class FindingLevel(StrEnum):
 
 
 class FindingRule(Struct, frozen=True):
-    """What a class of findings is: a sentence, and what to do about it."""
+    """A class of findings: a sentence, and what to do."""
 
     id: str
     summary: str
@@ -29,9 +29,9 @@ class FindingRule(Struct, frozen=True):
 
 
 class Annotation(Struct, frozen=True):
-    """A finding. `subject` is what it is about (a policy, an object); `path` is empty where no file holds it.
+    """A finding. `subject` is a policy or object; `path` is empty if no file holds it.
 
-    With the rule and the file, `subject` and `detail` make the fingerprint: counts in `message` may change, and lines move.
+    Rule, file, `subject` and `detail` form the fingerprint, because counts in `message` and lines change.
     """
 
     rule: str
@@ -45,7 +45,7 @@ class Annotation(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """What it is about, and what of it; bytes that are no UTF-8 are spelled out."""
+        """Return the subject with its detail. Bytes that are not UTF-8 are spelled out."""
         text = f"{self.subject}: {self.message}" if self.subject else self.message
         return text.encode("utf-8", "backslashreplace").decode()
 
@@ -63,7 +63,7 @@ class Annotation(Struct, frozen=True):
 
 
 class Annotations(Struct, frozen=True):
-    """All findings of a command, the rules that they are of, and what was looked at without a finding, with its place."""
+    """All findings of a command, their rules, and subjects without findings."""
 
     title: str
     findings: Sequence[Annotation]

@@ -10,7 +10,7 @@ _COMMANDS = {FindingLevel.ERROR: "error", FindingLevel.WARNING: "warning", Findi
 
 
 def github_lines(annotations: Annotations) -> Iterator[str]:
-    """One command for each finding; of those of one gravity GitHub shows ten for each step, so the gravest come first."""
+    """Yield one command per finding, the most severe first, because GitHub shows ten per severity and step."""
     for each in annotations.findings:
         place = f"file={github_property(relative(each.path))}," if each.path else ""
         place += f"line={each.line}," if each.line else ""

@@ -10,7 +10,7 @@ _SEVERITIES = {FindingLevel.ERROR: "major", FindingLevel.WARNING: "minor", Findi
 
 
 def gitlab(annotations: Annotations) -> str:
-    """A list of issues; what stands in no file cannot be shown there, and is said of the file `cluster`."""
+    """Return a list of issues. A finding without a file is shown at the file `cluster`."""
     issues = [
         {
             "description": each.text,

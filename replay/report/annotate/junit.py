@@ -10,7 +10,7 @@ from replay.report.annotate.annotation import Annotation, Annotations, FindingLe
 
 
 def junit(annotations: Annotations) -> str:
-    """A suite for each rule's findings would hide what is clean: one suite, a case for each subject, failed by its errors."""
+    """Return one suite with a case per subject, failed by its errors. Subjects without findings pass."""
     by_place = sorted(annotations.findings, key=lambda each: (each.path, each.subject))
     groups = [(subject, list(each)) for subject, each in groupby(by_place, key=lambda each: (each.path, each.subject))]
     failures = sum(any(each.level is FindingLevel.ERROR for each in group) for _, group in groups)

@@ -55,7 +55,7 @@ def _result(each: Annotation, index: int) -> dict[str, JSON]:
 
 
 def _location(each: Annotation) -> Iterator[tuple[str, JSON]]:
-    """Where it is: a place in a file, and what it is about."""
+    """Yield the location: a place in a file, and the subject."""
     if each.path:
         place: dict[str, JSON] = {"artifactLocation": {"uri": each.uri}}
         if each.line:

@@ -1,1 +1,1 @@
-"""What authorization found out, as text and documents."""
+"""Results of authorization as text and documents."""

@@ -1,4 +1,4 @@
-"""What a change of authorizers or RBAC does to the requests of a log, as sections of a report and as JSON."""
+"""Effects of a change of authorizers or RBAC on the requests of a log, as report sections and JSON."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def authorization_fidelity(summary: AuthorizationSummary) -> Iterator[Fact]:
 
 
 def authorization_differences(summary: AuthorizationSummary, rows: int) -> Iterator[Section]:
-    """Where the current chain and the log do not agree, and what was not put to the authorizers."""
+    """Yield where the baseline's chain and the log disagree, and the requests that reached no authorizer."""
     yield from (each for each in (_disagreements(summary, rows), _left_out(summary)) if each is not None)
 
 
@@ -85,7 +85,7 @@ def fidelity_json(summary: AuthorizationSummary) -> JSON:
 
 
 def _refused(summary: AuthorizationSummary) -> str:
-    """How many of those that are newly forbidden fail, and how many writes do not come to admission."""
+    """Return how many newly forbidden requests fail, and how many writes do not reach admission."""
     failing, writes = summary.outcomes[AuthorizationOutcome.NEWLY_FAILING], summary.writes_newly_refused
     parts = (
         f"{number(failing)} of them fail with 500" if failing else "",
@@ -97,7 +97,7 @@ def _refused(summary: AuthorizationSummary) -> str:
 
 
 def authorization_verdict(summary: AuthorizationSummary) -> tuple[str, Tone]:
-    """One sentence, empty where nothing changes."""
+    """Return one sentence, empty if nothing changes."""
     kinds = (*_LOCKING_OUT, AuthorizationOutcome.NEWLY_ALLOWED, AuthorizationOutcome.NEWLY_UNKNOWN)
     parts = [f"{number(summary.outcomes[kind])} {_WORDS[kind]}" for kind in kinds if summary.outcomes[kind]]
     if not parts:
@@ -148,7 +148,7 @@ def _cell_json(cell: AuthorizationCell) -> JSON:
 
 
 def _lockout(cell: AuthorizationCell) -> str:
-    """Which part of the cluster loses what it was allowed, empty where none does."""
+    """Return which part of the cluster loses permissions, empty if none."""
     is_lost = cell.was_allowed and cell.outcome in _LOCKING_OUT
     return locked_out(cell.user) if is_lost else ""
 
@@ -241,7 +241,7 @@ def _webhooks(summary: AuthorizationSummary) -> Section | None:
 
 
 def unused_section(summary: AuthorizationSummary, rows: int) -> Section | None:
-    """What could be revoked, as far as a log can tell."""
+    """Return permissions that could be revoked, as far as a log can tell."""
     if not summary.unused:
         return None
     shown = summary.unused[:rows]

@@ -1,4 +1,4 @@
-"""What `replay check --authorization` tells, as text and as JSON."""
+"""Output of `replay check --authorization`, as text and JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replay.json import JSON
 
 
 def checked_text(name: str, checked: Checked) -> Iterator[str]:
-    """One line for each thing that is wrong, then our warnings, then what the server does."""
+    """Yield one line per error, then our warnings, then the server's action."""
     if checked.problems:
         place = checked.problems[0].position
         yield f"{name}:{place.line}:{place.column}: {checked.error}"

@@ -1,4 +1,4 @@
-"""What `replay lookup` found of the authorizers, as a document and as JSON."""
+"""Authorizer decisions found by `replay lookup`, as document and JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who the authorizers refused, newly and no longer, and what could be revoked: for the weekly report."""
+"""Refused requests, new and gone, and unused permissions, for the weekly report."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from replay.report.render.document import Align, Block, Column, Listing, Section
 
 
 def refusal_sections(refusals: Refusals, rows: int) -> Iterator[Section]:
-    """Nothing where nobody was refused and nothing is unused."""
+    """Yield the sections, none without refusals and unused permissions."""
     blocks: list[Block] = []
     if refusals.now:
         blocks.append(

@@ -62,7 +62,7 @@ def verdict_line(decided: Authorization) -> str:
 
 
 def _told(step: AuthorizerStep) -> str:
-    """What a step says, with the reason or the cause."""
+    """Return a step's result with its reason or cause."""
     if step.outcome is StepOutcome.SKIPPED:
         return f"skipped, condition {step.skipped_by} is false"
     if step.outcome is StepOutcome.MATCH_CONDITION_ERROR:

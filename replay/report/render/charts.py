@@ -68,7 +68,7 @@ def _height(chart: Chart) -> float:
 
 
 def _legend_columns(chart: Chart) -> int:
-    """As many as the longest name leaves room for."""
+    """Return as many legend columns as the longest name allows."""
     return min(max(LEGEND // max(map(len, short_labels(chart.series)), default=1), 1), 3)
 
 
@@ -92,7 +92,7 @@ def _spans(axes: Axes, chart: Chart) -> None:
 
 
 def _time_ticks(axes: Axes, chart: Chart) -> None:
-    """As many labels as stand beside each other."""
+    """Set as many time labels as fit."""
     step = max(1, -(-len(chart.labels) // (WIDEST // max(len(label) for label in chart.labels))))
     axes.set_xticks([*range(0, len(chart.labels), step)], list(chart.labels[::step]))
 

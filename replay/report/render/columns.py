@@ -1,7 +1,8 @@
-"""How a table is set on a terminal: which columns are shown, how wide they are, and where their text is broken.
+"""Layout of a terminal table: visible columns, widths, line breaks.
 
-Nothing is dropped, and nothing that identifies a row is cut: numbers keep their width, the rest is broken onto further lines. Optional
-columns give way first, so that the others stay readable: they stand below the row.
+No value is dropped, and no identifying value is cut. Numbers keep their width, other values wrap. Optional columns move
+below their row
+first.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from replay.report.render.document import Align, Column, Table
 
 GAP = 2
 LINES = {Align.TEXT: 8, Align.CODE: 6}
-"""Lines that a cell may have: sentences are shown whole, values as far as they tell what they are."""
+"""Maximum lines of a cell. Sentences are always shown whole."""
 _FLOOR = 12
 _COMFORT = {Align.TEXT: 30, Align.CODE: 24}
 _WORDS = re.compile(r"\S*\s?")
@@ -28,7 +29,7 @@ TextCells = list[list[str]]
 
 
 class TableLayout(NamedTuple):
-    """How a table is set: its columns with their widths, the cells of each row, those of the foot, and what stands below each row."""
+    """Layout of a table: columns with widths, cells of rows and foot, and values below each row."""
 
     columns: list[Column]
     widths: list[int]
@@ -38,9 +39,9 @@ class TableLayout(NamedTuple):
 
 
 def arranged(table: Table, width: int, *, is_whole: bool = False) -> TableLayout:
-    """The columns beside each other as far as they fit into `width`; optional ones that do not stand below their row.
+    """Return the columns that fit into `width`. Other optional columns go below their row.
 
-    `is_whole` keeps names in one piece and in full, however wide that is: for files and pipes.
+    `is_whole` never breaks names, for files and pipes.
     """
     shown, below = list(range(len(table.columns))), list[int]()
     rows = [list(row) for row in (*table.rows, *((table.foot,) if table.foot else ()))]
@@ -84,7 +85,7 @@ def _natural(columns: Sequence[Column], rows: TextCells, shown: Sequence[int]) -
 
 
 def _comfort(column: Column, *, is_whole: bool) -> int | None:
-    """The width from which on a column can be read without much breaking; None for what is not broken."""
+    """Return the comfortable width of a column; None if it never breaks."""
     return None if is_whole and column.align is not Align.TEXT else _COMFORT.get(column.align)
 
 
@@ -96,7 +97,7 @@ def _comfortable(
 
 
 def _shared(columns: Sequence[Column], natural: Sequence[int], width: int, *, is_whole: bool = False) -> list[int]:
-    """Widths that fit: columns that want little get it, the others the same share of the rest."""
+    """Return widths that fit: narrow columns get theirs, the others share the rest."""
     if total(natural) <= width:
         return list(natural)
     widths = dict(enumerate(natural))
@@ -113,7 +114,7 @@ def _shared(columns: Sequence[Column], natural: Sequence[int], width: int, *, is
 
 
 def _pieces(text: str, width: int, ends: Sequence[re.Pattern[str]] = (_WORDS, _PARTS, _SYLLABLES)) -> Iterator[str]:
-    """What a line may end with: words, of those too long the parts of a path or name, of those the syllables."""
+    """Yield possible line ends: words, parts of a long path or name, syllables."""
     for piece in ends[0].findall(text):
         if cell_len(piece.rstrip()) <= width or len(ends) == 1:
             yield piece

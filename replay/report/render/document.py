@@ -17,13 +17,13 @@ from msgspec.structs import replace
 
 MICROSECONDS = 1_000_000
 ANCHOR = "policy-"
-"""What the ids of policies on a page begin with."""
+"""Prefix of policy anchors on a page."""
 MOST_NAMES = 3
 """How many files a heading names; of a directory of logs it names the first alone."""
 
 
 class Tone(StrEnum):
-    """How a fact or a cell is meant: colour never carries more than this, and never alone."""
+    """Meaning of a fact or cell. Colour never carries it alone."""
 
     PLAIN = "plain"
     GOOD = "good"
@@ -32,7 +32,7 @@ class Tone(StrEnum):
 
 
 class Align(StrEnum):
-    """Numbers stand right, text left, code left in fixed width; short text is never broken, nor an id where it is copied."""
+    """Alignment: numbers right, text left, code left in fixed width. Short text and IDs never break."""
 
     TEXT = "text"
     NUMBER = "number"
@@ -51,7 +51,7 @@ class Fact(Struct, frozen=True):
 
 
 class Column(Struct, frozen=True):
-    """A column; `optional` ones stand below the row where it is too narrow for them."""
+    """A column; `optional` ones may move below their row."""
 
     title: str
     align: Align = Align.TEXT
@@ -129,7 +129,7 @@ class Section(Struct, frozen=True):
 
 
 class Document(Struct, frozen=True):
-    """A whole report. `verdict` is its answer; `summary` holds the tables that stand before the table of contents."""
+    """A whole report. `verdict` is its answer; `summary` has the tables before the table of contents."""
 
     title: str
     subtitle: str
@@ -141,9 +141,9 @@ class Document(Struct, frozen=True):
 
 
 def policy_anchors(names: Sequence[str]) -> tuple[str, ...]:
-    """Ids for the rows of a table, by the policies that they are about; none where a name is in the way of links.
+    """Return anchors for a table's rows by policy; none if a name prevents links.
 
-    Ids stand once and hold no spaces: of what an attacker called so no row gets a link.
+    Anchors are unique and have no spaces. Hostile names get no link.
     """
     if len({*names}) < len(names) or any(" " in name for name in names):
         return ()
@@ -151,7 +151,7 @@ def policy_anchors(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def without_empty(table: Table) -> Table:
-    """The table without the columns in which no row says anything; one without rows keeps its columns."""
+    """Return the table without empty columns. A table without rows keeps its columns."""
     columns = [i for i in range(len(table.columns)) if not table.rows or any(row[i] for row in table.rows)]
     return replace(
         table,

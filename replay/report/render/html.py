@@ -80,7 +80,7 @@ def _align(column: Column) -> str:
 
 
 def _prose(text: str) -> Markup:
-    """A sentence of ours, in which backticks mark code."""
+    """Render one of our sentences, in which backticks mark code."""
     from markupsafe import Markup, escape  # noqa: PLC0415 - only this format needs it
 
     return Markup(_QUOTED.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704 - escaped just before

@@ -51,7 +51,7 @@ def _left_out(count: int) -> str:
 
 
 def _collapsed(section: Section) -> str:
-    """A part that opens when it is asked; its summary is HTML, in which Markdown means nothing."""
+    """Return a collapsed section. Its summary is HTML."""
     summary = escape(section.title).replace("@", "@\u200b").replace("://", ":\u200b//").replace("\n", " ")
     lines = _section(section, brief=False)[1:]
     return "\n".join(["", f"<details><summary>{_MARKS[section.tone]}{summary}</summary>", *lines, "", "</details>", ""])

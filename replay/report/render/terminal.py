@@ -47,7 +47,7 @@ def _paragraph(text: str, width: int, style: str, *, bold: int = 0) -> list[Text
 
 
 def _facts(facts: tuple[Fact, ...], width: int) -> list[Text]:
-    """A line each: the number, and what it is of; the labels stand in a column of their own."""
+    """Return one line per fact: the number and its label, with aligned labels."""
     lines = []
     edge = max((cell_len(fact.label) for fact in facts), default=0) + GAP
     for fact in facts:
@@ -100,7 +100,7 @@ def _indented(text: str, width: int, *, is_whole: bool, indent: str = _FURTHER) 
 
 
 def _records(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: int) -> list[Text]:
-    """Where not even the numbers fit: a line for each cell, its column's title before it."""
+    """Return one line per cell with its column's title, for very narrow terminals."""
     lines: list[Text] = []
     for row in rows:
         for cell, column in zip(row, columns, strict=True):
@@ -114,7 +114,7 @@ def _records(rows: Sequence[Sequence[str]], columns: Sequence[Column], width: in
 
 
 def _listing(listing: Listing, width: int) -> list[Text]:
-    """The text as it is; what is wider than the terminal goes on below, further in."""
+    """Return text unchanged. Long lines wrap with indentation."""
     lines = _indented(listing.caption, width, is_whole=False, indent=INDENT)
     for line in listing.text.split("\n"):
         start = line[: len(line) - len(line.lstrip(" "))][: width // 2]
@@ -127,7 +127,7 @@ def _listing(listing: Listing, width: int) -> list[Text]:
 
 
 def _row(cells: Sequence[str], columns: Sequence[Column], widths: Sequence[int], style: str) -> list[Text]:
-    """One row, as many lines as its longest cell has."""
+    """Return one row, with as many lines as its longest cell."""
     parts = [
         broken(cell, width, LINES.get(column.align, 1))
         for cell, column, width in zip(cells, columns, widths, strict=True)

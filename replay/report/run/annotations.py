@@ -52,7 +52,7 @@ _CellItems = list[tuple[CellKey, Cell]]
 
 
 def run_annotations(result: RunResult) -> Annotations:
-    """One finding for each rule and policy, the gravest first; policies of the candidate without any are clean."""
+    """Return one finding per rule and policy, the most severe first. Other policies of the candidate are clean."""
     annotations = list(_annotations(result))
     hit = {each.subject for each in annotations}
     clean = [(origin.file, policy) for policy, origin in sorted(result.candidate.origins.items()) if policy not in hit]
@@ -91,6 +91,6 @@ def _of_rule(result: RunResult, rule: str, cells: _CellItems, among: _CellItems)
 
 
 def _place(result: RunResult, policy: str) -> tuple[str, int]:
-    """Where a policy was read: in the candidate set, else in the current one; nowhere where the cluster holds it."""
+    """Return the file and line of a policy: in the candidate, else in the baseline; empty for a policy of the cluster."""
     origin = result.origin(policy)
     return (origin.file, origin.line) if origin is not None else ("", 0)

@@ -1,4 +1,4 @@
-"""The charts of a run: when each policy hits first and last, where, and how what is not decided grows."""
+"""Charts of a run: first and last hits of each policy, their places, and undetermined requests over time."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Axis(NamedTuple):
     length: int
 
     def place(self, minute: int) -> int:
-        """The step in which a minute lies."""
+        """Return the step of a minute."""
         return min(max((minute - self.start) // self.step, 0), self.length - 1)
 
     def position(self, microseconds: int) -> float:
-        """Where an instant lies between the steps."""
+        """Return a time's position between steps."""
         return (microseconds / _MINUTE - self.start) / self.step
 
     @property
@@ -57,7 +57,7 @@ def _subject(result: RunResult) -> tuple[OutcomeKind, CellItems]:
 
 
 def _axis(result: RunResult) -> Axis:
-    """The whole time of the log, so that a chart shows whether something still goes on at its end."""
+    """Return the whole time of the log, to show whether something continues at its end."""
     first, last = result.log.first // _MINUTE, result.log.last // _MINUTE
     step = next((step for step in _STEPS if (last - first) // step < MAX_BUCKETS), _STEPS[-1])
     start = first - first % step
@@ -108,7 +108,7 @@ def _clock(microseconds: int, axis: Axis) -> str:
 
 
 def _heat(kind: OutcomeKind, cells: CellItems) -> Chart | None:
-    """Where each policy hits: no table has policies and namespaces at once."""
+    """Return where each policy hits. No table combines policies and namespaces."""
     policies = [group.label for group in grouped(cells, by_policy)]
     names = [group.label for group in grouped(cells, by_namespace)]
     if len(policies) < 2 or len(names) < 2:

@@ -71,20 +71,20 @@ def _names(names: set[str]) -> str:
 
 
 def _foot(columns: tuple[Column, ...], cells: CellItems) -> tuple[str, ...]:
-    """What all rows are together, where a request stands in one row."""
+    """Return the totals of all rows, if each request is in one row."""
     count, follows = counted(cells)
     totals = {"direct": number(count), "consequences": number(follows)}
     return (ALL, *(totals.get(column.title, "") for column in columns[1:]))
 
 
 def _rest(groups: list[Group]) -> str:
-    """The rows that are left out, where a request stands in one row."""
+    """Return the omitted rows, if each request is in one row."""
     count, follows = sum(group.requests for group in groups), sum(group.consequences for group in groups)
     return f"{plural(count, 'request')}" + (f", {number(follows)} consequences" if follows else "")
 
 
 def denied_section(result: RunResult, rows: int) -> Section | None:
-    """What is newly denied, by policy, and by the workspaces of kcp that it is denied to; None where nothing is."""
+    """Return new denials by policy, and by kcp workspace; None if there are none."""
     cells = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
     if not cells:
         return None

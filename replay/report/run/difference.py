@@ -1,4 +1,4 @@
-"""What changed from one run to the next, in one line: `-120 denied: prod-pay/Deployment/api, ...; +3 denied: ...`."""
+"""Difference between two runs in one line: `-120 denied: prod-pay/Deployment/api, ...; +3 denied: ...`."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ _Counts = Counter[tuple[str, str]]
 
 
 def difference_line(previous: RunResult, following: RunResult) -> str:
-    """How many root findings are gone and how many are new, and of which workloads; those that follow come and go with them.
+    """Return how many direct findings are gone and new, and of which workloads. Consequences are not counted.
 
-    A workload that is hit by as many requests as before, though by others, is told nothing of.
+    A workload with an equal number of other requests is not mentioned.
     """
     old, new = _counts(previous), _counts(following)
     parts = [part for word, _ in _WORDS for part in _parts(word, old, new)]

@@ -14,7 +14,7 @@ from replay.report.run.views import WORDS
 PAGE = 50
 """How many rows a page shows at a time."""
 BETWEEN = "; "
-"""What stands between several names in a cell of the CSV."""
+"""Separator of several names in a CSV cell."""
 
 
 def hits_section(result: RunResult, rows: int | None) -> Section | None:

@@ -43,7 +43,7 @@ _VIEWS = {
 
 
 def _of_shard(summary: Summary) -> dict[str, Callable[[CellKey], Iterable[str]]]:
-    """What is counted of a log of kcp alone."""
+    """Return the counts that exist only for kcp."""
     return {"workspaces": by_workspace} if any(key.workspace for key in summary.cells) else {}
 
 
@@ -64,7 +64,7 @@ def summary_pieces(result: RunResult) -> Iterator[str]:
 
 
 def _member(name: str, value: object) -> str:
-    """A member as it stands between the braces of an object, indented."""
+    """Return a member of an object as indented JSON."""
     return orjson.dumps({name: value}, option=orjson.OPT_INDENT_2)[len("{") : -len("\n}")].decode()
 
 
@@ -187,7 +187,7 @@ def _webhooks(result: RunResult) -> dict[str, Any]:
 
 
 def _undetermined(result: RunResult) -> list[dict[str, Any]]:
-    """What the candidate's decisions lack, the most frequent first."""
+    """Return what the candidate's decisions lack, the most frequent first."""
     return [
         {
             "policy": gap.policy,

@@ -79,7 +79,7 @@ def _mutated(summary: Summary, rows: int, where: Callable[[str], str]) -> Sectio
 
 
 def _title(cells: CellItems) -> str:
-    """What happens to all of them, if it is the same."""
+    """Return a title for all, if they are equal."""
     kinds = {key.outcome for key, _ in cells}
     return WORDS[kinds.pop()].capitalize() if len(kinds) == 1 else "Mutations"
 

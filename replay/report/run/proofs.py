@@ -1,4 +1,4 @@
-"""What each changed policy can ever do, beside what it did to the requests of the log."""
+"""Claims about each changed policy, compared with the log."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def comparison(summary: Summary, proof: PolicyProof) -> str:
 
 
 def proof_section(result: RunResult) -> Section | None:
-    """A line for each policy that changed; nothing where proofs were not asked for."""
+    """Return one row per changed policy; None if proofs were not requested."""
     changed = [each for each in result.proofs if each.is_changed]
     if not changed:
         return None

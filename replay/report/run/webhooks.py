@@ -1,4 +1,4 @@
-"""Webhooks in the report of `replay run`: which would be called, and their answers where they were asked."""
+"""Webhooks in the report of `replay run`: new calls, and their answers."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15, 60, 240))
 
 
 def step_of(figures: Figures) -> int:
-    """The step in which a period is told: days where it has several, else the shortest that gives few rows."""
+    """Return the step of a period: days if it has several, else the shortest with few rows."""
     length = figures.period.length
     if length > 3 * DAY:
         return DAY
@@ -109,7 +109,7 @@ def _values(figures: Iterable[ActionFigures], points: list[int], step: int, zone
 
 
 def _would_deny(result: WeeklyResult) -> tuple[str, dict[tuple[str, str, str], int]]:
-    """Title and counts by policy, namespace and workload: of the candidate where there is one, else of what is on trial."""
+    """Return title and counts by policy, namespace and workload: of the candidate, else of policies on trial."""
     candidate = {each.policy for each in result.figures.promotions if each.side is EffectSide.CANDIDATE}
     trial = {each.policy for each in result.figures.promotions}
     counts: Counter[tuple[str, str, str]] = Counter()

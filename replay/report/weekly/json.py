@@ -70,7 +70,7 @@ def weekly_json(result: WeeklyResult) -> str:
 
 
 def _mutations(result: WeeklyResult) -> list[dict[str, Any]]:
-    """What each mutating policy of the candidate would do."""
+    """Return the effects of the candidate's mutating policies."""
     return [
         {
             **_named(each.policy),
@@ -127,7 +127,7 @@ def figures_value(figures: Figures) -> dict[str, Any]:
 
 
 def _workspaces_value(figures: Figures) -> dict[str, Any]:
-    """What was done to each workspace of kcp; nothing for other logs."""
+    """Return the effects on each kcp workspace; empty for other logs."""
     workspaces = [
         {
             "workspace": each.workspace,
@@ -141,7 +141,7 @@ def _workspaces_value(figures: Figures) -> dict[str, Any]:
 
 
 def _named(policy: str) -> dict[str, str]:
-    """A policy, and the workspace of kcp that it is of; what stands before the name of an engine's policy is a kind, in capitals."""
+    """Return a policy and its kcp workspace. The prefix of an engine's policy is a kind with capitals."""
     workspace, slash, _ = policy.partition("/")
     return {"policy": policy, "policyWorkspace": workspace} if slash and workspace.islower() else {"policy": policy}
 
@@ -206,7 +206,7 @@ def kept_name(period: Period) -> str:
 
 
 def kept_before(directory: Path, period: Period) -> Path | None:
-    """The newest kept report that ends no later than a tenth into a period; None if there is none."""
+    """Return the newest report that ends before a tenth of the period; None if there is none."""
     limit = kept_name(Period(0, period.start + period.length // 10))
     names = sorted(path.name for path in directory.glob(f"{KEPT}*Z.json")) if directory.is_dir() else []
     earlier = [name for name in names if name <= limit]
@@ -214,7 +214,7 @@ def kept_before(directory: Path, period: Period) -> Path | None:
 
 
 def read_figures(path: Path) -> Figures:
-    """The figures of an earlier report; raises ReplayError for a file that is none."""
+    """Return an earlier report's figures; raises ReplayError for other files."""
     try:
         if path.stat().st_size > _MOST_BYTES:
             raise ReplayError("too large for a report", path=str(path))

@@ -1,4 +1,4 @@
-"""Which Pod Security level each namespace is ready for, what stands in the way of the next, and bounds that would hold."""
+"""Pod Security readiness of each namespace, blockers of the next level, and sufficient bounds."""
 
 from __future__ import annotations
 

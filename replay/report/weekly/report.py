@@ -1,4 +1,4 @@
-"""The weekly report: which policies can be enforced, what admission did, what is new, and how far to believe it."""
+"""Weekly report: policies ready for enforcement, admission's actions, what is new, and the match with the log."""
 
 from __future__ import annotations
 
@@ -373,7 +373,7 @@ def _action_row(each: ActionFigures, result: WeeklyResult, previous: int) -> tup
 
 
 def _by_step(figures: Figures, rows: int, zone: tzinfo) -> Table:
-    """What was done, day by day."""
+    """Return the actions by day."""
     step = step_of(figures)
     actions = [a for a in ACTION_WORDS if any(each.action is a for each in figures.actions)]
     requests = by_step(figures.steps, step, zone)

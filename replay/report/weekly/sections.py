@@ -1,4 +1,4 @@
-"""Sections of the weekly report beside its figures: what is new or gone, which set was in force, what was left out."""
+"""Sections of the weekly report: what is new or gone, the set in force, and what was skipped."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def change(now: int, previous: int | None) -> str:
 
 
 class OwnerDenials(NamedTuple):
-    """What one policy would newly deny of one owner: whom to talk to, and about what."""
+    """New denials of one policy for one owner."""
 
     policy: str
     owner: str
