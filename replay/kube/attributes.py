@@ -47,6 +47,12 @@ class Missing(Struct, frozen=True):
     fix: str = ""
 
 
+class PerhapsAbsent(Missing, frozen=True):
+    """An object that may not be there; `object` is what it is if it is."""
+
+    object: JSON = None
+
+
 class PartialObject(Struct, frozen=True):
     """An object that is known but for some paths.
 

@@ -18,7 +18,7 @@ from replay.audit.directory.lookups import object_ref
 from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kcp.binding import APIBindings
-from replay.kube.attributes import Basis, Missing
+from replay.kube.attributes import Basis, Missing, PerhapsAbsent
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.object_lister import ObjectKey
@@ -258,6 +258,9 @@ def _by_object(records: Iterable[RequestRecord]) -> Writes:
     return records_by_object
 
 
+_CHANGING = "it was changing at the time of the request"
+
+
 class Listing:
     """The objects of a kind in a namespace, or in all, listed once for all requests between two writes to any of them."""
 
@@ -306,6 +309,15 @@ class ClusterLister(Struct, frozen=True):
         state = self._state(history, namespace)
         return None if isinstance(state, Known) and state.value is None else state
 
+    def perhaps_absent(self, kind: GroupVersionKind, namespace: str, name: str) -> PerhapsAbsent | None:
+        """The object where it was being created or deleted, and is known but for that; else None."""
+        history = self.cluster.history(kind, namespace, name)
+        states = _states(history, self.start, self.end) if history is not None else []
+        there = [each for each in states if isinstance(each, Missing) or each.value is not None]
+        if len(there) == len(states) or len(there) != 1 or isinstance(there[0], Missing) or there[0].holes:
+            return None
+        return PerhapsAbsent(kind.kind, _CHANGING, object=there[0].value)
+
     def _state(self, history: History, namespace: str) -> Known | Missing:
         state = _state(history, self.start, self.end)
         is_absent = state is _OPEN and self.cluster.begins_by(namespace, self.start)
@@ -337,25 +349,30 @@ def _named(namespace: str, name: str) -> str:
 
 
 def _state(history: History, start: int, end: int) -> Known | Missing:
-    """The state that informers showed: what was stored, or stored up to a moment ago.
+    """The state that informers showed, with holes where it was changing."""
+    return merged(_states(history, start, end), _CHANGING)
+
+
+def _states(history: History, start: int, end: int) -> list[Known | Missing]:
+    """The states that informers may have shown: what was stored, or stored up to a moment ago.
 
     Before the first effect the object is absent if that effect created it. An absent namespace is looked up in storage
     (`matching.Matcher`), so that an object counts from its creation on.
     """
     if history.settled_before(start - CACHE_DELAY):
-        return history.after(len(history.effects) - 1)
+        return [history.after(len(history.effects) - 1)]
     places = [place for place in history.window(start - CACHE_DELAY, end) if place >= 0]
     settled = history.window(start, end)
     if not places:
-        return _before_all(history)
+        return [_before_all(history)]
     if len(places) > 1 and _is_absent(history, places[0]) and settled[0] >= places[1]:
         places = places[1:]
     if settled[0] < 0 and not _creates(history, 0):
-        return Missing("", "it was changing at the time, and what it was before is not known")
+        return [Missing("", "it was changing at the time, and what it was before is not known")]
     states = [history.after(place) for place in places]
     if _is_absent(history, places[-1]) and len(places) > 1:
         states = states[:-1]
-    return merged(states, "it was changing at the time of the request")
+    return states
 
 
 def _before_all(history: History) -> Known | Missing:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject, UserInfo
+from replay.kube.attributes import Missing, PartialObject, PerhapsAbsent, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
@@ -145,6 +145,14 @@ def partly(obj: JSON, **parts: JSON) -> PartialObject:
     return PartialObject({**obj, **parts}, (CHANGING,))
 
 
+def perhaps(obj: JSON) -> PerhapsAbsent:
+    return PerhapsAbsent("authorizer", CHANGING.reason, object=obj)
+
+
+def plain(item: JSON | PartialObject | PerhapsAbsent) -> JSON:
+    return item.object if isinstance(item, PerhapsAbsent) else getattr(item, "value", item)
+
+
 def read_by(*subjects: JSON, name: str = "b") -> JSON:
     return binding(name, ("ClusterRole", "r"), *subjects)
 
@@ -159,16 +167,19 @@ PARTIAL = [
     ("rules not known", [partly(role("r"), rules=CHANGING), read_by(USER)], None),
     ("a rule not known, another allows", [partly(role("r", {"verbs": CHANGING}, PODS)), read_by(USER)], True),
     ("a rule not known, no other allows", [partly(role("r", {"verbs": CHANGING})), read_by(USER)], None),
+    ("a binding that may not be there", [role("r", PODS), perhaps(read_by(USER))], None),
+    ("one for somebody else", [role("r", PODS), perhaps(read_by({"kind": "User", "name": "zed"}))], False),
+    ("one that does not help", [role("r"), perhaps(read_by(USER))], False),
     ("another binding allows", [partly(read_by(), subjects=CHANGING), role("r", PODS), read_by(USER, name="z")], True),
 ]
 
 
 @pytest.mark.parametrize(("objects", "allowed"), [row[1:] for row in PARTIAL], ids=[row[0] for row in PARTIAL])
 def test_what_is_not_known_of_rbac_is_an_unknown_answer(
-    objects: list[JSON | PartialObject], allowed: bool | None
+    objects: list[JSON | PartialObject | PerhapsAbsent], allowed: bool | None
 ) -> None:
     """A binding or role that was being changed is known in parts; what else allows or cannot matter is an answer."""
-    known = {id(item.value if isinstance(item, PartialObject) else item): item for item in objects}
+    known = {id(plain(item)): item for item in objects}
 
     class Changing(Objects):
         def list(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON]:
@@ -178,10 +189,11 @@ def test_what_is_not_known_of_rbac_is_an_unknown_answer(
             found = super().list(kind, namespace or None)
             return next((known[id(item)] for item in found if item["metadata"]["name"] == name), None)
 
-    decision = RBACAuthorizer(Changing([getattr(item, "value", item) for item in objects])).authorize(
-        ask(ANN, "get", "pods")
-    )
-    assert decision is CHANGING if allowed is None else decision.allowed is allowed  # type: ignore[union-attr]
+    decision = RBACAuthorizer(Changing([plain(item) for item in objects])).authorize(ask(ANN, "get", "pods"))
+    if isinstance(decision, Missing):
+        assert (decision.reason, allowed) == (CHANGING.reason, None)
+    else:
+        assert decision.allowed is allowed
 
 
 def lines(name: str) -> list[Any]:

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from replay.json import JSON
-from replay.kube.attributes import Missing, PartialObject, UserInfo
+from replay.kube.attributes import Missing, PartialObject, PerhapsAbsent, UserInfo
 
 SERVICE_ACCOUNT = "system:serviceaccount:"
 """What the user names of service accounts begin with: namespace and name follow."""
 
 
 class BoundRole(NamedTuple):
-    """A binding for a user: the first subject that is the user, or why that is not known.
+    """A binding for a user: the first subject that is the user, or why that is not known, or whether the binding is there.
 
     `is_partial` whether something of the binding is not known.
     """
@@ -39,9 +39,12 @@ class RoleBindings:
     def __init__(self, kind: str, listed: Iterable[JSON | PartialObject | Missing], namespace: str) -> None:
         """All of `listed` are of one kind, and of `namespace` if they are of any."""
         self._kind = kind
-        self.missing = tuple(each for each in listed if isinstance(each, Missing))
-        bindings = [each for each in listed if not isinstance(each, Missing)]
-        self._bindings = [each.value if isinstance(each, PartialObject) else each for each in bindings]
+        self.missing = tuple(
+            each for each in listed if isinstance(each, Missing) and not isinstance(each, PerhapsAbsent)
+        )
+        bindings = [each for each in listed if isinstance(each, PerhapsAbsent) or not isinstance(each, Missing)]
+        self._bindings = [_shown(each) for each in bindings]
+        self._doubts = {number: each for number, each in enumerate(bindings) if isinstance(each, PerhapsAbsent)}
         self._partial = {number for number, each in enumerate(bindings) if isinstance(each, PartialObject)}
         self._by_subject: dict[tuple[str, str], list[int]] = defaultdict(list)
         self._anybodys: list[int] = []
@@ -69,7 +72,7 @@ class RoleBindings:
             else:
                 subject = next(each for each in binding["subjects"] if _applies(each, user, self._namespace))
             if subject is not None:
-                yield BoundRole(self._kind, binding, subject, is_partial)
+                yield BoundRole(self._kind, binding, self._doubts.get(number, subject), is_partial)
 
 
 def subject_key(subject: JSON, namespace: str) -> tuple[str, str] | None:
@@ -99,6 +102,13 @@ def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | 
         elif _applies(subject, user, namespace):
             return subject
     return unknown
+
+
+def _shown(listed: JSON | PartialObject | PerhapsAbsent) -> JSON:
+    """A binding, as far as it is known, if it is there."""
+    if isinstance(listed, PartialObject):
+        return listed.value
+    return listed.object if isinstance(listed, PerhapsAbsent) else listed
 
 
 def missing_in(value: JSON | Missing) -> Missing | None:

@@ -103,4 +103,6 @@ def state_at(
 ) -> JSON | PartialObject | Missing | None:
     """Return an object at a time, None if absent. Unknown parts are missing."""
     state = lister.known(kind, namespace, name)
-    return state if state is None or isinstance(state, Missing) else attribute(state, kind.kind)
+    if isinstance(state, Missing):
+        return lister.perhaps_absent(kind, namespace, name) or state
+    return state if state is None else attribute(state, kind.kind)
