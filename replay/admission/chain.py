@@ -1,8 +1,7 @@
 """Admission plugins in the server's order, for several manifest sets at once.
 
 Mutating plugins run first, and a second time if one changed the object and another asks for it (`admission.reinvoker`).
-Validating
-plugins then see the resulting object. The first refusal ends the request.
+Validating plugins then see the resulting object. The first refusal ends the request.
 """
 
 from __future__ import annotations
@@ -126,11 +125,9 @@ class Chain:
         """Return the decision of each set, in order.
 
         `original` are the attributes before the mutating phase, `attributes` those of the recorded validating phase. If
-        a set
-        mutates differently from the first set, the difference is applied to `attributes`. `backends` answer for
-        webhooks by name. A webhook
-        without one is named in the decision and changes nothing. A request with unexpected objects is undetermined in
-        all sets.
+        a set mutates differently from the first set, the difference is applied to `attributes`. `backends` answer for
+        webhooks by name. A webhook without one is named in the decision and changes nothing. A request with unexpected
+        objects is undetermined in all sets.
         """
         try:
             return self._decide(self.asking(original, attributes, lister, backends))

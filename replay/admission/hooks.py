@@ -110,8 +110,7 @@ class HookIndex(Generic[P, B, E]):
     """Index of the hooks that may match a request, for several sets, by kind of request.
 
     Hooks that rules and namespace selectors exclude cost nothing. Hooks that these alone decide are not matched again.
-    Objects, names and
-    parameters are checked per request.
+    Objects, names and parameters are checked per request.
     """
 
     def __init__(self, sets: Sequence[tuple[PolicyHook[P, B, E], ...]], matcher: Matcher) -> None:

@@ -32,8 +32,7 @@ def namespace_object(attributes: Attributes) -> JSON | PartialObject | Missing |
     """Return the namespace for expressions: some metadata, `spec` and `status`.
 
     It is null for cluster-scoped requests and, by a rule of the dispatchers, for requests about Namespaces. For a
-    missing namespace the
-    server answers 404 elsewhere, so here it is unknown.
+    missing namespace the server answers 404 elsewhere, so here it is unknown.
     """
     if not attributes.namespace or attributes.kind == NAMESPACE_KIND:
         return None

@@ -1,8 +1,7 @@
 """Mutation of a partly known object.
 
 The mutation runs on the known part. Its result holds if it touches nothing at, above or below an unknown part, and no
-list with an
-unknown item.
+list with an unknown item.
 """
 
 from __future__ import annotations

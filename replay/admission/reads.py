@@ -1,8 +1,7 @@
 """What the policies of a set read: its demands on an audit log and a snapshot.
 
 Footprints of compiled expressions say which inputs a policy reads, and match criteria for which requests.
-`replay.compare.audit_policy`
-derives the audit policy.
+`replay.compare.audit_policy` derives the audit policy.
 """
 
 from __future__ import annotations

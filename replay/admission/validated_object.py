@@ -1,8 +1,7 @@
 """Object in the validating phase of another set.
 
 Between the phases the server sets fields: names, times, values of a REST strategy. The recorded object shows the
-baseline's result.
-The difference between the two sets' mutations is applied to it.
+baseline's result. The difference between the two sets' mutations is applied to it.
 """
 
 from __future__ import annotations

@@ -65,8 +65,7 @@ class Position(Struct, frozen=True):
     """Position in a growing file: `offset` decompressed bytes, which are `lines` lines.
 
     Digests of content identify the file, because names, inodes and compression change when a log rotates: `head` is a
-    digest of the
-    start of its first line, `tail` of the end of what has been read.
+    digest of the start of its first line, `tail` of the end of what has been read.
     """
 
     head: str

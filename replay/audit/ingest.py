@@ -113,8 +113,7 @@ class LogReader(Struct):
     """Reader of files into Parquet files under `target`, one directory per batch; `elsewhere` reads those that it can, if given.
 
     `formats` are the formats that the user named. Without them, the beginning of a file tells its form. `is_kept` says
-    whether the rows
-    outlive the run.
+    whether the rows outlive the run.
     """
 
     connection: duckdb.DuckDBPyConnection

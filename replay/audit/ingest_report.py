@@ -17,8 +17,7 @@ class IngestReport(Struct, frozen=True):
     """Counts of an ingest. `files` counts files read now, `known_files` those whose content the store already has.
 
     `lines` are not blank, `bytes` are stored sizes, `events` are usable lines, `requests` are distinct requests, and
-    `superseded` are
-    events that a later stage of the same request replaces. The remaining lines are `rejects`.
+    `superseded` are events that a later stage of the same request replaces. The remaining lines are `rejects`.
     """
 
     files: int = 0

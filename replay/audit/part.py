@@ -106,8 +106,7 @@ class StorePart(Struct, frozen=True):
         """Yield the records of every object with a selected record: by object, then in order.
 
         These are the selected records, and with `selected=False` the earlier writes that can tell the object's state.
-        Reads and refused
-        requests are never among the latter.
+        Reads and refused requests are never among the latter.
         """
         for some in self._rows(predicate):
             yield from some.records

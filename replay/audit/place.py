@@ -75,8 +75,7 @@ def object_place(key: Sequence[str], parts: int) -> ObjectPlace:
     """Return where a store with `parts` parts has an object: by group, resource, namespace, name and the kcp workspace, if any.
 
     INVARIANT: equal to `ingest_request.sql`, except for deletions of collections, which are in the part of looked-up
-    kinds. The
-    namespace of a namespace is empty.
+    kinds. The namespace of a namespace is empty.
     """
     group, resource = key[:2]
     digest = md5("\0".join(key).encode(), usedforsecurity=False).digest()

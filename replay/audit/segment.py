@@ -45,8 +45,7 @@ class Segment(Struct):
     """Result of one ingest; `events` are usable, `requests` count, `lines` are all lines that are not blank.
 
     `superseded` counts earlier stages of requests, `replaced` those among them that an earlier ingest had read; `last`
-    is the
-    time of the last request in microseconds.
+    is the time of the last request in microseconds.
     """
 
     files: list[ReadFile]

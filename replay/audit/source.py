@@ -1,8 +1,7 @@
 """Files behind the arguments of a command, each opened once, and their bytes.
 
 Logs rotate while they are read. A file therefore stays open from the moment it is found. Its digest and its events come
-from this
-one open file, even if its name changes. A fingerprint reveals later changes.
+from this one open file, even if its name changes. A fingerprint reveals later changes.
 """
 
 from __future__ import annotations
@@ -51,8 +50,7 @@ class LogFile(Struct, frozen=True):
     """One file of an audit log: `name` is the operator's name for it, `path` the location of its bytes.
 
     `compression` is `none`, `gzip` or `zstd`, from the first bytes; `size` is the stored size in bytes. For the end of
-    a file,
-    `lines_before` counts the lines read before it.
+    a file, `lines_before` counts the lines read before it.
     """
 
     name: str
@@ -89,8 +87,8 @@ def log_files(arguments: Sequence[str | Path], spool: Path, held: ExitStack) -> 
     """Return the files that arguments name: files, directories (recursively), globs, URLs, and `-` for standard input.
 
     They stay open as long as `held`. They are ordered by path, and each counts once. Sources that cannot be read twice
-    (standard
-    input, pipes, URLs) are copied to `spool`. Raises `AuditLogError` if an argument names nothing or an unknown format.
+    (standard input, pipes, URLs) are copied to `spool`. Raises `AuditLogError` if an argument names nothing or an
+    unknown format.
     """
     finder = _Finder(spool, held)
     for listing in range(_LISTINGS):

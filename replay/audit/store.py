@@ -362,12 +362,10 @@ class Store:
         """Return the stored result of `make` for this store, or call `make` and store the result.
 
         The result may depend only on the ingested log, this installation's code, and `question`. A result for another
-        log (by names
-        and contents of all files), code or question is never used. `name` is a file name. The last few results per name
-        are kept. Files are
-        replaced in one step and checked on reading. A damaged one counts as absent. A read-only or temporary store
-        keeps nothing. Errors
-        of `make` propagate. Do not unpickle a result: anyone who can write the store can write it.
+        log (by names and contents of all files), code or question is never used. `name` is a file name. The last few
+        results per name are kept. Files are replaced in one step and checked on reading. A damaged one counts as
+        absent. A read-only or temporary store keeps nothing. Errors of `make` propagate. Do not unpickle a result:
+        anyone who can write the store can write it.
         """
         if not self._is_kept or not self._catalog.segments:
             return make()

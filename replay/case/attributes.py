@@ -1,8 +1,8 @@
 """Attributes of a case for both phases: decoded, defaulted, and with what the REST strategy sets between them.
 
 The server does this with the request of `kubectl create` (`endpoints/handlers.createHandler`,
-`registry/rest.BeforeCreate`). Values that
-it generates are unknown: `metadata.uid`, the time of creation, a generated name.
+`registry/rest.BeforeCreate`). Values that it generates are unknown: `metadata.uid`, the time of creation, a generated
+name.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Parts that no case reaches: policies, validations that are never true or never false, branches of expressions.
 
 A branch is a part that an evaluation may skip: either side of a conditional, the second operand of `&&` and `||`, the
-body of a macro. It
-is reached if a part of it was evaluated, or if its condition had the right value.
+body of a macro. It is reached if a part of it was evaluated, or if its condition had the right value.
 """
 
 from __future__ import annotations

@@ -127,8 +127,7 @@ def policies_of_others(
     """Return policies and bindings as other tools use them: decoded and defaulted, but not validated.
 
     `only` names the tested policy, with its first binding if `first_binding`. `params` are given to every policy that
-    takes some. A validating
-    binding without actions denies.
+    takes some. A validating binding without actions denies.
     """
     policies = [_with_actions(obj) for obj in objects]
     defaulted = list(defaulted_api_objects(policies, NEWEST))

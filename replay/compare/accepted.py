@@ -18,8 +18,7 @@ class Acceptance(Struct, frozen=True):
     """Acceptance of a policy's denials in a namespace and of a workload; `*` and `?` are wildcards.
 
     `workload` is `Kind/name` of the owner; namespace `""` means cluster-scoped. The acceptance holds to the end of the
-    day `expires`, or
-    forever if that is None. `line` is its line in the file.
+    day `expires`, or forever if that is None. `line` is its line in the file.
     """
 
     policy: str

@@ -1,8 +1,7 @@
 """Attribution of changes between a request and the stored object, from the log and the baseline.
 
 Webhooks leave annotations with their patches. Mutating policies leave nothing and are replayed. Built-in plugins and
-the server's own
-strategies are known by their effects. All other changes are unknown, and reported so.
+the server's own strategies are known by their effects. All other changes are unknown, and reported so.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """One object before and after a mutation, for each group of mutations in a report.
 
 The first request of each group in the log is kept, for the groups with the earliest first requests. So the order in
-which parts are added
-does not matter.
+which parts are added does not matter.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Match with the log: comparison of the baseline with what really happened.
 
 A request counts if the log says something (a denial, an annotation) or the replay does. Requests in which both are
-silent are counted
-apart, so that they do not raise the share.
+silent are counted apart, so that they do not raise the share.
 """
 
 from __future__ import annotations

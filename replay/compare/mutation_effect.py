@@ -17,8 +17,7 @@ class MutationConsequence(NamedTuple):
     """Requests that meet or escape a denial because of a mutation.
 
     `effect` is `caused` or `healed`; `mutators` are the policies whose mutation differs from the baseline's; `policy`
-    is the denying one.
-    Requests with `follows` are consequences, as in `CellKey`.
+    is the denying one. Requests with `follows` are consequences, as in `CellKey`.
     """
 
     effect: str

@@ -1,8 +1,8 @@
 """Counted outcomes: small mergeable cells, from which every view of a report is derived.
 
 A cell holds requests that are alike in everything that a report groups by. Counts by user, namespace or workload add up
-cells, so a
-request denied by two policies counts once. Merging is commutative, so workers and the order of parts do not matter.
+cells, so a request denied by two policies counts once. Merging is commutative, so workers and the order of parts do not
+matter.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """Annotations by which kcp tells logical clusters apart, and who sees them on an object.
 
 A shard's store adds `kcp.io/cluster` to everything that is read from it. So a stored object has the annotation, and so
-does the
-result of a patch. An object from a client has it only if the client sent it. A new object has it only if the client
-sent the right one.
+does the result of a patch. An object from a client has it only if the client sent it. A new object has it only if the
+client sent the right one.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """The `authorizer` of policies in kcp.
 
 It is the server's authorizer without the workspace of the request in its context: system:masters is allowed everything,
-and no other
-user has a role. Its reason is added by `kcp-dev/kcp/pkg/authorization.Decorator.AddAnonymization`.
+and no other user has a role. Its reason is added by `kcp-dev/kcp/pkg/authorization.Decorator.AddAnonymization`.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Fast check whether JSON text decodes into the Go type of its kind. Every body of a log is checked.
 
 A body that does not decode never reaches admission (`k8s.io/apimachinery/pkg/runtime/serializer/json`, 400 BadRequest),
-so a server
-cannot have logged it. Unknown fields and null are no errors there.
+so a server cannot have logged it. Unknown fields and null are no errors there.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Conversion of an object through its Go type, as the API server decodes and writes it.
 
 Unknown fields are dropped, omitted empty values are dropped, structs that are always written are added, and quantities
-and
-times get their canonical form. Custom kinds have no Go type, so their objects stay unchanged.
+and times get their canonical form. Custom kinds have no Go type, so their objects stay unchanged.
 """
 
 from __future__ import annotations

@@ -9,8 +9,7 @@ class ObjectRef(NamedTuple):
     """Identity of an object without its UID, as `objectRef` of an event names it.
 
     A namespace has no namespace. `name` is empty if unknown. `workspace` is the logical cluster of kcp, and empty in
-    the log of a
-    Kubernetes API server.
+    the log of a Kubernetes API server.
     """
 
     group: str

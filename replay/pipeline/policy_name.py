@@ -21,8 +21,7 @@ def meant(name: str, names: Collection[str]) -> set[str]:
     """Return the known names that match; raises ReplayError with near matches for none or several.
 
     A name without wildcards is complete, lacks the static suffix, or is a unique prefix or part. The first reading that
-    fits counts, so
-    `team-label` is not also `default-team-label`.
+    fits counts, so `team-label` is not also `default-team-label`.
     """
     if name in names:
         return {name}

@@ -1,8 +1,7 @@
 """Client of a named authorization webhook: POST of a SubjectAccessReview.
 
 Such a call changes nothing, unlike admission. A failed call is not repeated, although the server would. Too many
-timeouts in a row end the
-calls.
+timeouts in a row end the calls.
 """
 
 from __future__ import annotations

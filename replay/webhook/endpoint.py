@@ -1,8 +1,7 @@
 """Client of a named admission webhook.
 
 As the API server does: HTTPS with the configured `caBundle`, POST of an AdmissionReview v1, the webhook's own timeout.
-Reviews are always
-dry runs, so webhooks with side effects are not called.
+Reviews are always dry runs, so webhooks with side effects are not called.
 """
 
 from __future__ import annotations

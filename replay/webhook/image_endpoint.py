@@ -1,8 +1,7 @@
 """Client of ImagePolicyWebhook's backend at a named URL: POST of an ImageReview.
 
 As the API server does (`plugin/pkg/admission/imagepolicy`, `apiserver/pkg/util/webhook`): `imagepolicy.k8s.io/v1alpha1`
-as JSON, with a limit
-of 30 seconds. A failed call is not repeated, although the server repeats some.
+as JSON, with a limit of 30 seconds. A failed call is not repeated, although the server repeats some.
 """
 
 from __future__ import annotations

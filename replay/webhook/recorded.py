@@ -21,8 +21,7 @@ class RecordedBackend:
     """Answers of webhooks to one request, from its audit event.
 
     A mutating webhook leaves an annotation, and at level Request its patch. A validating webhook leaves a trace only if
-    it refused. It allowed a
-    request that succeeded.
+    it refused. It allowed a request that succeeded.
     """
 
     def __init__(self, record: RequestRecord, original: Attributes | Missing, attributes: Attributes) -> None:

@@ -1,8 +1,7 @@
 """Decisions shared by alike creations: equal objects except for their names and the like.
 
 The pods of a controller differ in their names and in the name of the token volume. If no policy reads or sets either,
-all of these
-pods get the same decision, so it is made once.
+all of these pods get the same decision, so it is made once.
 """
 
 from __future__ import annotations

@@ -1,10 +1,8 @@
 """Built-in admission plugins and the results of their phases (`k8s.io/apiserver/pkg/admission/interfaces.go`).
 
 A plugin has a name, the operations that it handles, and up to two phases. A phase gets a `Review` and returns nothing
-or a refusal.
-It records other effects (a changed object, warnings, audit annotations, writes to the cluster) in the review. Plugins
-read plain
-JSON. Reading an unknown value of the request or the cluster raises `UnknownInputError`.
+or a refusal. It records other effects (a changed object, warnings, audit annotations, writes to the cluster) in the
+review. Plugins read plain JSON. Reading an unknown value of the request or the cluster raises `UnknownInputError`.
 """
 
 from __future__ import annotations

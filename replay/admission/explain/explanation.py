@@ -1,8 +1,7 @@
 """Explanation of one request in one set: matching policies, reasons of the others, and values of expressions.
 
 It decides nothing. It shows the steps that the chain reported. Only expressions run again, on the strict engine, for
-the value of
-each part and the exact cost.
+the value of each part and the exact cost.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Interface of an admission plugin (`k8s.io/apiserver/pkg/admission/interfaces.go`).
 
 A plugin describes a manifest set without a request (its units, the requests that they may match, and what they read).
-Compiled over
-several sets, it decides and explains requests.
+Compiled over several sets, it decides and explains requests.
 """
 
 from __future__ import annotations

@@ -123,8 +123,7 @@ def without_shared_plugins(
     """Return both sets without built-in plugins that are equal in both, including their objects, except for some names.
 
     The recorded objects show the effect of such a plugin, and the candidate's would be the same. It runs again only if
-    a mutation
-    after it must see its result.
+    a mutation after it must see its result.
     """
     current, candidate = sets
     again = _NOT_REPRODUCED if any(each.mutating_policies or each.mutating_webhooks for each in sets) else frozenset()

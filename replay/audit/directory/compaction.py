@@ -1,8 +1,7 @@
 """Compaction: many small ingests become few, because each has a file per part, and every reader checks all files.
 
 As in a log-structured merge tree, ingests of similar size become one of the next size. Each step writes a row once
-more.
-Only ingests of one day are combined, so that `prune` can still remove old days.
+more. Only ingests of one day are combined, so that `prune` can still remove old days.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Integrity of a store: each file of its segments exists and has the bytes that the catalogue states.
 
 With a missing or changed file a query would silently return other rows. So every reader checks all files when it opens
-a
-store. That takes about as long as reading them: 15 MB for a log of 250 MB.
+a store. That takes about as long as reading them: 15 MB for a log of 250 MB.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """JSON documents in a row, with or without line ends, some of them damaged.
 
 An object can follow another one only between documents: within a document a comma separates them, and within a string
-the quote
-of a name is escaped. So damage does not hide the start of the next document.
+the quote of a name is escaped. So damage does not hide the start of the next document.
 """
 
 from __future__ import annotations

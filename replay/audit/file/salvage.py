@@ -48,8 +48,7 @@ def salvage(file: LogFile, target: Path) -> LogFile:
     """Return the readable part of a damaged file, as a plain file with the same name; raises `OSError` if it cannot write.
 
     Data before an early end is kept, and so are whole gzip members and zstd frames before a changed one. Nothing of the
-    changed one
-    is kept, because its wrong bytes cannot be found.
+    changed one is kept, because its wrong bytes cannot be found.
     """
     with target.open("wb") as plain, open_log(file) as stream:
         try:

@@ -1,10 +1,9 @@
 """AdmissionReviews as a webhook records them: complete requests (fields of `k8s.io/api/admission/v1`).
 
 A document is an AdmissionReview, an AdmissionRequest, one of them under `review` or `request`, or `{"mutating": …,
-"validating": …}`
-with the request of both phases, null for a phase that it did not reach. It becomes an event that carries the review as
-its
-response. A review has no time: the newest time of its object is used, otherwise that of the review before.
+"validating": …}` with the request of both phases, null for a phase that it did not reach. It becomes an event that
+carries the review as its response. A review has no time: the newest time of its object is used, otherwise that of the
+review before.
 """
 
 from __future__ import annotations

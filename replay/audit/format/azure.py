@@ -1,8 +1,7 @@
 """The table AKSAudit of a Log Analytics workspace: one row per event, with its own column names.
 
 Azure Monitor's table reference states the columns. Objects are JSON in an export, and text in a query result. A fixed
-word
-replaces a body that was too large for a row.
+word replaces a body that was too large for a row.
 """
 
 from __future__ import annotations

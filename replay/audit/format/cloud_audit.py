@@ -1,10 +1,9 @@
 """Cloud Audit Logs of GKE: entries with an AuditLog of the service `k8s.io`, which are not audit events.
 
 `google.cloud.audit.AuditLog` and `google.logging.v2.LogEntry` state the fields. An entry has method, resource,
-principal, bodies,
-status and annotations. It lacks groups (except those that follow from a name), uid and extra of the user (null here:
-unknown), the
-query, level and stage. The bodies that are present stand for the level. The status is one of gRPC.
+principal, bodies, status and annotations. It lacks groups (except those that follow from a name), uid and extra of the
+user (null here: unknown), the query, level and stage. The bodies that are present stand for the level. The status is
+one of gRPC.
 """
 
 from __future__ import annotations

@@ -89,8 +89,7 @@ class Translation(Struct, frozen=True):
     """Records of another API about the same requests: `fields` give the columns of an event in SQL.
 
     They use `columns` and `terms`, which name expressions that are used more than once. `tells` says whether a decoded
-    value is such
-    a record.
+    value is such a record.
     """
 
     columns: Columns

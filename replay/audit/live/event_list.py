@@ -1,8 +1,7 @@
 """The `audit.k8s.io/v1` EventList that an audit webhook backend sends, as lines of a log.
 
 `k8s.io/apiserver/plugin/pkg/audit/webhook` posts the list that `k8s.io/apiserver/plugin/pkg/audit/buffered` makes of a
-batch. Its
-items omit kind and apiVersion, which the list states.
+batch. Its items omit kind and apiVersion, which the list states.
 """
 
 from __future__ import annotations
@@ -41,8 +40,7 @@ def lines_of(body: bytes) -> bytes:
     """Return the events of a list, one per line with kind and apiVersion; raises `EventListError`.
 
     The ingest judges and counts unusable events. A list that nests deeper than this decoder also goes to the ingest, so
-    that one
-    such object cannot keep out the other events of a batch.
+    that one such object cannot keep out the other events of a batch.
     """
     try:
         event_list = _LIST.decode(body)

@@ -87,8 +87,7 @@ class FollowedFile:
         """Copy about `limit` bytes of lines after a position into `target`; of a compressed file everything. Return None if there are none.
 
         A line without an end waits for its end, unless the file `is_whole`. The ingest handles damage. Raises `OSError`
-        if it cannot
-        write `target`.
+        if it cannot write `target`.
         """
         stamp, head = self.stamp, self.head
         try:

@@ -1,8 +1,8 @@
 """`replay ingest --follow`: the files of a log that grows and rotates, and the position in each.
 
 A log rotates by renaming (the API server itself), by copying and truncating, and by compressing old files. So content,
-not name or
-inode, identifies a file. If the identity is uncertain, the file is read again, and the store counts each event once.
+not name or inode, identifies a file. If the identity is uncertain, the file is read again, and the store counts each
+event once.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Journal of received events that are not in the store yet. Lines are on disk before a request is answered.
 
 Requests that arrive together share one flush. The current file is closed for its ingest and removed when the store has
-it. A
-killed process leaves its files to the next one.
+it. A killed process leaves its files to the next one.
 """
 
 from __future__ import annotations

@@ -2,8 +2,7 @@
 
 The API server repeats a batch without a success a few times (`k8s.io/apiserver/plugin/pkg/audit/webhook`,
 `k8s.io/apiserver/pkg/util/webhook`). Its client respects Retry-After (`k8s.io/client-go/rest/with_retry.go`). So 200
-means that the
-events are on disk. A lost answer causes a duplicate, which the store counts once.
+means that the events are on disk. A lost answer causes a duplicate, which the store counts once.
 """
 
 from __future__ import annotations

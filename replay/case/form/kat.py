@@ -1,8 +1,7 @@
 """Test directories of kat: a file per part of a request, named `<policy>.<test>.<expected>.<part>.yaml`.
 
 Policies and bindings are in the directory above `tests/`. Like kat, this runs one policy with one binding, and compares
-messages without
-the server's prefix.
+messages without the server's prefix.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """What an expression may read of its input: a set of field paths, found without evaluating anything.
 
 A path such as `object.spec.containers[].image` stands for what is there and all below it; `[]` for every element of a
-list, or every entry of a map with its key; a field name that is no identifier is quoted: `object.metadata.labels["a/b"]`.
-`object.spec.volumes?` stands for whether there is such a field, and whether it is null or otherwise empty;
-`object.spec.volumes[]?` for how many elements it has.
-Where a path ends early, because a part of it is missing or of another type, the place where it ends is read too.
+list, or every entry of a map with its key; a field name that is no identifier is quoted:
+`object.metadata.labels["a/b"]`. `object.spec.volumes?` stands for whether there is such a field, and whether it is null
+or otherwise empty; `object.spec.volumes[]?` for how many elements it has. Where a path ends early, because a part of it
+is missing or of another type, the place where it ends is read too.
 
 The set is an over-approximation: two inputs that agree on all paths give the same result.
 """

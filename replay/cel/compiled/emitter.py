@@ -1,8 +1,7 @@
 """Writer of compiled code: the lines of a function so far, its names, and the bound on its cost.
 
 Each kind of node has its own module (`calls`, `folds`, `literals`, `codegen`). The writer gets them as a table, so they
-do not import
-each other.
+do not import each other.
 """
 
 from __future__ import annotations

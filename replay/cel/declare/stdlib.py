@@ -1,8 +1,7 @@
 """Implementations of the standard functions by overload id, and functions with one implementation for all overloads.
 
 `replay.cel.declare.declarations` has the declarations. The split is cel-go's (`common/stdlib`): operators, `size`,
-`type`, `dyn` and
-`matches` are singletons that check traits instead of types. All other functions check argument types.
+`type`, `dyn` and `matches` are singletons that check traits instead of types. All other functions check argument types.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Comparison with cel-python on the same expressions and requests, as far as it supports them.
 
 cel-python has none of Kubernetes' libraries and deviates from the specification in places. Both are recognised and
-named. Any other
-difference is an error of one of the two engines.
+named. Any other difference is an error of one of the two engines.
 """
 
 from __future__ import annotations

@@ -26,9 +26,8 @@ class Hit(Struct):
     """Effect of a policy on the requests of a workload.
 
     `requests` are direct findings, `alone` those that no other policy causes, `follows` the consequences. Everything
-    else is about direct
-    findings, if there are any: users, resources, first and last time (microseconds since the epoch), the first request
-    and its message.
+    else is about direct findings, if there are any: users, resources, first and last time (microseconds since the
+    epoch), the first request and its message.
     """
 
     key: HitKey

@@ -64,9 +64,8 @@ def owning(body: JSON | None, about: About, owners: Owners) -> str:
     """Return `Kind/name` of the topmost known controller of an object, or its own name without one.
 
     A request to a subresource concerns its object. An unknown object stands for itself, a pod for the owner in its
-    generated name. `owners`
-    leads beyond the recorded owner. If the log lacks a ReplicaSet or Job, the names that controllers give
-    (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`) tell.
+    generated name. `owners` leads beyond the recorded owner. If the log lacks a ReplicaSet or Job, the names that
+    controllers give (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`) tell.
     """
     if body is None or body.get("kind") == "DeleteOptions":
         return _named(about, owners)

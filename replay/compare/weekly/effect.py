@@ -1,8 +1,7 @@
 """Effects of single policies over time: mergeable cells behind the weekly report.
 
 A `Summary` counts differences between two sets. Effects count what each policy of each set does by itself: a policy
-that only audits has
-effects, but no difference.
+that only audits has effects, but no difference.
 """
 
 from __future__ import annotations

@@ -150,8 +150,7 @@ def applied(atom: Atom, live: JSON, configuration: JSON, managers: Managers, wri
     """Return the object and its managers after an apply (`Updater.Apply`), before defaults.
 
     Fields that the manager applied before and now omits are removed, unless another manager owns them. Raises
-    `ApplyConflictError`
-    unless the apply is forced, and `MergeError` if the configuration does not fit.
+    `ApplyConflictError` unless the apply is forced, and `MergeError` if the configuration does not fit.
     """
     manager, ignored, force = writer
     conforming(atom, configuration)

@@ -58,8 +58,8 @@ class Entry(Struct, frozen=True):
 class Mapping(Struct, frozen=True):
     """A mapping in the order in which the server meets the keys: sorted from YAML, as written from JSON.
 
-    A JSON document may repeat keys. `raw` is the text of an object in a JSON document
-    that is decoded on its own: an item of a list, the configuration of a plugin.
+    A JSON document may repeat keys. `raw` is the text of an object in a JSON document that is decoded on its own: an
+    item of a list, the configuration of a plugin.
     """
 
     position: Position

@@ -1,8 +1,7 @@
 """Exchange between the processes of a fleet: values in the store's storage, under digests, sealed for one run.
 
 Values are pickled, and anyone who can write to the storage could place one there. So each parcel is sealed with the
-run's key, which only
-orders carry. A parcel with another seal is not unpickled.
+run's key, which only orders carry. A parcel with another seal is not unpickled.
 
 A value may name files and directories of its machine. Such a file is stored beside it. A temporary directory becomes
 the reader's own.

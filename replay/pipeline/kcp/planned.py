@@ -81,8 +81,7 @@ def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, 
     """Return the candidate's changes of one workspace.
 
     The reference is the baseline, or the snapshot for kinds that the baseline lacks. A kind that the candidate lacks
-    stays. Of a kind in both
-    sets, objects that the candidate lacks are removed.
+    stays. Of a kind in both sets, objects that the candidate lacks are removed.
     """
     said, there, planned_objects = (_objects(each) for each in (current, snapshot, planned))
     said_kinds, kinds = {key[:2] for key in said}, {key[:2] for key in planned_objects}

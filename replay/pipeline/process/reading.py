@@ -77,8 +77,7 @@ def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]
     """Start to read a scenario's log; yield None if the caller must read it.
 
     That is so for standard input, kept stores (not changed before the manifests are valid), fleets, single workers, and
-    processes that cannot
-    fork.
+    processes that cannot fork.
     """
     is_alone = (options.workers or os.cpu_count() or 1) == 1
     if not can_fork() or is_alone or options.fleet is not None or scenario.store is not None or STDIN in scenario.logs:

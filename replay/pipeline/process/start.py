@@ -109,8 +109,7 @@ def deaf(*, endings: bool = False) -> Iterator[None]:
     """Shield new processes and their children from Ctrl-C, because this process ends them.
 
     This process is interrupted only afterwards, when it knows them all. With `endings` they ignore other signals too
-    until they `begin`, because
-    they have this process's handlers before.
+    until they `begin`, because they have this process's handlers before.
     """
     if not hasattr(signal, "pthread_sigmask") or threading.current_thread() is not threading.main_thread():
         yield

@@ -1,8 +1,7 @@
 """Selection of a run: policies, namespaces, users, a period.
 
 Requests are selected while the log is read. The sets keep the named policies and everything that changes objects,
-because the named
-policies decide about the result.
+because the named policies decide about the result.
 """
 
 from __future__ import annotations

@@ -52,8 +52,7 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
     """Return both sets without equal webhooks, except named ones.
 
     An equal webhook is assumed to answer both sets alike, and the recorded objects show its effect. A policy engine's
-    webhook runs if its
-    objects differ.
+    webhook runs if its objects differ.
     """
     current, candidate = sets
     names |= differing_webhooks(current, candidate)

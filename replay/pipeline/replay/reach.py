@@ -159,8 +159,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
     """Return the keys of objects whose requests may end differently because a looked-up object differs.
 
     These are requests whose policies use authorizers or parameters, requests that a changed binding allowed or may
-    allow, and all requests of
-    a resource with a changed definition.
+    allow, and all requests of a resource with a changed definition.
     """
     if not changes:
         return frozenset()

@@ -111,8 +111,7 @@ class Replayer(Struct, frozen=True, dict=True):
     """Everything that the requests of any part are decided with.
 
     `policies` are the names of the current set's policies, whose decisions the log can be compared with,
-    `mutating_policies` those of both sets; `with_lines` keeps a line of
-    `--outcomes` for each request.
+    `mutating_policies` those of both sets; `with_lines` keeps a line of `--outcomes` for each request.
     """
 
     cluster: Cluster

@@ -1,8 +1,7 @@
 """Consequences of a candidate, over all parts of a store.
 
 Only differences are followed: objects with a finding, everything in a differing namespace, and objects of missing
-owners. Namespaces come
-first, then objects, then wave by wave the objects that they own.
+owners. Namespaces come first, then objects, then wave by wave the objects that they own.
 """
 
 from __future__ import annotations

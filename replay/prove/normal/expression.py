@@ -1,8 +1,7 @@
 """Normal forms of checked expressions: equal meaning gives equal form.
 
 Each rewriting keeps values, errors and absorbed errors: `&&` and `||` are sets, because either side may absorb the
-other's
-error; `!` moves inwards by De Morgan; `all` and `exists` are each other's negation; `a > b` is `b < a`.
+other's error; `!` moves inwards by De Morgan; `all` and `exists` are each other's negation; `a > b` is `b < a`.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """What the built-in mutating plugins add to an object before the mutating policies see it.
 
-Only plugins that are on by default are reproduced, in the order of `pkg/kubeapiserver/options.AllOrderedPlugins`; their rules
-are those of `replay.kube.plugin`. What
-depends on other objects (ServiceAccount, PriorityClass; classes: `default_class`) is taken from the response where
-there is one, else from the cluster's state, else it is a hole.
+Only plugins that are on by default are reproduced, in the order of `pkg/kubeapiserver/options.AllOrderedPlugins`; their
+rules are those of `replay.kube.plugin`. What depends on other objects (ServiceAccount, PriorityClass; classes:
+`default_class`) is taken from the response where there is one, else from the cluster's state, else it is a hole.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Layout of a terminal table: visible columns, widths, line breaks.
 
 No value is dropped, and no identifying value is cut. Numbers keep their width, other values wrap. Optional columns move
-below their row
-first.
+below their row first.
 """
 
 from __future__ import annotations
