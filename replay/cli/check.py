@@ -18,7 +18,10 @@ from replay.errors import ManifestError, ReplayError
 from replay.pipeline.version import version_of, versions_of
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from replay.cellib.version import KubernetesVersion
+    from replay.json import JSON
     from replay.manifests.check import CheckedSet
     from replay.prove.properties import Property
 
@@ -28,6 +31,7 @@ EPILOG = (
     "replay check --drift server-1/vap server-2/vap server-3/vap\n\n"
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
     "replay check manifests/next --prove\n\n"
+    "replay check kyverno/ --migrate --out kyverno-cel/policies.yaml\n\n"
     "Exit code: 0 a server starts with every set, 2 it does not, or an error. With --drift: 1 if servers differ. "
     "With --never-errors: 1 if a policy can fail with an error."
 )
@@ -111,6 +115,13 @@ def check(
             "--never-errors", help="Only prove for each policy whether any request makes it fail with an error."
         ),
     ] = False,
+    migrate: Annotated[
+        bool,
+        typer.Option(
+            "--migrate",
+            help="Print for each rule of Kyverno's ClusterPolicies the CEL policy that decides the same, or why there is none.",
+        ),
+    ] = False,
     kubernetes_version: MinorVersion = None,
     versions: MinorVersions = None,
 ) -> None:
@@ -147,6 +158,9 @@ def check(
 
     checked = [check_minors(partial(check_on, path), asked) for path in sets]
     is_accepted = all(each.is_accepted for each in checked)
+    if migrate and is_accepted:
+        _print_migration(checked, objects or (), output, out)
+        raise typer.Exit
     is_proved = is_accepted and (prove or never_errors)
     properties = [_properties(path, version, errors_alone=not prove) if is_proved else () for path in sets]
     _print(checked, properties, output, out)
@@ -225,6 +239,20 @@ def _print(
     put([text], out)
 
 
+def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
+    from replay.kyverno.migrate.migration import migration  # noqa: PLC0415 - it imports the whole engine
+    from replay.pipeline.whole_file import put  # noqa: PLC0415
+    from replay.report.migration import migration_json, migration_lines  # noqa: PLC0415
+
+    rules = list(migration([document.value for each in checked for document in each.engine], cluster))
+    if not rules:
+        raise ReplayError("--migrate found no rule of a ClusterPolicy or Policy")
+    if output is CheckFormat.JSON:
+        put([json.dumps(migration_json(rules), indent=1, ensure_ascii=False) + "\n"], out)
+    else:
+        put(migration_lines(rules), out)
+
+
 def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, metrics: list[Path]) -> int:
     from replay.manifests import drift as comparison  # noqa: PLC0415
     from replay.manifests.plugin import PluginName  # noqa: PLC0415
@@ -240,7 +268,7 @@ def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, 
     return DIFFERENT if differences else 0
 
 
-def _cluster_objects(path: Path) -> list[object]:
+def _cluster_objects(path: Path) -> list[JSON]:
     from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
 
     return list(read_snapshot(path))

@@ -102,7 +102,19 @@ def _is_list_of_engine(document: ManifestDocument) -> bool:
 
 def without_engine_objects(directory: DirectoryDocuments) -> DirectoryDocuments:
     """What was read of a directory, without the objects of policy engines."""
-    return replace(directory, documents=tuple(each for each in directory.documents if not is_engine_document(each)))
+    return replace(directory, documents=other_documents(directory.documents))
+
+
+def other_documents(documents: Iterable[ManifestDocument]) -> tuple[ManifestDocument, ...]:
+    """Documents without the objects of policy engines, and without those of comments alone in the files of such objects."""
+    documents = tuple(documents)
+    own = {id(each) for each in documents if is_engine_document(each)}
+    paths = {each.path for each in documents if id(each) in own}
+    return tuple(each for each in documents if id(each) not in own and not (each.path in paths and _is_blank(each)))
+
+
+def _is_blank(document: ManifestDocument) -> bool:
+    return all(line.strip()[:1] in (b"", b"#") for line in document.data.splitlines())
 
 
 class EngineDocument(NamedTuple):
@@ -177,7 +189,7 @@ def holds_engine_objects_alone(path: Path) -> bool:
         )
     except Unreadable:
         return False
-    return bool(documents) and all(map(is_engine_document, documents))
+    return bool(documents) and not other_documents(documents)
 
 
 def differing_webhooks(one: ManifestSet, other: ManifestSet) -> frozenset[str]:

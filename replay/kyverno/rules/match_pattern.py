@@ -131,7 +131,7 @@ class _Matcher:
                 return wrong
         if skipped and (applied == 0 or not all(each.combined for each in skipped)):
             return _combined(skipped, path)
-        for key in _ordered(pattern, set(anchors)):
+        for key in pattern_order(pattern):
             wrong = self._key(key, pattern[key], resource, path)
             if wrong is not None:
                 return wrong
@@ -217,11 +217,11 @@ def _combined(skipped: list[_Mismatch], path: str) -> _Mismatch:
     return _Mismatch(path, "; ".join(each.message for each in skipped), combined=True)
 
 
-def _ordered(pattern: dict[str, Any], without: set[str]) -> list[str]:
-    """The keys in the order in which they are compared: each with anchors below it goes before all so far."""
+def pattern_order(pattern: dict[str, Any]) -> list[str]:
+    """The keys behind the anchors, in the order in which they are compared: each with anchors below it goes before all so far."""
     front: list[str] = []
     back: list[str] = []
-    for key in sorted(pattern.keys() - without):
+    for key in sorted(key for key in pattern if not is_anchor(key, *_FIRST)):
         (front if is_anchor(key, GLOBAL) or _has_anchors(pattern[key]) else back).append(key)
     return [*reversed(front), *back]
 

@@ -13,7 +13,7 @@ from replay.kyverno.wildcard import matches_wildcard
 
 _NUMBER = r"([-|+]?\d+(?:\.\d+)?[A-Za-z]*)"
 IN_RANGE = re.compile(rf"{_NUMBER}-{_NUMBER}", re.ASCII)
-_NOT_IN_RANGE = re.compile(rf"{_NUMBER}!-{_NUMBER}", re.ASCII)
+NOT_IN_RANGE = re.compile(rf"{_NUMBER}!-{_NUMBER}", re.ASCII)
 _OPERATORS = (">=", "<=", ">", "<", "!")
 _ORDERS = {
     "": lambda order: order == 0,
@@ -32,7 +32,7 @@ def operator_of(pattern: str) -> str:
     for operator in _OPERATORS:
         if pattern.startswith(operator):
             return operator
-    if _NOT_IN_RANGE.fullmatch(pattern):
+    if NOT_IN_RANGE.fullmatch(pattern):
         return "!-"
     return "-" if IN_RANGE.fullmatch(pattern) else ""
 
@@ -89,7 +89,7 @@ def _fits_one(value: JSON, pattern: str) -> bool:
         bounds = IN_RANGE.fullmatch(pattern)
         return bounds is not None and _fits_one(value, f">= {bounds[1]}") and _fits_one(value, f"<= {bounds[2]}")
     if operator == "!-":
-        bounds = _NOT_IN_RANGE.fullmatch(pattern)
+        bounds = NOT_IN_RANGE.fullmatch(pattern)
         return bounds is not None and (_fits_one(value, f"< {bounds[1]}") or _fits_one(value, f"> {bounds[2]}"))
     operand = pattern[len(operator) :].strip()
     order = _duration_order(value, operand)

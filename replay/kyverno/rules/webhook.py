@@ -73,7 +73,7 @@ class RulePolicy:
         actions = [self.spec.get("validationFailureAction"), *(rule.get("failureAction") for rule in rules)]
         overrides = [*(self.spec.get("validationFailureActionOverrides") or ())]
         overrides += [each for rule in rules for each in rule.get("failureActionOverrides") or ()]
-        return any(map(_enforces, [*actions, *(each.get("action") for each in overrides)]))
+        return any(map(enforces, [*actions, *(each.get("action") for each in overrides)]))
 
     @property
     def emits_warning(self) -> bool:
@@ -110,17 +110,18 @@ class RulePolicy:
         for override in overrides:
             namespaces, selector = override.get("namespaces") or (), override.get("namespaceSelector")
             if not namespaces and selector is None:
-                return _enforces(override.get("action"))
+                return enforces(override.get("action"))
             if namespace is None:
                 continue
             if matches_any(namespaces, str(namespace["metadata"]["name"])):
-                return _enforces(override.get("action"))
+                return enforces(override.get("action"))
             if selector is not None and _plainly_selects(selector, texts_of(namespace, "labels")):
-                return _enforces(override.get("action"))
-        return _enforces(validation.get("failureAction") or self.spec.get("validationFailureAction"))
+                return enforces(override.get("action"))
+        return enforces(validation.get("failureAction") or self.spec.get("validationFailureAction"))
 
 
-def _enforces(action: JSON) -> bool:
+def enforces(action: JSON) -> bool:
+    """Whether a failure action denies."""
     return str(action or "").lower() == "enforce"
 
 
@@ -289,7 +290,7 @@ def _blocks(response: PolicyResponse, *, fails: bool, kind: str) -> bool:
     if not failed:
         return False
     rules = compute_rules(response.policy, str((response.resource or {}).get("kind") or kind))
-    return any(_enforces(_action(response, rules, name)) for name in failed)
+    return any(enforces(_action(response, rules, name)) for name in failed)
 
 
 def _action(response: PolicyResponse, rules: Sequence[Mapping[str, Any]], name: str) -> JSON:

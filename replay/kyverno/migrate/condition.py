@@ -1,0 +1,342 @@
+"""Conditions of `deny` and of preconditions over plain paths, said in CEL (see `replay.kyverno.rules.{condition,operator}`)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import reduce
+from typing import Any
+
+import orjson
+from msgspec import Struct
+
+from replay.go.duration import DurationError, parse_duration
+from replay.json import JSON
+from replay.kube.quantity import QuantityError, parse_quantity
+from replay.kube.schema import Schema
+from replay.kyverno.migrate.formula import (
+    COMPARISON,
+    FALSE,
+    TRUE,
+    Formula,
+    UnsaidError,
+    all_of,
+    any_of,
+    certain,
+    compared,
+    fits_any_wildcard,
+    fits_wildcard,
+    literal,
+    negated,
+)
+from replay.kyverno.migrate.match import Reading
+from replay.kyverno.migrate.place import Place, Type
+from replay.kyverno.migrate.value_pattern import boolean
+from replay.kyverno.rules.errors import JMESPathError
+from replay.kyverno.rules.go_value import sprint, with_floats
+from replay.kyverno.rules.jmespath.syntax import Kind, Node, parse
+from replay.kyverno.rules.operator import operator_named
+from replay.kyverno.rules.pattern import operator_of
+from replay.kyverno.rules.substitution import VARIABLES, has_variables
+from replay.kyverno.wildcard import has_wildcard
+
+_RELATIONS = {"greaterthan": ">", "greaterthanorequals": ">=", "lessthan": "<", "lessthanorequals": "<="}
+_MEMBERSHIP = frozenset({"anyin", "allin", "anynotin", "allnotin", "in", "notin"})
+_OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
+
+
+class Outcome(Struct, frozen=True):
+    """When conditions hold, and when one of them cannot be evaluated instead."""
+
+    holds: Formula
+    errs: Formula = FALSE
+
+
+class Variables(Struct, frozen=True):
+    """What variables stand for: the request as it is read, and the schemas of the object."""
+
+    reading: Reading
+    schemas: tuple[Schema, ...]
+
+
+def conditions_outcome(conditions: JSON, variables: Variables) -> Outcome:
+    """When conditions hold: a map with `any` and `all`, or a list of old. Raises UnsaidError."""
+    if not isinstance(conditions, Mapping):
+        return _all([_condition(each, variables) for each in conditions or ()])
+    outcomes = []
+    if conditions.get("any") is not None:
+        outcomes.append(_any([_condition(each, variables) for each in conditions["any"]]))
+    outcomes.append(_all([_condition(each, variables) for each in conditions.get("all") or ()]))
+    holds = all_of(*(each.holds for each in outcomes))
+    return Outcome(holds, any_of(*(each.errs for each in outcomes)))
+
+
+def _any(outcomes: Sequence[Outcome]) -> Outcome:
+    """One after the other until one holds, or cannot be evaluated."""
+    return reduce(
+        lambda rest, each: Outcome(
+            any_of(each.holds, all_of(negated(each.errs), rest.holds)),
+            any_of(each.errs, all_of(negated(each.holds), rest.errs)),
+        ),
+        reversed(outcomes),
+        Outcome(FALSE),
+    )
+
+
+def _all(outcomes: Sequence[Outcome]) -> Outcome:
+    """One after the other until one does not hold."""
+    return reduce(
+        lambda rest, each: Outcome(all_of(each.holds, rest.holds), any_of(each.errs, all_of(each.holds, rest.errs))),
+        reversed(outcomes),
+        Outcome(TRUE),
+    )
+
+
+class _Key(Struct, frozen=True):
+    """What the key of a condition stands for: a place, with what stands for it where it is empty."""
+
+    place: Place | None
+    default: JSON = None
+    has_default: bool = False
+    text: str = ""
+    """A text of the request instead of a place of the object."""
+    choices: tuple[str, ...] = ()
+    """All that the text can be, where that is known."""
+    items: str = ""
+    """The field of each item of a list, where the key is the list of these."""
+    fixed: str | None = None
+
+
+def _condition(condition: Mapping[str, Any], variables: Variables) -> Outcome:
+    value = with_floats(condition.get("value"))
+    if has_variables(value):
+        raise UnsaidError("the value of a condition has variables")
+    name = str(condition.get("operator") or "")
+    operator = operator_named(name)
+    if operator is None:
+        raise UnsaidError(f"there is no operator `{name}`")
+    key = _key(condition.get("key"), variables)
+    test = _Test(name, value, lambda one: operator(one, value))
+    if key.fixed is not None:
+        return Outcome(certain(holds=test.decided(key.fixed)))
+    if key.choices:
+        fitting = [each for each in key.choices if test.decided(each)]
+        rest = [each for each in key.choices if each not in fitting]
+        if len(fitting) > len(rest):
+            return Outcome(negated(fits_any_wildcard(rest, key.text)))
+        return Outcome(fits_any_wildcard(fitting, key.text))
+    if key.text:
+        return Outcome(test.text(key.text, Type.TEXT))
+    assert key.place is not None
+    return _of_place(key, key.place, test)
+
+
+def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
+    kind = place.type
+    if key.items:
+        return Outcome(_of_items(key.items, place, test))
+    if kind is Type.LIST:
+        if key.has_default and key.default != []:
+            raise UnsaidError(f"the default of the list {place.path} is not empty")
+        item = place.item("item")
+        found = test.items(f"{place.default('[]')}", "item", TRUE, "item", item.type)
+        if key.has_default:
+            return Outcome(found)
+        return Outcome(all_of(place.exists, found), negated(place.exists))
+    if kind not in (Type.TEXT, Type.QUANTITY, Type.INTEGER, Type.BOOLEAN):
+        raise UnsaidError(f"{place.path} is neither text, number, boolean nor a list of these")
+    if not key.has_default:
+        return Outcome(all_of(place.exists, test.scalar(place.plain, kind)), negated(place.exists))
+    default = test.decided(with_floats(key.default))
+    if kind is Type.INTEGER:
+        if isinstance(key.default, float) and key.default.is_integer():
+            return Outcome(test.scalar(place.default(literal(key.default)), kind))
+        there = all_of(place.exists, test.scalar(place.plain, kind))
+        return Outcome(any_of(there, all_of(negated(place.exists), certain(holds=default))))
+    if kind is Type.BOOLEAN:
+        # To JMESPath false is as good as nothing.
+        return Outcome(boolean(place.default("false"), when_true=test.decided(True), when_false=default))
+    if test.decided("") is default:
+        shown = literal(key.default) if isinstance(key.default, str) else "''"
+        same = not isinstance(key.default, str) or test.decided(key.default) is default
+        return Outcome(test.scalar(place.default(shown if same else "''"), kind))
+    is_set = compared(place.default("''"), "!=", "''")
+    return Outcome(
+        any_of(all_of(is_set, test.scalar(place.plain, kind)), all_of(negated(is_set), certain(holds=default)))
+    )
+
+
+def _of_items(field: str, place: Place, test: _Test) -> Formula:
+    """A condition about one field of each item of a list; items without it are left out, and where there is no list nothing holds."""
+    if place.type is not Type.LIST:
+        raise UnsaidError(f"{place.path} is no list")
+    item = place.item("item")
+    own = item.field(field)
+    return all_of(place.exists, test.items(place.default("[]"), "item", own.exists, own.plain, own.type))
+
+
+class _Test(Struct, frozen=True):
+    """An operator with its value; `decided` says what it makes of a key that is known."""
+
+    name: str
+    value: JSON
+    decided: Callable[[JSON], bool]
+
+    def scalar(self, text: str, kind: Type) -> Formula:
+        """Whether it holds for a key of a type."""
+        if kind is Type.BOOLEAN:
+            return boolean(text, when_true=self.decided(True), when_false=self.decided(False))
+        return self._integer(text) if kind is Type.INTEGER else self.text(text, kind)
+
+    def text(self, text: str, kind: Type) -> Formula:
+        """Whether it holds for a key that is a text."""
+        name = self.name.lower()
+        if name in ("equal", "equals"):
+            return self._equals(text)
+        if name in ("notequal", "notequals"):
+            return negated(self._equals(text))
+        if name in _MEMBERSHIP:
+            fits = fits_any_wildcard(self._patterns(), text)
+            return negated(fits) if "not" in name else fits
+        if kind is Type.QUANTITY and self.name.lower() in _RELATIONS and isinstance(self.value, str):
+            _refuse_durations(self.value)
+            if operator_named(self.name) is not None and _is_quantity(self.value):
+                order = f"quantity({text}).compareTo(quantity({literal(self.value)}))"
+                return compared(order, _RELATIONS[name], "0")
+        raise UnsaidError(f"`{self.name}` compares texts by what they look like")
+
+    def _equals(self, text: str) -> Formula:
+        if not isinstance(self.value, str):
+            raise UnsaidError(f"`{self.name}` compares a text with `{sprint(self.value)}`")
+        _refuse_durations(self.value)
+        if _is_quantity(self.value):
+            order = compared(f"quantity({text}).compareTo(quantity({literal(self.value)}))", "==", "0")
+            return all_of(Formula(f"isQuantity({text})"), order)
+        fits = fits_wildcard(self.value, text)
+        # What reads as a quantity is compared as one, and is none of these.
+        return all_of(negated(Formula(f"isQuantity({text})")), fits) if has_wildcard(self.value) else fits
+
+    def _patterns(self) -> list[str]:
+        """What the value of a membership lists."""
+        if isinstance(self.value, list):
+            if any(isinstance(each, dict | list) or each is None for each in self.value):
+                raise UnsaidError(f"the value of `{self.name}` is no list of texts")
+            return [sprint(each) for each in self.value]
+        if not isinstance(self.value, str) or self.name.lower() in ("in", "notin"):
+            raise UnsaidError(f"the value of `{self.name}` is no list")
+        try:
+            orjson.loads(self.value)
+        except orjson.JSONDecodeError:
+            if operator_of(self.value) != "-":
+                return [self.value]
+        raise UnsaidError(f"the value of `{self.name}` is read as JSON or as a range")
+
+    def _integer(self, text: str) -> Formula:
+        name = self.name.lower()
+        if name in _MEMBERSHIP:
+            patterns = self._patterns()
+            if any(map(has_wildcard, patterns)):
+                raise UnsaidError(f"the value of `{self.name}` has wildcards for a number")
+            found = Formula(f"{text} in {literal([int(each) for each in patterns if _is_whole(each)])}", COMPARISON)
+            return negated(found) if "not" in name else found
+        number = self.value
+        if isinstance(number, str):
+            _refuse_durations(number)
+            number = float(number) if _is_whole(number) else number
+        if not isinstance(number, float) or not number.is_integer():
+            raise UnsaidError(f"`{self.name}` compares a number with `{sprint(self.value)}`")
+        relation = _RELATIONS.get(name) or {"equal": "==", "equals": "==", "notequal": "!=", "notequals": "!="}.get(
+            name
+        )
+        if relation is None:
+            raise UnsaidError(f"`{self.name}` is not said of numbers")
+        return compared(text, relation, literal(number))
+
+    def items(self, items: str, name: str, there: Formula, text: str, kind: Type) -> Formula:
+        """Whether it holds for a key that is a list of texts; `there`: which items of the list count."""
+        operator = self.name.lower()
+        if operator not in ("anyin", "allin", "anynotin", "allnotin") or kind is not Type.TEXT:
+            raise UnsaidError(f"`{self.name}` compares a list")
+        fits = fits_any_wildcard(self._patterns(), text)
+        wanted = negated(fits) if operator in ("anynotin", "allnotin") else fits
+        if operator in ("anyin", "anynotin"):
+            return Formula(f"{items}.exists({name}, {all_of(there, wanted).text})")
+        return Formula(f"{items}.all({name}, {any_of(negated(there), wanted).text})")
+
+
+def _is_whole(text: str) -> bool:
+    return text.removeprefix("-").isdecimal() and str(int(text)) == text
+
+
+def _is_quantity(text: str) -> bool:
+    try:
+        parse_quantity(text)
+    except QuantityError:
+        return False
+    return True
+
+
+def _refuse_durations(text: str) -> None:
+    try:
+        parse_duration(text)
+    except DurationError:
+        return
+    if text != "0":
+        raise UnsaidError(f"`{text}` is compared as a duration")
+
+
+def _key(written: JSON, variables: Variables) -> _Key:
+    """What the key of a condition stands for: one variable alone."""
+    if not isinstance(written, str) or not (found := VARIABLES.fullmatch(written)):
+        raise UnsaidError("the key of a condition is not one variable")
+    inner = found[0].removeprefix("{{").removesuffix("}}").strip()
+    if "{" in inner or "@" in inner:
+        raise UnsaidError(f"`{inner}` is no plain path")
+    try:
+        return _of_node(parse(inner), inner, variables)
+    except JMESPathError:
+        raise UnsaidError(f"`{inner}` is no JMESPath") from None
+
+
+def _of_node(node: Node, shown: str, variables: Variables) -> _Key:
+    if node.kind is Kind.OR:
+        left, right = node.children
+        if right.kind is not Kind.LITERAL:
+            raise UnsaidError(f"`{shown}` has a default that is no literal")
+        key = _of_node(left, shown, variables)
+        if key.text or key.fixed is not None:
+            return key  # who asks, and for what, is never empty
+        if key.has_default or key.items or key.place is None:
+            raise UnsaidError(f"`{shown}` is no plain path with a default")
+        return _Key(key.place, right.value, has_default=True)
+    if node.kind is Kind.PROJECTION and node.children[1].kind is Kind.FIELD:
+        left = node.children[0]
+        key = _of_node(left.children[0] if left.kind is Kind.FLATTEN else left, shown, variables)
+        if key.place is None or key.items:
+            raise UnsaidError(f"`{shown}` is no plain path")
+        return _Key(key.place, items=node.children[1].value)
+    return _of_path(_fields(node, shown), shown, variables)
+
+
+def _fields(node: Node, shown: str) -> list[str]:
+    if node.kind is Kind.FIELD:
+        return [str(node.value)]
+    if node.kind is Kind.SUBEXPRESSION:
+        return [*_fields(node.children[0], shown), *_fields(node.children[1], shown)]
+    raise UnsaidError(f"`{shown}` is no plain path")
+
+
+def _of_path(fields: list[str], shown: str, variables: Variables) -> _Key:
+    reading = variables.reading
+    match fields:
+        case ["request", "object", *rest] if rest:
+            place = Place(reading.object, reading.object, variables.schemas)
+            for field in rest:
+                place = place.field(field)
+            return _Key(place)
+        case ["request", "operation"]:
+            if reading.is_before:
+                return _Key(None, fixed="CREATE")
+            return _Key(None, text=reading.operation, choices=_OPERATIONS)
+        case ["request", "userInfo", "username"]:
+            return _Key(None, text="request.userInfo.username")
+    raise UnsaidError(f"`{shown}` is not read from the object, the operation or the name of the user")

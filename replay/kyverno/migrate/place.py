@@ -1,0 +1,130 @@
+"""A place in the object of a request: how CEL reads it, and what the schema says of it."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+from typing import Final
+
+from msgspec import Struct
+
+from replay.kube.schema import Encoding, Schema
+from replay.kyverno.migrate.formula import Formula, UnsaidError, compared
+
+_IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*", re.ASCII)
+_KEYWORDS: Final = frozenset(
+    [
+        "as",
+        "break",
+        "const",
+        "continue",
+        "else",
+        "false",
+        "for",
+        "function",
+        "if",
+        "import",
+        "in",
+        "let",
+        "loop",
+        "null",
+        "package",
+        "return",
+        "true",
+        "var",
+        "void",
+        "while",
+    ]
+)
+_QUANTITY: Final = ".api.resource.Quantity"
+
+
+class Type(StrEnum):
+    """The types of values that are told apart."""
+
+    OBJECT = "object"
+    LIST = "array"
+    TEXT = "string"
+    QUANTITY = "quantity"
+    INTEGER = "integer"
+    BOOLEAN = "boolean"
+    INTEGER_OR_TEXT = "int-or-string"
+
+
+class Place(Struct, frozen=True):
+    """A place: `optional` is the expression of an optional, or of a value that is there; `plain` that of the value.
+
+    `schemas` are those of the kinds that a rule is for.
+    """
+
+    optional: str
+    plain: str
+    schemas: tuple[Schema, ...]
+    path: str = ""
+    is_there: bool = False
+
+    @property
+    def type(self) -> Type:
+        """The type of the value. Raises UnsaidError where it is not known, or differs between kinds."""
+        types = {_type(schema) for schema in self.schemas}
+        known = types.pop() if len(types) == 1 else None
+        if known is None:
+            raise UnsaidError(f"the type of {self.path or 'the object'} is not known")
+        return known
+
+    def field(self, name: str) -> Place:
+        """The place of a field. Raises UnsaidError where no kind has it."""
+        path = f"{self.path}.{name}".lstrip(".")
+        found = [each for schema in self.schemas if (each := schema.field(name)) is not None]
+        if not found:
+            raise UnsaidError(f"the schema does not have {path}")
+        if _IDENTIFIER.fullmatch(name) and name not in _KEYWORDS:
+            optional, plain = f"{self.optional}.?{name}", f"{self.plain}.{name}"
+        else:
+            quoted = name.replace("\\", "\\\\").replace("'", "\\'")
+            optional, plain = f"{self.optional}[?'{quoted}']", f"{self.plain}['{quoted}']"
+        return Place(optional, plain, tuple(found), path)
+
+    def item(self, name: str) -> Place:
+        """The place of an item of a list, which CEL calls `name`."""
+        found = tuple(each for schema in self.schemas if (each := schema.items) is not None)
+        return Place(name, name, found, f"{self.path}[]", is_there=True)
+
+    @property
+    def exists(self) -> Formula:
+        """Whether the field is there, be it null."""
+        return Formula(f"{self.optional}.hasValue()")
+
+    @property
+    def has_value(self) -> Formula:
+        """Whether the field is there and not null."""
+        return compared(self.optional if self.is_there else f"{self.optional}.orValue(null)", "!=", "null")
+
+    def default(self, text: str) -> str:
+        """The value, or an expression where there is none."""
+        return self.plain if self.is_there else f"{self.optional}.orValue({text})"
+
+    def requires(self, name: str) -> bool:
+        """Whether the API takes no object without a field."""
+        return all(
+            name in schema.required or ((field := schema.field(name)) is not None and field.encoding is Encoding.ALWAYS)
+            for schema in self.schemas
+        )
+
+
+def _type(schema: Schema) -> Type | None:
+    if schema.int_or_string:
+        return Type.INTEGER_OR_TEXT
+    if schema.name.endswith(_QUANTITY):
+        return Type.QUANTITY
+    if schema.preserve_unknown_fields and not schema.fields:
+        return None
+    return Type(schema.type) if schema.type in set(Type) else None
+
+
+def singular(name: str, taken: int) -> str:
+    """What CEL calls an item of a list that a field holds; `taken` is the number of lists around it."""
+    name = name.removesuffix("s") if _IDENTIFIER.fullmatch(name) and name.endswith("s") else "item"
+    if name in _KEYWORDS or name in ("object", "oldObject", "request", "variable", "int", "string", "type"):
+        name = "item"
+    return f"{name}{taken + 1}" if taken else name

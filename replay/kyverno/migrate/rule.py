@@ -1,0 +1,301 @@
+"""One rule of a ClusterPolicy or Policy as a policy of CEL that decides the same."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from replay.kube.discovery import Discovery
+from replay.kube.schema import Schemas
+from replay.kyverno.cel.spec import GROUP
+from replay.kyverno.cel.webhook import CELPolicies
+from replay.kyverno.kind_selector import parse_kind_selector
+from replay.kyverno.migrate.condition import Outcome, Variables, conditions_outcome
+from replay.kyverno.migrate.formula import (
+    COMPARISON,
+    FALSE,
+    LOOSEST,
+    TRUE,
+    Formula,
+    UnsaidError,
+    all_of,
+    any_of,
+    negated,
+)
+from replay.kyverno.migrate.match import Match, Reading, match_of
+from replay.kyverno.migrate.object_pattern import fits_patterns
+from replay.kyverno.migrate.place import Place
+from replay.kyverno.policy_schema import schema_refusal
+from replay.kyverno.rules.autogen import compute_rules
+from replay.kyverno.rules.go_value import as_map
+from replay.kyverno.rules.substitution import VARIABLES
+from replay.kyverno.rules.validate import allows_existing_violations, is_enforced
+from replay.kyverno.rules.webhook import enforces
+
+_LONGEST_NAME = 63
+_NO_NAME = re.compile(r"[^a-z0-9.-]+")
+_UNSAID_KINDS = (
+    ("generate", "it generates objects: write a GeneratingPolicy"),
+    ("verifyImages", "it verifies images: write an ImageValidatingPolicy"),
+    ("mutate", "it mutates: write a MutatingPolicy"),
+    ("context", "it has a context"),
+)
+_UNSAID_VALIDATIONS = (
+    ("foreach", "it loops over elements"),
+    ("podSecurity", "CEL has no Pod Security Standards"),
+    ("manifests", "it verifies the signature of a manifest"),
+    ("assert", "it has an assertion tree"),
+)
+
+
+class Migrated(Struct, frozen=True):
+    """A rule with the policies that say the same, or why there are none; one rule may have made others for controllers of pods."""
+
+    policy: str
+    rule: str
+    policies: tuple[dict[str, Any], ...] = ()
+    reason: str = ""
+
+
+class _Said(Struct, frozen=True):
+    """What a rule says in CEL: when it is asked, and when it allows; `named`: variables, in their order."""
+
+    match: Match
+    conditions: Formula
+    validations: Sequence[Mapping[str, str]]
+    variables: Sequence[Mapping[str, str]] = ()
+
+
+def migrated_rules(
+    policy: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]], discovery: Discovery, schemas: Schemas
+) -> Iterator[Migrated]:
+    """Each rule as it is written, with the policies of CEL in its place."""
+    own = f"{policy.get('kind')}/{_key(policy)}"
+    made = compute_rules(policy, "")
+    for rule in as_map(policy.get("spec")).get("rules") or ():
+        name = str(rule.get("name") or "")
+        try:
+            _check(policy, rule, exceptions)
+            places = [
+                each
+                for each in made
+                if each.get("name") in (name, f"autogen-{name}"[:63], f"autogen-cronjob-{name}"[:63])
+            ]
+            policies = [_policy(policy, rule, each, discovery, schemas) for each in places]
+            yield Migrated(own, name, tuple(policies))
+        except UnsaidError as error:
+            yield Migrated(own, name, reason=str(error))
+
+
+def _key(policy: Mapping[str, Any]) -> str:
+    metadata = policy["metadata"]
+    return f"{metadata['namespace']}/{metadata['name']}" if metadata.get("namespace") else str(metadata["name"])
+
+
+def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> None:
+    """Raise UnsaidError for what no policy of CEL has."""
+    spec, validation = as_map(policy.get("spec")), as_map(rule.get("validate"))
+    for field, reason in _UNSAID_KINDS:
+        if rule.get(field):
+            raise UnsaidError(reason)
+    for field, reason in _UNSAID_VALIDATIONS:
+        if validation.get(field):
+            raise UnsaidError(reason)
+    if not validation:
+        raise UnsaidError("it validates nothing")
+    if validation.get("failureActionOverrides") or spec.get("validationFailureActionOverrides"):
+        raise UnsaidError("its action differs between namespaces: write one policy for each action")
+    if spec.get("applyRules") == "One" and len(spec["rules"]) > 1:
+        raise UnsaidError("`applyRules: One` stops at the first rule that applies")
+    if as_map(spec.get("webhookConfiguration")).get("matchConditions"):
+        raise UnsaidError("the webhook of its policy has match conditions")
+    names = {_key(policy)}
+    for exception in exceptions:
+        for each in as_map(exception.get("spec")).get("exceptions") or ():
+            if each.get("policyName") in names:
+                metadata = exception["metadata"]
+                raise UnsaidError(f"PolicyException/{metadata['name']} is about its policy")
+
+
+def _policy(
+    policy: Mapping[str, Any], rule: Mapping[str, Any], made: Mapping[str, Any], discovery: Discovery, schemas: Schemas
+) -> dict[str, Any]:
+    """The policy of CEL for a rule as it is `made` for pods, or for their controllers. Raises UnsaidError."""
+    spec = as_map(policy.get("spec"))
+    said = (_by_cel if as_map(made.get("validate")).get("cel") else _by_formulas)(policy, made, discovery, schemas)
+    fails = _fails(policy)
+    name = _NO_NAME.sub("-", f"{policy['metadata']['name']}-{_suffixed(rule, made)}".lower())[:253].strip("-.")
+    metadata = {"name": name}
+    if policy["metadata"].get("namespace"):
+        metadata["namespace"] = policy["metadata"]["namespace"]
+    evaluation = {key: {"enabled": False} for key in ("admission", "background") if spec.get(key) is False}
+    conditions = said.conditions
+    written: dict[str, Any] = {
+        "validationActions": _actions(policy, made),
+        **({} if fails else {"failurePolicy": "Ignore"}),
+        **({"evaluation": evaluation} if evaluation else {}),
+        "autogen": {"podControllers": {"controllers": []}},
+        "matchConstraints": {"resourceRules": said.match.rules()},
+    }
+    if conditions != TRUE:
+        written["matchConditions"] = [{"name": "match", "expression": conditions.text}]
+    if said.variables:
+        written["variables"] = list(said.variables)
+    written["validations"] = list(said.validations)
+    kind = "NamespacedValidatingPolicy" if "namespace" in metadata else "ValidatingPolicy"
+    result = {"apiVersion": f"{GROUP}/v1", "kind": kind, "metadata": metadata, "spec": written}
+    refusal = schema_refusal(result) or "; ".join(CELPolicies([result]).refused)
+    if refusal:
+        raise UnsaidError(f"Kyverno would refuse the policy: {' '.join(refusal.split())}")
+    return result
+
+
+def _suffixed(rule: Mapping[str, Any], made: Mapping[str, Any]) -> str:
+    name = str(rule.get("name") or "")
+    if made.get("name") == name:
+        return name
+    return f"{name}-cronjob" if str(made["name"]).startswith("autogen-cronjob-") else f"{name}-controllers"
+
+
+def _fails(policy: Mapping[str, Any]) -> bool:
+    spec = as_map(policy.get("spec"))
+    webhook = as_map(spec.get("webhookConfiguration"))
+    return (webhook.get("failurePolicy") or spec.get("failurePolicy") or "Fail") == "Fail"
+
+
+def _actions(policy: Mapping[str, Any], rule: Mapping[str, Any]) -> list[str]:
+    spec = as_map(policy.get("spec"))
+    action = as_map(rule.get("validate")).get("failureAction") or spec.get("validationFailureAction")
+    warns = ["Warn"] if spec.get("emitWarning") is True else []
+    return ["Deny"] if enforces(action) else ["Audit", *warns]
+
+
+def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _Said:
+    """A rule that is written in CEL."""
+    match = match_of(rule, ("CREATE", "UPDATE", "DELETE", *_connects(rule)), discovery, schemas)
+    validation = rule["validate"]
+    cel = validation["cel"]
+    if cel.get("paramKind") or cel.get("paramRef"):
+        raise UnsaidError("it reads parameters")
+    if not _fails(policy):
+        raise UnsaidError("its expressions deny where they fail, whatever `failurePolicy` says")
+    texts = [
+        *(each["expression"] for each in rule.get("celPreconditions") or ()),
+        *(each["expression"] for each in cel.get("variables") or ()),
+        *(each["expression"] for each in cel.get("expressions") or ()),
+        *(str(each.get("messageExpression") or "") for each in cel.get("expressions") or ()),
+    ]
+    if set(match.operations) & {"DELETE", "CONNECT"}:
+        raise UnsaidError(
+            "name CREATE and UPDATE as its operations: `object` is null on DELETE, and an empty map in policies"
+        )
+    if "CREATE" in match.operations and any("oldObject" in each for each in texts):
+        raise UnsaidError("`oldObject` is null on CREATE, and an empty map in policies")
+    # Conditions that fail do not decide: the expressions do.
+    met = all_of(*(Formula(each["expression"], LOOSEST) for each in rule.get("celPreconditions") or ()))
+    validations = [
+        {
+            "expression": any_of(negated(met), Formula(each["expression"], LOOSEST)).text,
+            **{key: each[key] for key in ("message", "messageExpression") if each.get(key)},
+        }
+        for each in cel.get("expressions") or ()
+    ]
+    for each in validations:
+        if "message" not in each and "messageExpression" not in each and validation.get("message"):
+            each["message"] = validation["message"]
+    conditions = match.condition(Reading("object"))
+    return _Said(match, conditions, validations, [dict(each) for each in cel.get("variables") or ()])
+
+
+def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
+    """`CONNECT` where a kind is one of a subresource."""
+    match = as_map(rule.get("match"))
+    kinds = [
+        kind
+        for each in (match, *(match.get("any") or ()), *(match.get("all") or ()))
+        for kind in as_map(each.get("resources")).get("kinds") or ()
+    ]
+    return ("CONNECT",) if any(parse_kind_selector(kind).subresource for kind in kinds) else ()
+
+
+def _by_formulas(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _Said:
+    """A rule with a pattern, patterns, or conditions that deny."""
+    validation = as_map(rule.get("validate"))
+    is_pattern = validation.get("deny") is None
+    connects = _connects(rule)
+    match = asked = match_of(rule, ("CREATE", "UPDATE", "DELETE", *connects), discovery, schemas)
+    if is_pattern:
+        # What is deleted is not compared with a pattern.
+        match = replace(asked, operations=tuple(each for each in asked.operations if each != "DELETE"))
+    if not match.operations:
+        raise UnsaidError("a pattern denies no DELETE")
+    fails = _fails(policy)
+    root = match.root
+    reading = Reading(root)
+    inner = Reading("variables.resource") if " " in root else reading
+    variables: list[dict[str, str]] = []
+    conditions = match.condition(reading)
+    met = Outcome(TRUE)
+    if rule.get("preconditions") is not None:
+        met = conditions_outcome(rule["preconditions"], Variables(reading, match.schemas))
+    violates = _violation(validation, inner, match)
+    allowed = negated(_denies(violates, fails=fails))
+    if fails and met.errs != FALSE and is_pattern and "DELETE" in asked.operations:
+        raise UnsaidError(
+            "its preconditions cannot be evaluated where a path is absent, on DELETE too: name its operations"
+        )
+    if met.errs == FALSE:
+        conditions = all_of(conditions, met.holds)
+    else:
+        allowed = any_of(all_of(negated(met.errs), any_of(negated(met.holds), allowed)), FALSE if fails else met.errs)
+    before = FALSE
+    is_lenient = is_enforced(rule, policy) and allows_existing_violations(rule)
+    if is_lenient and "UPDATE" in match.operations and rule.get("preconditions") is None:
+        before = _before(validation, match)
+    if before != FALSE:
+        variables.append({"name": "violatedBefore", "expression": before.text})
+        # Only a violation is let through, not what cannot be evaluated.
+        allowed = any_of(
+            allowed, all_of(violates.holds if violates.errs != FALSE else TRUE, Formula("variables.violatedBefore"))
+        )
+    if inner.object != root and inner.object in allowed.text:
+        variables.insert(0, {"name": "resource", "expression": root.strip("()")})
+    return _Said(match, conditions, [{"expression": allowed.text, **_message(rule)}], variables)
+
+
+def _denies(violation: Outcome, *, fails: bool) -> Formula:
+    if violation.errs == FALSE:
+        return violation.holds
+    return any_of(violation.errs, violation.holds) if fails else all_of(negated(violation.errs), violation.holds)
+
+
+def _before(validation: Mapping[str, Any], match: Match) -> Formula:
+    """Whether the old object violated the rule as well, as one that is created."""
+    reading = Reading("oldObject", is_before=True)
+    matched = match.condition(reading)
+    if any(subresource for *_, subresource in match.resources if subresource != "ephemeralcontainers"):
+        raise UnsaidError("it is about a subresource, whose old object is matched as another kind")
+    violated = _violation(validation, reading, match)
+    return all_of(Formula("request.operation == 'UPDATE'", COMPARISON), matched, negated(violated.errs), violated.holds)
+
+
+def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) -> Outcome:
+    """When an object violates a rule, and when that cannot be told."""
+    if validation.get("deny") is not None:
+        return conditions_outcome(as_map(validation["deny"]).get("conditions"), Variables(reading, match.schemas))
+    root = Place(reading.object, reading.object, match.schemas, is_there=True)
+    patterns = [validation["pattern"]] if validation.get("pattern") is not None else validation.get("anyPattern")
+    if not isinstance(patterns, list) or not patterns:
+        raise UnsaidError("it has neither pattern nor conditions")
+    return Outcome(negated(fits_patterns(root, patterns)))
+
+
+def _message(rule: Mapping[str, Any]) -> dict[str, str]:
+    """The message, with what stands for variables left out."""
+    message = str(as_map(rule.get("validate")).get("message") or "")
+    text = " ".join(VARIABLES.sub(lambda found: found[0][:1].strip("{") + "…", message).split())
+    return {"message": text or f"rule {rule.get('name')} failed"}

@@ -1,0 +1,306 @@
+"""Policies of CEL that are written for rules decide as the rules do, by our own engines of both."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import Struct
+
+from replay.json import JSON
+from replay.kyverno.decide import decide
+from replay.kyverno.migrate.migration import migration
+
+_SHARED = Path(__file__).parents[4] / "shared" / "engines"
+
+
+class _Case(Struct):
+    id: str
+    validating: dict[str, Any]
+    mutating: dict[str, Any] | None = None
+    synthetic: bool = False
+
+
+def _decided(objects: Iterable[JSON], cases: list[_Case], cluster: list[JSON], folder: Path) -> list[dict[str, Any]]:
+    config = folder / "policy.json"
+    config.write_text("\n---\n".join(map(json.dumps, objects)))
+    return list(decide(config, iter(cases), cluster))
+
+
+def _differences(
+    policy: dict[str, Any], cases: list[_Case], cluster: list[JSON], folder: Path
+) -> Iterator[tuple[str, str, bool]]:
+    """The rules of a policy, the requests that their new policies decide otherwise, and whether the rule denies these."""
+    fails = policy["spec"].get("failurePolicy") != "Ignore"
+    old = _decided([policy], cases, cluster, folder)
+    for migrated in migration([policy]):
+        if not migrated.policies:
+            continue
+        names = {migrated.rule, f"autogen-{migrated.rule}", f"autogen-cronjob-{migrated.rule}"}
+        new = _decided(migrated.policies, cases, cluster, folder)
+        for one, other in zip(old, new, strict=True):
+            if "undetermined" in one:
+                continue
+            denies = any(
+                each["rule"] in names and (each["status"] == "fail" or (each["status"] == "error" and fails))
+                for each in one.get("validate", {}).get("results", ())
+            )
+            answer = other["validateCEL"]
+            allowed = answer["allowed"] and answer.get("namespaced", {"allowed": True})["allowed"]
+            if denies is allowed:
+                yield migrated.rule, one["id"], denies
+
+
+def _request(operation: str, new: JSON, old: JSON, kind: str = "Pod", **fields: Any) -> dict[str, Any]:
+    group, resource = {"Pod": ("", "pods"), "Deployment": ("apps", "deployments"), "CronJob": ("batch", "cronjobs")}[
+        kind
+    ]
+    whole = {"apiVersion": f"{group}/v1".lstrip("/"), "kind": kind}
+    request = {
+        "uid": "u",
+        "kind": {"group": group, "version": "v1", "kind": kind},
+        "resource": {"group": group, "version": "v1", "resource": resource},
+        "operation": operation,
+        "name": "web",
+        "namespace": "shop",
+        "userInfo": {"username": "ann", "groups": ["devs"]},
+        **fields,
+    }
+    if new is not None:
+        request["object"] = {**whole, **new}
+    if old is not None:
+        request["oldObject"] = {**whole, **old}
+    return request
+
+
+def _template(kind: str, pod: JSON) -> JSON:
+    deployment = {"metadata": {"name": "web", "namespace": "shop"}, "spec": {"template": pod}}
+    if kind == "Deployment":
+        return deployment
+    return {**deployment, "spec": {"jobTemplate": {"spec": {"template": pod}}}} if kind == "CronJob" else pod
+
+
+_CLUSTER: list[JSON] = [
+    {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "shop", "labels": {"env": "prod"}}},
+]
+
+
+def _policy(rule: Mapping[str, Any], **spec: Any) -> dict[str, Any]:
+    pods = {"any": [{"resources": {"kinds": ["Pod"]}}]}
+    whole = {"name": "r", "match": pods, **rule}
+    whole["validate"] = {"failureAction": "Enforce", "message": "no", **whole["validate"]}
+    return {
+        "apiVersion": "kyverno.io/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "p"},
+        "spec": {**spec, "rules": [whole]},
+    }
+
+
+_TEXTS = st.sampled_from(
+    ["", "a", "web", "nginx:latest", "nginx:1", "r.io/x:1", "10", "5", "512Mi", "1", "0.5", "true"]
+)
+_WILDCARDS = st.sampled_from(
+    ["*", "?*", "web", "w*", "*:latest", "!*:latest", "a | web", "r.io/* & *:1", "*i*", "n?inx*1"]
+)
+_RANKED = st.sampled_from([">5", "<=10", "5-10", "5!-10", ">0", "<512Mi", ">=1", "!5", "10", "0", "1 | 10"])
+_BOOLEANS = st.booleans()
+_NUMBERS = st.sampled_from([0, 1, 5, 10, 8080])
+_CONTAINER = st.fixed_dictionaries(
+    {"name": _TEXTS},
+    optional={
+        "image": _TEXTS,
+        "securityContext": st.fixed_dictionaries({}, optional={"privileged": _BOOLEANS, "runAsUser": _NUMBERS}),
+        "resources": st.fixed_dictionaries(
+            {},
+            optional={"limits": st.dictionaries(st.sampled_from(["cpu", "memory"]), st.sampled_from(["1", "512Mi"]))},
+        ),
+        "args": st.lists(_TEXTS, max_size=2),
+    },
+)
+_POD = st.fixed_dictionaries(
+    {
+        "metadata": st.fixed_dictionaries(
+            {"name": st.just("web"), "namespace": st.just("shop")},
+            optional={"labels": st.dictionaries(st.sampled_from(["app", "a.b/c"]), _TEXTS)},
+        ),
+        "spec": st.fixed_dictionaries(
+            {"containers": st.lists(_CONTAINER, max_size=3)},
+            optional={
+                "initContainers": st.lists(_CONTAINER, max_size=2),
+                "hostNetwork": _BOOLEANS,
+                "priority": _NUMBERS,
+                "restartPolicy": st.sampled_from(["Always", "Never"]),
+                "nodeSelector": st.dictionaries(st.sampled_from(["zone"]), _TEXTS),
+            },
+        ),
+    }
+)
+_ANCHORS = st.sampled_from(["{}", "{}", "{}", "({})", "=({})", "X({})"])
+_FLAG = st.one_of(_BOOLEANS, st.sampled_from(["false", "true", "*"]))
+
+
+def _fields(values: Mapping[str, st.SearchStrategy[Any]], anchors: st.SearchStrategy[str] = _ANCHORS) -> Any:
+    """A map of patterns, whose keys may be anchors."""
+    pairs = st.lists(
+        st.sampled_from(sorted(values)).flatmap(lambda key: st.tuples(anchors, st.just(key), values[key])),
+        min_size=1,
+        max_size=3,
+    )
+    return pairs.map(lambda found: {anchor.format(key): value for anchor, key, value in found})
+
+
+_IN_CONTAINER = _fields(
+    {
+        "name": _WILDCARDS,
+        "image": st.one_of(_WILDCARDS, _RANKED),
+        "securityContext": _fields({"privileged": _FLAG, "runAsUser": st.one_of(_RANKED, _NUMBERS)}),
+        "resources": _fields({"limits": _fields({"cpu": st.one_of(_RANKED, _WILDCARDS), "memory": _RANKED})}),
+        "args": _WILDCARDS,
+    }
+)
+_LISTS = st.lists(_IN_CONTAINER, min_size=1, max_size=1)
+_IN_SPEC = _fields(
+    {
+        "containers": _LISTS,
+        "^(containers)": _LISTS,
+        "initContainers": _LISTS,
+        "hostNetwork": _FLAG,
+        "priority": st.one_of(_RANKED, _NUMBERS),
+        "restartPolicy": st.one_of(_WILDCARDS, st.none()),
+        "nodeSelector": _fields({"zone": st.one_of(_WILDCARDS, _RANKED)}),
+    }
+)
+_LABELS = _fields({"app": st.one_of(_WILDCARDS, _RANKED), "a.b/c": _WILDCARDS})
+_PATTERN = _fields({"spec": _IN_SPEC, "metadata": _fields({"labels": _LABELS})}, st.just("{}"))
+_KEYS = st.sampled_from(
+    [
+        "{{ request.object.spec.hostNetwork || `false` }}",
+        "{{ request.object.spec.priority || `0` }}",
+        "{{ request.object.spec.priority }}",
+        "{{ request.object.spec.restartPolicy }}",
+        "{{ request.object.spec.restartPolicy || 'Always' }}",
+        "{{ request.object.metadata.labels.app || '' }}",
+        "{{ request.object.metadata.labels.\"a.b/c\" || 'web' }}",
+        "{{ request.object.spec.containers[].image }}",
+        "{{ request.operation || 'BACKGROUND' }}",
+        "{{ request.userInfo.username }}",
+    ]
+)
+_OPERATORS = st.sampled_from(
+    ["Equals", "NotEquals", "AnyIn", "AllIn", "AnyNotIn", "AllNotIn", "GreaterThan", "LessThanOrEquals", "In", "NotIn"]
+)
+_VALUES = st.one_of(
+    _NUMBERS,
+    _BOOLEANS,
+    _TEXTS,
+    st.lists(st.one_of(_TEXTS, st.sampled_from(["UPDATE", "n*", "Never"])), min_size=1, max_size=3),
+)
+_CONDITION = st.fixed_dictionaries({"key": _KEYS, "operator": _OPERATORS, "value": _VALUES})
+_CONDITIONS = st.fixed_dictionaries(
+    {},
+    optional={"any": st.lists(_CONDITION, min_size=1, max_size=2), "all": st.lists(_CONDITION, min_size=1, max_size=2)},
+).filter(bool)
+_VALIDATION = st.one_of(
+    st.fixed_dictionaries({"pattern": _PATTERN}),
+    st.fixed_dictionaries({"anyPattern": st.lists(_PATTERN, min_size=1, max_size=2)}),
+    st.fixed_dictionaries({"deny": st.fixed_dictionaries({"conditions": _CONDITIONS})}),
+)
+_FILTER = st.fixed_dictionaries(
+    {},
+    optional={
+        "operations": st.lists(st.sampled_from(["CREATE", "UPDATE", "DELETE"]), min_size=1, max_size=2, unique=True),
+        "names": st.lists(st.sampled_from(["web", "w*", "x"]), min_size=1, max_size=1),
+        "namespaces": st.lists(st.sampled_from(["shop", "s?op", "dev"]), min_size=1, max_size=2),
+        "selector": st.sampled_from(
+            [
+                {"matchLabels": {"app": "web"}},
+                {"matchExpressions": [{"key": "app", "operator": "NotIn", "values": ["web", "a"]}]},
+                {"matchExpressions": [{"key": "a.b/c", "operator": "Exists"}]},
+            ]
+        ),
+        "namespaceSelector": st.sampled_from([{"matchLabels": {"env": "prod"}}, {"matchLabels": {"env": "dev"}}]),
+    },
+)
+_SUBJECTS = st.sampled_from(
+    [[{"kind": "User", "name": "an*"}], [{"kind": "Group", "name": "devs"}], [{"kind": "User", "name": "b"}]]
+)
+
+
+@st.composite
+def _rules(draw: st.DrawFn) -> dict[str, Any]:
+    """A policy of one rule: for pods with their controllers, or with filters, in which case it is for pods alone."""
+    rule: dict[str, Any] = {"validate": draw(_VALIDATION)}
+    rule["match"] = {"any": [{"resources": {"kinds": ["Pod"], **draw(_FILTER)}}]}
+    if draw(st.booleans()):
+        rule["exclude"] = {"any": [{"resources": {"kinds": ["Pod"], **draw(_FILTER)}}]}
+        if draw(st.booleans()):
+            rule["exclude"]["any"][0]["subjects"] = draw(_SUBJECTS)
+    if draw(st.integers(0, 3)) == 0:
+        rule["preconditions"] = draw(_CONDITIONS)
+    if draw(st.integers(0, 3)) == 0:
+        rule["validate"]["allowExistingViolations"] = False
+    return _policy(rule, **({"failurePolicy": "Ignore"} if draw(st.integers(0, 3)) == 0 else {}))
+
+
+@pytest.mark.slow
+@pytest.mark.property
+@settings(max_examples=400, deadline=None)
+@given(_rules(), st.lists(st.tuples(_POD, _POD), min_size=4, max_size=4))
+def test_any_rule(policy: dict[str, Any], pods: list[tuple[JSON, JSON]]) -> None:
+    kinds = ("Pod", "Deployment", "CronJob", "Pod")
+    cases = []
+    for number, (kind, both) in enumerate(zip(kinds, pods, strict=True)):
+        new, old = (_template(kind, pod) for pod in both)
+        cases += [
+            _Case(f"{number} created", _request("CREATE", new, None, kind)),
+            _Case(f"{number} updated", _request("UPDATE", new, old, kind)),
+            _Case(f"{number} the same", _request("UPDATE", new, new, kind)),
+            _Case(f"{number} deleted", _request("DELETE", None, old, kind)),
+        ]
+    assert list(_differences(policy, cases, _CLUSTER, _folder())) == []
+
+
+@cache
+def _folder() -> Path:
+    import tempfile  # noqa: PLC0415
+
+    return Path(tempfile.mkdtemp())
+
+
+_RECORDED = [
+    "cpol-any-pattern",
+    "cpol-deny",
+    "cpol-existing-violations",
+    "cpol-match-exclude",
+    "cpol-pattern",
+    "cpol-update",
+]
+
+
+def _rows(name: str) -> list[dict[str, Any]]:
+    text = subprocess.run(["zstd", "-qdc", str(_SHARED / "requests" / name)], capture_output=True, check=True).stdout
+    return list(map(json.loads, text.splitlines()))
+
+
+@pytest.mark.slow
+@pytest.mark.shared
+@pytest.mark.skipif(not _SHARED.is_dir(), reason="shared/engines is not there")
+@pytest.mark.parametrize("name", _RECORDED)
+def test_the_rules_of_a_set(name: str, tmp_path: Path) -> None:
+    """Over recorded and made-up requests; a server does not send a DELETE without the object that is deleted."""
+    cases = [_Case(row["id"], row["validating"]) for row in _rows("recorded.jsonl.zst") if row.get("validating")]
+    cases += [_Case(row["id"], row["request"]) for row in _rows("synthetic.jsonl.zst") if row["id"] != "syn-042"]
+    cluster = _rows("cluster.jsonl.zst")
+    text = (_SHARED / "kyverno" / "policies" / name / "policy.yaml").read_text("utf-8")
+    for policy in yaml.safe_load_all(text):
+        if policy["kind"] == "ClusterPolicy":
+            assert list(_differences(policy, cases, cluster, tmp_path)) == []

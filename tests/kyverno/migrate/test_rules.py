@@ -1,0 +1,372 @@
+"""What `replay check --migrate` writes for a rule, and why it does not write others."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.testing import CliRunner
+
+from replay.cli.app import app
+from replay.kyverno.migrate.migration import migration
+
+_SAMPLE = Path(__file__).parents[3] / "sample_audit" / "kyverno" / "cluster-policies"
+_POD = {"any": [{"resources": {"kinds": ["Pod"], "operations": ["CREATE"]}}]}
+
+
+def _policy(rule: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    return {
+        "apiVersion": "kyverno.io/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "p", "annotations": {"pod-policies.kyverno.io/autogen-controllers": "none"}},
+        "spec": {"rules": [{"name": "r", "match": _POD, **rule}], **spec},
+    }
+
+
+def _deny(key: str, operator: str, value: Any) -> dict[str, Any]:
+    return {"deny": {"conditions": {"all": [{"key": key, "operator": operator, "value": value}]}}}
+
+
+# What stands in `validate`, and the expression that is written.
+_EXPRESSIONS: list[tuple[str, dict[str, Any], str]] = [
+    (
+        "a wildcard for all items",
+        {"pattern": {"spec": {"containers": [{"image": "!*:latest"}]}}},
+        (
+            "object.?spec.?containers.orValue(null) != null && object.spec.containers.all(container, "
+            "container.?image.orValue(null) != null && !container.image.endsWith(':latest'))"
+        ),
+    ),
+    (
+        "what may be absent",
+        {"pattern": {"spec": {"=(hostNetwork)": False, "=(hostPID)": "false"}}},
+        (
+            "object.?spec.orValue(null) != null && !object.?spec.?hostNetwork.orValue(false) && "
+            "!object.?spec.?hostPID.orValue(false)"
+        ),
+    ),
+    (
+        "what may not be there",
+        {"pattern": {"spec": {"X(hostNetwork)": "null"}}},
+        "object.?spec.orValue(null) != null && !object.?spec.?hostNetwork.hasValue()",
+    ),
+    (
+        "alternatives",
+        {"pattern": {"metadata": {"labels": {"app.kubernetes.io/name": "a | b | c*"}}}},
+        (
+            "object.?metadata.?labels[?'app.kubernetes.io/name'].orValue('') in ['a', 'b'] || "
+            "object.?metadata.?labels[?'app.kubernetes.io/name'].orValue('').startsWith('c')"
+        ),
+    ),
+    (
+        "a range",
+        {"pattern": {"spec": {"priority": "5-10"}}},
+        "object.?spec.?priority.orValue(0) >= 5 && object.?spec.?priority.orValue(0) <= 10",
+    ),
+    (
+        "a quantity, which an absent one is not above",
+        {"pattern": {"spec": {"containers": [{"resources": {"limits": {"memory": "<=1Gi"}}}]}}},
+        (
+            "object.?spec.?containers.orValue(null) != null && object.spec.containers.all(container, "
+            "container.?resources.?limits.orValue(null) != null && "
+            "(container.?resources.?limits.?memory.orValue(null) == null || "
+            "isQuantity(container.resources.limits.memory) && "
+            "quantity(container.resources.limits.memory).compareTo(quantity('1Gi')) <= 0))"
+        ),
+    ),
+    (
+        "a condition for some items",
+        {"pattern": {"spec": {"containers": [{"(name)": "web", "image": "r.io/*"}]}}},
+        (
+            "object.?spec.?containers.orValue(null) != null && "
+            "object.spec.containers.all(container, container.?name.orValue('') != 'web' || "
+            "container.?image.orValue('').startsWith('r.io/'))"
+        ),
+    ),
+    (
+        "one item at least",
+        {"pattern": {"spec": {"^(containers)": [{"name": "proxy"}]}}},
+        (
+            "object.?spec.orValue(null) != null && "
+            "(!object.?spec.?containers.hasValue() || object.?spec.?containers.orValue([]).exists(container, "
+            "container.?name.orValue('') == 'proxy'))"
+        ),
+    ),
+    (
+        "one pattern of two",
+        {"anyPattern": [{"spec": {"hostNetwork": True}}, {"spec": {"hostPID": True}}]},
+        "object.?spec.?hostNetwork.orValue(false) || object.?spec.?hostPID.orValue(false)",
+    ),
+    (
+        "a denial with a default",
+        _deny("{{ request.object.spec.priority || `0` }}", "GreaterThan", 10),
+        "object.?spec.?priority.orValue(0) <= 10",
+    ),
+    (
+        "a denial whose path may be absent, which is an error and denies",
+        _deny("{{ request.object.spec.restartPolicy }}", "NotEquals", "Always"),
+        (
+            "!(!object.?spec.?restartPolicy.hasValue() || "
+            "object.?spec.?restartPolicy.hasValue() && object.spec.restartPolicy != 'Always')"
+        ),
+    ),
+    (
+        "a denial about all items",
+        _deny("{{ request.object.spec.containers[].image }}", "AnyNotIn", ["r.io/*"]),
+        (
+            "!(object.?spec.?containers.hasValue() && "
+            "object.?spec.?containers.orValue([]).exists(item, item.?image.hasValue() && !item.image.startsWith('r.io/')))"
+        ),
+    ),
+    (
+        "CEL",
+        {"cel": {"expressions": [{"expression": "object.spec.priority < 5", "message": "low"}]}},
+        "object.spec.priority < 5",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("validation", "expression"), [row[1:] for row in _EXPRESSIONS], ids=[row[0] for row in _EXPRESSIONS]
+)
+def test_the_expression_of_a_rule(validation: dict[str, Any], expression: str) -> None:
+    (migrated,) = migration([_policy({"validate": {"failureAction": "Enforce", "message": "no", **validation}})])
+    assert migrated.reason == ""
+    (written,) = migrated.policies[0]["spec"]["validations"]
+    assert " ".join(written["expression"].split()) == expression
+
+
+_LATEST = {"failureAction": "Enforce", "message": "no", "pattern": {"metadata": {"labels": {"app": "?*"}}}}
+_VALIDATION = {"expression": "object.?metadata.?labels.?app.orValue('') != ''", "message": "no"}
+_RULE = {
+    "apiGroups": [""],
+    "apiVersions": ["v1"],
+    "operations": ["CREATE"],
+    "resources": ["pods", "pods/ephemeralcontainers"],
+}
+_SPEC = {
+    "validationActions": ["Deny"],
+    "autogen": {"podControllers": {"controllers": []}},
+    "matchConstraints": {"resourceRules": [_RULE]},
+    "validations": [_VALIDATION],
+}
+
+
+def _match(**resources: Any) -> dict[str, Any]:
+    return {"any": [{"resources": {"kinds": ["Pod"], "operations": ["CREATE"], **resources}}]}
+
+
+def _conditions(expression: str) -> dict[str, Any]:
+    return {"matchConditions": [{"name": "match", "expression": expression}]}
+
+
+_SUBJECTS = [{"kind": "ServiceAccount", "namespace": "ci", "name": "*"}, {"kind": "Group", "name": "admins"}]
+
+# A rule and fields of its policy's spec, and the fields of the spec that is written.
+_SPECS: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
+    ("a rule that denies", {}, {}, {}),
+    ("one that audits", {"validate": {**_LATEST, "failureAction": "Audit"}}, {}, {"validationActions": ["Audit"]}),
+    (
+        "one that warns",
+        {"validate": {**_LATEST, "failureAction": "Audit"}},
+        {"emitWarning": True},
+        {"validationActions": ["Audit", "Warn"]},
+    ),
+    ("errors that do not deny", {}, {"failurePolicy": "Ignore"}, {"failurePolicy": "Ignore"}),
+    ("no background", {}, {"background": False}, {"evaluation": {"background": {"enabled": False}}}),
+    (
+        "updates, of which those of an old violation pass",
+        {"match": _match(operations=["UPDATE", "CREATE"])},
+        {},
+        {
+            "matchConstraints": {"resourceRules": [{**_RULE, "operations": ["CREATE", "UPDATE"]}]},
+            "variables": [
+                {
+                    "name": "violatedBefore",
+                    "expression": "request.operation == 'UPDATE' && oldObject.?metadata.?labels.?app.orValue('') == ''",
+                }
+            ],
+            "validations": [{**_VALIDATION, "expression": f"{_VALIDATION['expression']} || variables.violatedBefore"}],
+        },
+    ),
+    (
+        "namespaces",
+        {"match": _match(namespaces=["dev", "team-*"])},
+        {},
+        _conditions(
+            "object.?metadata.?namespace.orValue('') == 'dev' ||\nobject.?metadata.?namespace.orValue('').startsWith('team-')"
+        ),
+    ),
+    (
+        "subjects that are left out",
+        {"exclude": {"any": [{"subjects": _SUBJECTS}]}},
+        {},
+        _conditions(
+            "!(request.?userInfo.?username.orValue('').startsWith('system:serviceaccount:ci:') ||\n"
+            "request.?userInfo.?groups.orValue([]).exists(group, group == 'admins'))"
+        ),
+    ),
+    (
+        "labels of the namespace",
+        {"match": _match(namespaceSelector={"matchLabels": {"env": "prod"}})},
+        {},
+        _conditions(
+            "(namespaceObject == null ? {} : namespaceObject.?metadata.?labels.orValue({}))[?'env'].orValue('') == 'prod'"
+        ),
+    ),
+    (
+        "preconditions",
+        {"preconditions": {"all": [{"key": "{{ request.operation }}", "operator": "NotEquals", "value": "DELETE"}]}},
+        {},
+        _conditions("request.operation != 'DELETE'"),
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "spec", "fields"), [row[1:] for row in _SPECS], ids=[row[0] for row in _SPECS])
+def test_the_spec_of_a_rule(rule: dict[str, Any], spec: dict[str, Any], fields: dict[str, Any]) -> None:
+    (migrated,) = migration([_policy({"validate": _LATEST, **rule}, **spec)])
+    assert [each["spec"] for each in migrated.policies] == [{**_SPEC, **fields}]
+
+
+_EXCEPTION = {
+    "apiVersion": "kyverno.io/v2",
+    "kind": "PolicyException",
+    "metadata": {"name": "e", "namespace": "x"},
+    "spec": {"match": _POD, "exceptions": [{"policyName": "p", "ruleNames": ["r"]}]},
+}
+
+# A rule, fields of its policy's spec, and the reason.
+_REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    (
+        "a mutation",
+        {"mutate": {"patchStrategicMerge": {"metadata": {"labels": {"a": "b"}}}}},
+        {},
+        "it mutates: write a MutatingPolicy",
+    ),
+    ("Pod Security", {"validate": {"podSecurity": {"level": "baseline"}}}, {}, "CEL has no Pod Security Standards"),
+    ("a context", {"validate": _LATEST, "context": [{"name": "x", "variable": {"value": 1}}]}, {}, "it has a context"),
+    (
+        "a variable",
+        {"validate": {"pattern": {"metadata": {"name": "{{ request.userInfo.username }}"}}}},
+        {},
+        "the pattern has variables",
+    ),
+    (
+        "a duration",
+        {"validate": {"pattern": {"metadata": {"annotations": {"ttl": ">1h"}}}}},
+        {},
+        "`>1h` of metadata.annotations.ttl is compared as a duration",
+    ),
+    (
+        "an unknown field",
+        {"validate": {"pattern": {"spec": {"nope": "x"}}}},
+        {},
+        "the schema does not have spec.nope",
+    ),
+    (
+        "an unknown kind",
+        {"validate": _LATEST, "match": {"any": [{"resources": {"kinds": ["Widget"]}}]}},
+        {},
+        "the kind `Widget` is not known: give its CustomResourceDefinition in --cluster",
+    ),
+    (
+        "roles",
+        {"validate": _LATEST, "exclude": {"any": [{"clusterRoles": ["cluster-admin"]}]}},
+        {},
+        "`clusterRoles` are those of bindings, which CEL does not see",
+    ),
+    (
+        "a global anchor",
+        {"validate": {"pattern": {"spec": {"<(hostNetwork)": True}}}},
+        {},
+        "the anchor of `<(hostNetwork)` decides about the whole rule",
+    ),
+    (
+        "a function",
+        {"validate": _deny("{{ length(request.object.spec.containers) }}", "GreaterThan", 1)},
+        {},
+        "`length(request.object.spec.containers)` is no plain path",
+    ),
+    (
+        "CEL about deletions",
+        {
+            "validate": {"cel": {"expressions": [{"expression": "object.spec.priority < 5"}]}},
+            "match": {"any": [{"resources": {"kinds": ["Pod"]}}]},
+        },
+        {},
+        "name CREATE and UPDATE as its operations: `object` is null on DELETE, and an empty map in policies",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rule", "spec", "reason"), [row[1:] for row in _REASONS], ids=[row[0] for row in _REASONS])
+def test_why_a_rule_is_not_written(rule: dict[str, Any], spec: dict[str, Any], reason: str) -> None:
+    assert [each.reason for each in migration([_policy(rule, **spec)])] == [reason]
+
+
+def test_an_exception_names_the_policy() -> None:
+    assert [each.reason for each in migration([_policy({"validate": _LATEST}), _EXCEPTION])] == [
+        "PolicyException/e is about its policy"
+    ]
+
+
+def test_a_rule_for_pods_has_policies_for_their_controllers() -> None:
+    policy = _policy({"validate": _LATEST})
+    del policy["metadata"]["annotations"]
+    (migrated,) = migration([policy])
+    resources = [
+        [resource for rule in each["spec"]["matchConstraints"]["resourceRules"] for resource in rule["resources"]]
+        for each in migrated.policies
+    ]
+    assert [each["metadata"]["name"] for each in migrated.policies] == ["p-r", "p-r-controllers", "p-r-cronjob"]
+    assert resources == [
+        ["pods", "pods/ephemeralcontainers"],
+        ["daemonsets", "deployments", "replicasets", "statefulsets", "jobs", "replicationcontrollers"],
+        ["cronjobs"],
+    ]
+
+
+def test_what_is_printed_is_a_set(tmp_path: Path) -> None:
+    (tmp_path / "new").mkdir()
+    written = tmp_path / "new" / "policies.yaml"
+    result = CliRunner().invoke(app, ["check", str(_SAMPLE), "--migrate", "--out", str(written)])
+    assert (result.exit_code, result.output) == (0, "")
+    text = written.read_text("utf-8")
+    names = [each["metadata"]["name"] for each in yaml.safe_load_all(text)]
+    assert names == [
+        "require-team-team",
+        "disallow-privileged-containers",
+        "disallow-privileged-containers-controllers",
+        "disallow-privileged-containers-cronjob",
+        "limit-replicas-five",
+    ]
+    assert text.startswith(
+        "# 3 of 3 rules are written as policies of CEL.\n---\n# ClusterPolicy/require-team, rule team\n"
+    )
+    assert CliRunner().invoke(app, ["check", str(tmp_path / "new")]).exit_code == 0
+
+
+def test_a_rule_that_is_not_written_is_a_comment(tmp_path: Path) -> None:
+    policy = _policy({"name": "r\n- x", "validate": {"podSecurity": {"level": "baseline"}}})
+    tmp_path.joinpath("p.json").write_text(json.dumps(policy))
+    result = CliRunner().invoke(app, ["check", str(tmp_path), "--migrate"])
+    assert (result.exit_code, result.output.splitlines()) == (
+        0,
+        [
+            "# 0 of 1 rules are written as policies of CEL.",
+            "# ClusterPolicy/p, rule r - x: not written, because CEL has no Pod Security Standards",
+        ],
+    )
+    result = CliRunner().invoke(app, ["check", str(tmp_path), "--migrate", "--format", "json"])
+    reason = "CEL has no Pod Security Standards"
+    assert json.loads(result.output) == {"rules": [{"policy": "ClusterPolicy/p", "rule": "r\n- x", "reason": reason}]}
+
+
+def test_a_set_without_rules(tmp_path: Path) -> None:
+    tmp_path.joinpath("p.json").write_text(json.dumps(_EXCEPTION))
+    result = CliRunner().invoke(app, ["check", str(tmp_path), "--migrate"])
+    assert str(result.exception) == "--migrate found no rule of a ClusterPolicy or Policy"
