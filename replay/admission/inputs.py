@@ -119,6 +119,11 @@ class KindEvaluation(Protocol):
         """Return a lower bound of the remaining budget."""
         ...
 
+    @property
+    def computed_variables(self) -> Mapping[str, Any]:
+        """The values of the variables that were read."""
+        ...
+
 
 def evaluations(  # noqa: PLR0913 - what an evaluation depends on
     compiler: ExpressionCompiler,

@@ -141,11 +141,11 @@ class ExpressionCompiler:
         """Compile an expression of a kind, seeing the variables declared so far."""
         if self._is_redeclared:
             return self.compiled_here(kind, expression)
-        needed = self._needed(expression)
+        needed = self.variables_of(expression)
         variables = tuple((name, each.expression) for name, each in self.variables.items() if name in needed)
         return _compiled(self._version, self._has_params, self._composed, self._compatible, variables, kind, expression)
 
-    def _needed(self, expression: str) -> set[str]:
+    def variables_of(self, expression: str) -> set[str]:
         """The variables that an expression may read, and those that these may read; all where it does not plainly name them."""
         needed: set[str] = set()
         pending = [expression]

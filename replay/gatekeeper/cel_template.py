@@ -2,18 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from replay.admission.inputs import Inputs
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.projection import Projection, ProjectionKey, projection
+from replay.admission.alike.results import AlikeResults
+from replay.admission.inputs import Inputs, KindEvaluation
+from replay.admission.place import root_of
 from replay.admission.request import admission_request
-from replay.admission.validating.policy_decision import Action
+from replay.admission.validating.evaluations import OwnEvaluation
+from replay.admission.validating.policy_decision import Action, ValidateResult
 from replay.admission.validating.validator import Validator
 from replay.cel.env import Env
 from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.version import KubernetesVersion
+from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
@@ -27,6 +33,8 @@ from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.manifests.generated_policy import ANY_OBJECT, PARAMETERS
 
 RESERVED = "gatekeeper_internal_"
+MOST_SAID: Final = 4096
+"""How many answers of a constraint are remembered."""
 VERSION = KubernetesVersion(1, 36)
 """The version of the libraries that Gatekeeper 3.23 is built with (`k8s.io/apiserver` 0.36)."""
 
@@ -43,6 +51,10 @@ class CELViolation(NamedTuple):
     unknown: str = ""
 
 
+_BY_MESSAGES: Final = (CELViolation("", -1),)
+"""Stands for what depends on what messages read."""
+
+
 class _Compiler(ExpressionCompiler):
     """Expressions without `authorizer`; only variables see the whole constraint as `params`."""
 
@@ -55,8 +67,30 @@ class _Compiler(ExpressionCompiler):
         return admission_env(self._version, kind, has_params=has_params, variables=self._types, has_authorizer=False)
 
 
+class _Evaluation:
+    """The expressions of a template for one input, and whether any message was evaluated."""
+
+    def __init__(self, compiler: ExpressionCompiler, inputs: Inputs) -> None:
+        own = OwnEvaluation(compiler, inputs)
+        self.inputs = inputs
+        self.conditions, self.validations, self.annotations = own.conditions, own.validations, own.annotations
+        self._own = own
+        self.has_read_messages = False
+
+    def messages(self, budget: int) -> KindEvaluation:
+        self.has_read_messages = True
+        return self._own.messages(budget)
+
+
 class _Validator(Validator):
     """The expressions of a template."""
+
+    @property
+    def compiler(self) -> ExpressionCompiler:
+        return self._compiler
+
+    def decided(self, evaluation: _Evaluation) -> ValidateResult:
+        return self._decided(evaluation, None)
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
@@ -76,6 +110,8 @@ class CELTemplate:
         _check(source)
         self._validator = _Validator(self.policy(), VERSION)
         self.generates_policy = source.get("generateVAP")
+        self._known: IdentityMap[JSON, AlikeResults[tuple[CELViolation, ...]]] = IdentityMap()
+        """What each constraint said of requests so far."""
 
     def policy(self) -> ValidatingAdmissionPolicy:
         """The native policy that the code is, without what it matches."""
@@ -110,20 +146,58 @@ class CELTemplate:
         found = (*self._validator.match_conditions, *self._validator.validations)
         return tuple((each.expression, each.error) for each in found if each.error is not None)
 
-    def violations(self, inputs: CELInputs, constraint: JSON) -> list[CELViolation]:
-        """What a constraint says of a request."""
-        result = self._validator.validate(inputs.of(constraint))
-        if result.unknown:
-            return [CELViolation("", -1, result.unknown[0].reason)]
-        return [
-            CELViolation(
-                decision.message,
-                -1 if result.as_a_whole else place,
-                decision.unknown[0].reason if decision.unknown else "",
-            )
-            for place, decision in enumerate(result.decisions)
-            if decision.action is Action.DENY or decision.unknown
-        ]
+    def violations(self, inputs: CELInputs, constraint: JSON) -> Sequence[CELViolation]:
+        """What a constraint says of a request; what it says of one that is alike, if there was any.
+
+        INVARIANT: without messages, what it says depends on them neither by their texts nor by what they cost.
+        """
+        known = self._known.get(constraint)
+        if known is None:
+            known = self._known[constraint] = AlikeResults(MOST_SAID)
+        key = inputs.projected(self._reads_without_messages)
+        said = None if key is None else known.get(key)
+        if said is _BY_MESSAGES:
+            key = inputs.projected(self._reads)
+            said = None if key is None else known.get(key)
+        if said is not None:
+            return said
+        evaluation = _Evaluation(self._validator.compiler, inputs.of(constraint))
+        said = tuple(_said(self._validator.decided(evaluation)))
+        if key is None or any(each.unknown for each in said):
+            return said
+        if evaluation.has_read_messages:
+            known.remember(key, _BY_MESSAGES)
+            key = inputs.projected(self._reads)
+        return said if key is None else known.remember(key, said)
+
+    @cached_property
+    def _reads_without_messages(self) -> Projection | None:
+        """What the expressions read of a request where no message is evaluated."""
+        return projection(_of_request(self._validator.footprint_without_messages))
+
+    @cached_property
+    def _reads(self) -> Projection | None:
+        """All that they read of it."""
+        return projection(_of_request(self._validator.footprint))
+
+
+def _of_request(footprint: frozenset[str]) -> frozenset[str]:
+    """What of a footprint is not the constraint's, which is always the same."""
+    return frozenset(path for path in footprint if root_of(path) != "params")
+
+
+def _said(result: ValidateResult) -> list[CELViolation]:
+    if result.unknown:
+        return [CELViolation("", -1, result.unknown[0].reason)]
+    return [
+        CELViolation(
+            decision.message,
+            -1 if result.as_a_whole else place,
+            decision.unknown[0].reason if decision.unknown else "",
+        )
+        for place, decision in enumerate(result.decisions)
+        if decision.action is Action.DENY or decision.unknown
+    ]
 
 
 class CELInputs:
@@ -139,6 +213,23 @@ class CELInputs:
             "namespaceObject": namespace,
         }
         self._request = request
+        self._attributes = attributes
+        self._projections: dict[Projection, ProjectionKey | None] = {}
+
+    @cached_property
+    def _plain(self) -> PlainBindings:
+        plain = PlainBindings(self._attributes)
+        plain |= {"request": self._request, "namespaceObject": self._bindings["namespaceObject"]}
+        return plain
+
+    def projected(self, reads: Projection | None) -> tuple[ProjectionKey, Hashable] | None:
+        """The projection of what expressions read of the request, with its kind; None where there is none."""
+        if reads is None or isinstance(self._bindings["namespaceObject"], PartialObject | Missing):
+            return None
+        if reads not in self._projections:
+            self._projections[reads] = reads(self._plain)
+        projected = self._projections[reads]
+        return None if projected is None else (projected, self._attributes.kind)
 
     def of(self, constraint: JSON) -> Inputs:
         """With a constraint as parameter."""

@@ -46,7 +46,7 @@ class Match(Struct, frozen=True):
     def matches(self, target: Matchable) -> bool:
         """Whether an object is in scope; raises `MatchError` and `NotKnownError`."""
         return (
-            self._kind_matches(target)
+            self.may_match(*group_kind_of(target.object))
             and self._scope_matches(target)
             and (not self.namespaces or self._namespace_is_one_of(self.namespaces, target) is not False)
             and (
@@ -58,11 +58,9 @@ class Match(Struct, frozen=True):
             and self._source_matches(target)
         )
 
-    def _kind_matches(self, target: Matchable) -> bool:
-        if not self.kinds:
-            return True
-        group, kind = group_of(target.object), str(target.object.get("kind") or "")
-        return any(
+    def may_match(self, group: str, kind: str) -> bool:
+        """Whether objects of a kind may be in scope."""
+        return not self.kinds or any(
             (not kinds or "*" in kinds or kind in kinds) and (not groups or "*" in groups or group in groups)
             for groups, kinds in self.kinds
         )
@@ -167,6 +165,11 @@ def group_of(value: Mapping[str, JSON]) -> str:
     """The group of an object's `apiVersion`."""
     group, slash, _ = str(value.get("apiVersion") or "").rpartition("/")
     return group if slash else ""
+
+
+def group_kind_of(value: Mapping[str, JSON]) -> tuple[str, str]:
+    """The group and kind that an object says it is of."""
+    return group_of(value), str(value.get("kind") or "")
 
 
 def is_namespace(value: Mapping[str, JSON]) -> bool:

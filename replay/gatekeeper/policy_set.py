@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import cached_property
 from typing import NamedTuple
 
+from replay.gatekeeper.alike import AlikeSaid
 from replay.gatekeeper.constraint import GROUP, Constraint, constraint_of
+from replay.gatekeeper.constraint_index import ConstraintIndex
 from replay.gatekeeper.expansion import ExpansionSystem, ExpansionTemplate, expansion_template_of
 from replay.gatekeeper.match import fits, group_of
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS
@@ -55,6 +58,8 @@ class GatekeeperPolicies:
         self.answers: dict[str, dict[str, ProviderAnswer]] = {}
         """Recorded answers of providers."""
         self.refused: list[Refusal] = []
+        self.alike = AlikeSaid()
+        """What the constraints said of reviews so far."""
         self._engine, self._prune = engine, prune
         own = [each for each in objects if isinstance(each, dict) and is_of_gatekeeper(each)]
         groups = {group_of(each) for each in own}
@@ -70,6 +75,11 @@ class GatekeeperPolicies:
                         str(each.get("kind") or ""), str((each.get("metadata") or {}).get("name") or ""), str(error)
                     )
                 )
+
+    @cached_property
+    def index(self) -> ConstraintIndex:
+        """The constraints by what they may match."""
+        return ConstraintIndex(self.constraints.values())
 
     @property
     def is_empty(self) -> bool:

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from types import MappingProxyType
+from functools import cached_property
 from typing import Any, cast
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.gatekeeper.cel_template import CELInputs
-from replay.gatekeeper.constraint import WEBHOOK, Constraint
-from replay.gatekeeper.match import ORIGINAL, Matchable, MatchError, NotKnownError
+from replay.gatekeeper.alike import AlikeSaid, Finding, Said
+from replay.gatekeeper.cel_template import CELInputs, CELTemplate
+from replay.gatekeeper.constraint import Constraint
+from replay.gatekeeper.match import ORIGINAL, Matchable, MatchError, NotKnownError, group_kind_of
+from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.rego.builtins.external import Answers, answering
+from replay.gatekeeper.rego.program import Program
 from replay.gatekeeper.rego.runtime import STEPS, ConflictError, TooManyStepsError
 from replay.gatekeeper.rego.text import TooLargeError
 from replay.gatekeeper.rego.value import (
@@ -64,11 +67,14 @@ class ReviewError(Exception):
     """The whole review fails; Gatekeeper's text."""
 
 
-class Review(Struct):
+class Review(Struct, dict=True):
     """An object under review: the request as the webhook passes it on, and what the constraints are matched with."""
 
     request: Mapping[str, JSON]
-    attributes: Attributes
+    asked: Mapping[str, JSON]
+    """The request as the webhook got it."""
+    known: Attributes | None
+    """The attributes of that where some of it is not known."""
     object: Mapping[str, JSON] | None
     old_object: Mapping[str, JSON] | None
     namespace: Mapping[str, JSON] | None
@@ -76,6 +82,11 @@ class Review(Struct):
     operation: str
     namespace_object: Mapping[str, JSON] | None = None
     """The namespace as policies see it."""
+
+    @cached_property
+    def attributes(self) -> Attributes:
+        """The attributes that expressions see."""
+        return _attributes(self.asked) if self.known is None else self.known
 
 
 class Reviewed(Struct):
@@ -85,57 +96,35 @@ class Reviewed(Struct):
     undetermined: list[tuple[Constraint, str]]
 
 
-def review(
-    constraints: Iterable[Constraint],
-    under: Review,
-    inventory: Inventory,
-    point: str,
-    answers: Answers = MappingProxyType({}),
-) -> Reviewed:
-    """The violations of all constraints at an enforcement point; raises `ReviewError`. `answers` are those of providers."""
+def review(policies: GatekeeperPolicies, under: Review, inventory: Inventory, point: str) -> Reviewed:
+    """The violations of all constraints at an enforcement point; raises `ReviewError`."""
     found = Reviewed([], [])
     asked: dict[str, list[tuple[Constraint, tuple[str, ...]]]] = {}
-    for constraint in constraints:
-        actions = constraint.actions_at(point)
-        if not actions or (point == WEBHOOK and not constraint.template.handles(under.operation)):
-            continue
+    objects = [each for each in (under.object, under.old_object) if each is not None]
+    for constraint, actions in policies.index.of(frozenset(map(group_kind_of, objects)), under.operation, point):
         try:
-            if _matches(constraint, under):
+            if _matches(constraint, under, objects):
                 asked.setdefault(constraint.template.kind, []).append((constraint, actions))
         except MatchError as error:
             found.violations.append(Violation(constraint, f"{_UNMATCHED}: {error}", actions))
         except NotKnownError as error:
             found.undetermined.append((constraint, str(error)))
-    if not asked:
-        return found
-    rego_input: Value = None
-    cel_inputs: CELInputs | None = None
+    inputs = _Inputs(under, inventory, policies.answers)
     for group in asked.values():
-        template = group[0][0].template
-        if template.unsupported:
-            found.undetermined += [(constraint, template.unsupported) for constraint, _ in group]
-        elif template.cel is not None:
-            cel_inputs = cel_inputs or CELInputs(under.attributes, under.namespace_object)
-            for constraint, actions in group:
-                for said in template.cel.violations(cel_inputs, constraint.object):
-                    if said.unknown:
-                        found.undetermined.append((constraint, said.unknown))
-                    else:
-                        found.violations.append(Violation(constraint, said.message, actions, line=said.validation + 1))
-        else:
-            if rego_input is None:
-                rego_input = from_json(dict(under.request))
-            uses_inventory = template.rego is not None and template.rego.uses_inventory
-            with answering(answers):
-                _ask_rego(group, rego_input, inventory() if uses_inventory else {}, found)
+        said = _said([constraint for constraint, _ in group], inputs, policies.alike)
+        actions_of = {constraint.key: actions for constraint, actions in group}
+        found.violations += [
+            Violation(each.constraint, each.message, actions_of[each.constraint.key], each.details, each.line)
+            for each in said.findings
+        ]
+        found.undetermined += said.undetermined
     return found
 
 
-def _matches(constraint: Constraint, under: Review) -> bool:
+def _matches(constraint: Constraint, under: Review, objects: Sequence[Mapping[str, JSON]]) -> bool:
     """Whether the new object or the old one is in scope (`matchAny`)."""
     if constraint.match is None:
         return True
-    objects = [each for each in (under.object, under.old_object) if each is not None]
     for each in objects:
         try:
             if constraint.match.matches(Matchable(each, under.namespace, under.source)):
@@ -150,34 +139,82 @@ def _matches(constraint: Constraint, under: Review) -> bool:
     return False
 
 
-def _ask_rego(
-    group: Sequence[tuple[Constraint, tuple[str, ...]]], review_input: Value, inventory: Value, found: Reviewed
-) -> None:
-    """All constraints of one template, in one query: an error is the message of each of them."""
-    rego = group[0][0].template.rego
-    assert rego is not None
+class _Inputs:
+    """What the code of templates reads of a review, made where it is first read."""
+
+    def __init__(self, under: Review, inventory: Inventory, answers: Answers) -> None:
+        self.request = under.request
+        self.answers = answers
+        self._under = under
+        self._inventory = inventory
+
+    @cached_property
+    def cel(self) -> CELInputs:
+        return CELInputs(self._under.attributes, self._under.namespace_object)
+
+    @cached_property
+    def rego(self) -> Value:
+        return from_json(dict(self.request))
+
+    @cached_property
+    def inventory(self) -> Value:
+        return self._inventory()
+
+
+def _said(constraints: Sequence[Constraint], inputs: _Inputs, alike: AlikeSaid) -> Said:
+    """What the constraints of one template say."""
+    template = constraints[0].template
+    if template.unsupported:
+        return Said(undetermined=tuple((constraint, template.unsupported) for constraint in constraints))
+    if template.cel is not None:
+        each = [_said_by_cel(template.cel, constraint, inputs.cel) for constraint in constraints]
+        return Said(
+            tuple(f for said in each for f in said.findings), tuple(u for said in each for u in said.undetermined)
+        )
+    assert template.rego is not None
+    if template.rego.uses_inventory:
+        return _said_by_rego(template.rego, constraints, inputs)[0]
+    keys = tuple(constraint.key for constraint in constraints)
+    said = alike.find(keys, inputs.request)
+    if said is None:
+        said, reads = _said_by_rego(template.rego, constraints, inputs)
+        alike.remember(keys, inputs.request, template.rego.paths(reads), said)
+    return said
+
+
+def _said_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInputs) -> Said:
+    said = cel.violations(inputs, constraint.object)
+    return Said(
+        tuple(Finding(constraint, each.message, line=each.validation + 1) for each in said if not each.unknown),
+        tuple((constraint, each.unknown) for each in said if each.unknown),
+    )
+
+
+def _said_by_rego(rego: Program, constraints: Sequence[Constraint], inputs: _Inputs) -> tuple[Said, set[int]]:
+    """What all constraints of one template say in one query, and which paths they read: an error is the message of each of them."""
     left = [STEPS]
-    results: list[tuple[Value, Violation]] = []
-    for constraint, actions in group:
+    reads: set[int] = set()
+    results: list[tuple[Value, Finding]] = []
+    undetermined: list[tuple[Constraint, str]] = []
+    inventory = inputs.inventory if rego.uses_inventory else {}
+    for constraint in constraints:
         try:
-            said, context = rego.ask({"review": review_input, "parameters": constraint.parameters}, inventory, left)
+            with answering(inputs.answers):
+                said, context = rego.ask(
+                    {"review": inputs.rego, "parameters": constraint.parameters}, inventory, left, reads
+                )
             if context.unknown:
-                found.undetermined.append((constraint, context.unknown[0]))
+                undetermined.append((constraint, context.unknown[0]))
             for value in members_of(said):
                 message = _field(value, "msg")
                 if message is not None:
                     given = _field(value, "details")
                     details = {} if given is None else given[0]
                     line = context.lines.get(key_of(value), 0)
-                    results.append(
-                        (
-                            _response(constraint, details, message[0]),
-                            Violation(constraint, message[0], actions, details, line),
-                        )
-                    )
+                    finding = Finding(constraint, message[0], details, line)
+                    results.append((_response(constraint, details, message[0]), finding))
         except ConflictError as error:
-            found.violations += [Violation(each, str(error), own) for each, own in group]
-            return
+            return Said(tuple(Finding(each, str(error)) for each in constraints), tuple(undetermined)), reads
         except (
             UnknownTouchedError,
             TooManyStepsError,
@@ -188,13 +225,14 @@ def _ask_rego(
             ValueError,
             NotImplementedError,
         ) as error:
-            found.undetermined.append((constraint, str(error) or type(error).__name__))
-    for _, violation in _in_order(results):
-        if type(violation.message) is not str:
+            undetermined.append((constraint, str(error) or type(error).__name__))
+    findings = tuple(_in_order(results))
+    for finding in findings:
+        if type(finding.message) is not str:
             raise ReviewError(
-                f"Rego: extracting message binding: .msg accessor error: {_go(violation.message)}, expected string\n"
+                f"Rego: extracting message binding: .msg accessor error: {_go(finding.message)}, expected string\n"
             )
-        found.violations.append(violation)
+    return Said(findings, tuple(undetermined)), reads
 
 
 def _field(value: Value, name: str) -> list[Value] | None:
@@ -206,13 +244,13 @@ def _response(constraint: Constraint, details: Value, message: Value) -> Value:
     return {"details": details, "key": {"kind": constraint.template.kind, "name": constraint.name}, "msg": message}
 
 
-def _in_order(results: list[tuple[Value, Violation]]) -> Iterable[tuple[Value, Violation]]:
-    """The responses as members of a set, in its order."""
-    by_key = {key_of(response): (response, violation) for response, violation in results}
+def _in_order(results: list[tuple[Value, Finding]]) -> Iterable[Finding]:
+    """The findings in the order of their responses, which are members of a set."""
+    by_key = {key_of(response): (response, finding) for response, finding in results}
     if len(by_key) < 2:
-        return by_key.values()
+        return [finding for _, finding in by_key.values()]
     ordered = members_of(Set(response for response, _ in by_key.values()))
-    return [by_key[key_of(response)] for response in ordered]
+    return [by_key[key_of(response)][1] for response in ordered]
 
 
 def _go(value: Any) -> str:
@@ -279,8 +317,7 @@ def reviewed_request(request: Mapping[str, JSON], namespace: JSON, attributes: A
         "options": request.get("options"),
         "namespaceObject": {} if namespace is None else namespace,
     }
-    known = _attributes(request) if attributes is None else attributes
-    return Review(seen, known, value, old, namespace, ORIGINAL, operation, namespace)
+    return Review(seen, request, attributes, value, old, namespace, ORIGINAL, operation, namespace)
 
 
 def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, source: str) -> Review:
@@ -304,8 +341,8 @@ def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, sou
         "options": None,
         "namespaceObject": {} if namespace is None else namespace,
     }
-    attributes = _attributes({**request, "object": None if operation == "DELETE" else value})
-    return Review(request, attributes, value, old, namespace, source, operation, namespace)
+    asked = {**request, "object": None if operation == "DELETE" else value}
+    return Review(request, asked, None, value, old, namespace, source, operation, namespace)
 
 
 def _attributes(request: Mapping[str, JSON]) -> Attributes:

@@ -69,7 +69,7 @@ class SuiteTest:
     ) -> tuple[list[Violation], list[str]]:
         """A review, with the namespace of the inventory for the match, which policies do not see."""
         under.namespace = namespaces.get(str(under.request.get("namespace") or ""))
-        found = review(self._policies.constraints.values(), under, lambda: inventory, GATOR)
+        found = review(self._policies, under, lambda: inventory, GATOR)
         return found.violations, [reason for _, reason in found.undetermined]
 
 

@@ -209,7 +209,7 @@ def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the
     action: str = "",
 ) -> None:
     """Review one object, and add what was found; the template that generated it is named in front of the messages."""
-    found = review(policies.constraints.values(), under, inventory, point, policies.answers)
+    found = review(policies, under, inventory, point)
     for violation in found.violations:
         if template:
             violation.message = f"[Implied by {template}] {violation.message}"

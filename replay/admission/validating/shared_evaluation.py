@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from replay.admission.inputs import Inputs
 from replay.cellib.activation import Activation
 from replay.cellib.composition import FALSE, TRUE, Evaluated, Evaluation
@@ -67,6 +70,11 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         """Whether so much is left of the budget: nobody has looked yet at what was spent."""
         del limit
         return True
+
+    @property
+    def computed_variables(self) -> Mapping[str, Any]:
+        """None that would tell anything about a budget."""
+        return {}
 
     def _by_disjuncts(self, compiled: CompiledExpression) -> Evaluated | None:
         """The outcome as far as the operands of `||` tell it, None where the expression must be evaluated as a whole."""

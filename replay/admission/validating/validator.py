@@ -82,9 +82,27 @@ class Validator:
 
     @cached_property
     def _messages_limit(self) -> int:
-        """What all message expressions and the variables can cost at most."""
+        """What all message expressions, and the variables that they may read, can cost at most."""
         messages = sum(1 for each in self._policy.validations if each.message_expression)
-        return PER_CALL_LIMIT * (messages + len(self._policy.variables)) if messages else 0
+        return PER_CALL_LIMIT * (messages + len(self._message_variables))
+
+    @cached_property
+    def _message_variables(self) -> frozenset[str]:
+        """The variables that message expressions may read."""
+        texts = (each.message_expression for each in self._policy.validations)
+        return frozenset[str]().union(*(self._compiler.variables_of(text) for text in texts if text))
+
+    def _covers_messages(self, validations: KindEvaluation) -> bool:
+        """Whether what the validations left of the budget certainly covers all message expressions.
+
+        A variable that the validations read costs the same once more, and all of them together no more than the validations did.
+        """
+        limit = self._messages_limit
+        if validations.covers(limit):
+            return True
+        again = len(self._message_variables & validations.computed_variables.keys())
+        spent = RUNTIME_BUDGET - validations.remaining
+        return validations.covers(limit - PER_CALL_LIMIT * again + spent)
 
     @cached_property
     def _audit_annotations(self) -> tuple[tuple[str, CompiledExpression], ...]:
@@ -218,7 +236,7 @@ class Validator:
         for evaluated in results:
             if evaluated is None or evaluated.value is not True:
                 return False
-        return validations.covers(self._messages_limit)
+        return self._covers_messages(validations)
 
     def _decide(
         self, results: list[Evaluated | None], policy: PolicyEvaluation, validations: KindEvaluation
@@ -249,7 +267,7 @@ class Validator:
         The server evaluates them all, whatever the validations say. Of one that does not deny only what it spends could
         matter, and not where the budget covers the limit of every expression: then it is not evaluated.
         """
-        covered = validations.covers(self._messages_limit)
+        covered = self._covers_messages(validations)
         messages = None
         evaluated_messages: list[Evaluated | None] = []
         for compiled, result in zip(self._messages, results, strict=True):

@@ -51,6 +51,8 @@ class Names(msgspec.Struct):
     constants: list[Any] = msgspec.field(default_factory=list)
     used: set[str] = msgspec.field(default_factory=set)
     uses: set[tuple[str, ...]] = msgspec.field(default_factory=set)
+    reads: dict[tuple[str, ...], int] = msgspec.field(default_factory=dict)
+    """The paths at which the code reads `input`, each with its number."""
 
     def constant(self, value: Any) -> str:
         """The name of a constant; short ones are written as they are."""
@@ -503,6 +505,7 @@ class FunctionWriter:
         context = self.context[-1]
         if isinstance(term.head, Var) and term.head.name == "input":
             value = f"{context}.input"
+            self._read(operands)
             if not operands:
                 return self._assigned(value)
         elif isinstance(term.head, Var) and term.head.name == "data":
@@ -519,6 +522,17 @@ class FunctionWriter:
             if operands:
                 value = self._step(value, operands.pop(0))
         return value
+
+    def _read(self, operands: Sequence[Any]) -> None:
+        """Note that the input is read, up to the first operand that is not written out; the parameters are the constraint's."""
+        path: list[str] = []
+        for operand in operands:
+            if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):
+                break
+            path.append(operand.value)
+        if path[:1] != ["parameters"]:
+            number = self.names.reads.setdefault(tuple(path), len(self.names.reads))
+            self.line(f"{self.context[-1]}.reads.add({number})")
 
     def _fields(self, value: str, keys: list[str]) -> str:
         name = self.fresh()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from replay.gatekeeper.rego.ast import Infix, Module, Ref, Rule, Scalar, Var
@@ -85,13 +85,23 @@ class Program:
         exec(compile(self.source, "<rego>", "exec"), namespace)  # noqa: S102 - the code of our compiler
         self._entry = namespace[f"r{self.names.rules[entry]}"]
 
+    def paths(self, reads: Iterable[int]) -> tuple[Path, ...]:
+        """The paths of some numbers of reads, those left out that lead on from another one."""
+        every = list(self.names.reads)
+        found = {every[number] for number in reads}
+        return tuple(path for path in sorted(found) if not any(path[:length] in found for length in range(len(path))))
+
     def _check_deprecated(self) -> None:
         for name in sorted(self.names.used & DEPRECATED):
             raise RegoError(1, f"deprecated built-in function calls in expression: {name}", "rego_type_error")
 
-    def ask(self, input_: Value, inventory: Value, left: list[int] | None = None) -> tuple[Set, Context]:
-        """The members of the entry rule for an input, and how they came about."""
+    def ask(
+        self, input_: Value, inventory: Value, left: list[int] | None = None, reads: set[int] | None = None
+    ) -> tuple[Set, Context]:
+        """The members of the entry rule for an input, and how they came about; `reads` takes what it reads of the input."""
         context = Context(input_, inventory, len(self.names.rules), [STEPS] if left is None else left)
+        if reads is not None:
+            context.reads = reads
         said = self._entry(context)
         if not isinstance(said, Set):
             # The keys of a value that is no set, over which `data.template.violation[r]` goes.

@@ -44,9 +44,12 @@ class TooManyStepsError(Exception):
 
 
 class Context:
-    """One query: the input, the inventory, the values of rules, and the steps that are left."""
+    """One query: the input, the inventory, the values of rules, and the steps that are left.
 
-    __slots__ = ("input", "inventory", "left", "lines", "memo", "unknown")
+    `reads` has the numbers of the paths at which the input was read so far.
+    """
+
+    __slots__ = ("input", "inventory", "left", "lines", "memo", "reads", "unknown")
 
     def __init__(self, input_: Value, inventory: Value, size: int, left: list[int]) -> None:
         """With as many places as there are rules."""
@@ -54,6 +57,7 @@ class Context:
         self.inventory = inventory
         self.memo: list[Any] = [None] * size
         self.left = left
+        self.reads: set[int] = set()
         self.unknown: list[str] = []
         self.lines: dict[str | bytes, int] = {}
 
@@ -90,7 +94,7 @@ def replaced(context: Context, root: str, path: Sequence[str], value: Value) -> 
         new = Context(_with_part(context.input, path, value), context.inventory, len(context.memo), context.left)
     else:
         new = Context(context.input, _with_part(context.inventory, path[1:], value), len(context.memo), context.left)
-    new.unknown = context.unknown
+    new.unknown, new.reads = context.unknown, context.reads
     return new
 
 
