@@ -83,6 +83,20 @@ CandidateVersion = Annotated[
     str | None,
     typer.Option(help="Minor version after the upgrade. Without --candidate or --add, the manifests stay the same."),
 ]
+DownWebhooks = Annotated[
+    str | None,
+    typer.Option(
+        "--down",
+        metavar="NAME[,NAME]",
+        help="Webhooks, or configurations, of the candidate that do not answer. Without --candidate or --add, the manifests stay the same.",
+    ),
+]
+CurrentDownWebhooks = Annotated[
+    str | None,
+    typer.Option(
+        "--current-down", metavar="NAME[,NAME]", help="The same for the baseline: it was down when the log was written."
+    ),
+]
 MinorVersions = Annotated[
     str | None,
     typer.Option("--versions", metavar="VERSION,...", help="Minor versions to compare, such as 1.33,1.37."),
@@ -157,10 +171,11 @@ def scenario_of(
     apply: Sequence[Path] | None = None,
     cluster_name: str | None = None,
     upgrade: tuple[str | None, str | None] = (None, None),
+    down: tuple[str | None, str | None] = (None, None),
 ) -> Scenario:
     """Return the scenario of a command's options. Raises ReplayError for an unknown version or cluster.
 
-    `upgrade` are the minors of both sets' servers, if an option names them.
+    `upgrade` are the minors of both sets' servers, `down` the webhooks that do not answer, if an option names them.
     """
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.pipeline.version import version_of, versions_of_sides  # noqa: PLC0415
@@ -178,6 +193,8 @@ def scenario_of(
         cluster=cluster,
         version=versions.current,
         candidate_version=versions.candidate if versions.differ else None,
+        current_down=_names(down[0]),
+        down=_names(down[1]),
     ).resolved()
     if any(upgrade):
         return scenario
@@ -185,3 +202,7 @@ def scenario_of(
         scenario,
         version=version_of(kubernetes_version, scenario.set_paths),
     )
+
+
+def _names(text: str | None) -> tuple[str, ...]:
+    return tuple(filter(None, (each.strip() for each in (text or "").split(","))))

@@ -19,8 +19,10 @@ from replay.cli.options import (
     CandidateVersion,
     ClusterName,
     ClusterSnapshot,
+    CurrentDownWebhooks,
     CurrentSet,
     CurrentVersion,
+    DownWebhooks,
     FullReport,
     JsonOutput,
     LogFormat,
@@ -50,6 +52,7 @@ EPILOG = (
     "kustomize build overlays/prod | replay run audit.jsonl.zst --cluster cluster.jsonl --apply -\n\n"
     "replay run --policy team-label --namespace 'prod-*' --brief --watch\n\n"
     "replay run audit.jsonl.zst --current now/ --current-version 1.36 --candidate-version 1.37\n\n"
+    "replay run audit.jsonl.zst --current now/ --down validate.example.com\n\n"
     "replay run --format sarif --out replay.sarif --fail-on lockout\n\n"
     "Exit code: 0 no finding of --fail-on, 1 at least one, 2 or more an error."
 )
@@ -129,6 +132,8 @@ def run(
     kubernetes_version: MinorVersion = None,
     current_version: CurrentVersion = None,
     candidate_version: CandidateVersion = None,
+    down: DownWebhooks = None,
+    current_down: CurrentDownWebhooks = None,
 ) -> None:
     """Which real requests would a change of admission policy newly deny or mutate?
 
@@ -150,6 +155,7 @@ def run(
         cluster_name=cluster_name,
         add=add,
         upgrade=(current_version, candidate_version),
+        down=(current_down, down),
         apply=apply,
     )
     options = Options(

@@ -13,6 +13,7 @@ from replay.compare.accepted import AcceptedFacts
 from replay.compare.api_version_use import ApiVersionUse
 from replay.compare.authorization import AuthorizationSummary
 from replay.compare.fidelity import Fidelity
+from replay.compare.outage import Outage
 from replay.compare.summary import Summary
 from replay.compare.world_facts import WorldFacts
 from replay.kube.admissionregistration import Origin
@@ -80,6 +81,9 @@ class RunResult(Struct):
     """The minors of the servers of both sets."""
     api_versions: tuple[ApiVersionUse, ...] = ()
     """Users of deprecated or removed API versions, if an upgrade is rehearsed."""
+
+    outage: Outage | None = None
+    """The webhooks that are down in the candidate."""
 
     @property
     def subject(self) -> str:

@@ -20,14 +20,16 @@ from replay.admission.decision import Decision, Verdict
 from replay.audit.answer.observed import VALIDATION_FAILURE
 from replay.compare.change_example import ChangeExamples
 from replay.compare.mutation_effect import MutationConsequence, chains, mutation_causes
+from replay.compare.outage import FailedCall
 from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
-from replay.compare.webhook_call import CallChange, call_changes, failed_calls
+from replay.compare.webhook_call import CallChange, call_changes, failed_calls, failed_webhooks
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionResource
 
 MAX_EXAMPLES = 3
 MAX_MESSAGES = 200
 MICROSECONDS = 1_000_000
+_MINUTE = 60 * MICROSECONDS
 
 
 class CellKey(NamedTuple):
@@ -129,6 +131,8 @@ class Summary(Struct):
     timeline: Counter[tuple[int, OutcomeKind, str]] = field(default_factory=Counter)
     webhooks: Counter[CallChange] = field(default_factory=Counter)
     call_failures: Counter[tuple[str, str]] = field(default_factory=Counter)
+    failed_calls: Counter[FailedCall] = field(default_factory=Counter)
+    """The calls that fail under the candidate, by minute."""
     chains: dict[MutationConsequence, Cell] = field(default_factory=dict)
     also_mutated: Counter[OutcomeKind] = field(default_factory=Counter)
     spared: int = 0
@@ -155,6 +159,9 @@ class Summary(Struct):
 
     def _count_calls(self, outcome: Outcome) -> None:
         self.webhooks.update(call_changes(outcome.current, outcome.candidate))
+        for webhook in failed_webhooks(outcome.candidate):
+            resource, minute = _resource(outcome.resource, outcome.subresource), outcome.stage_time // _MINUTE
+            self.failed_calls[FailedCall(*webhook, outcome.operation, resource, minute)] += 1
         failures = {*failed_calls(outcome.current), *failed_calls(outcome.candidate)}
         for failure in sorted(failures):
             if failure in self.call_failures or len(self.call_failures) < MAX_MESSAGES:
@@ -202,6 +209,7 @@ class Summary(Struct):
         self.timeline.update(other.timeline)
         self.webhooks.update(other.webhooks)
         self.call_failures.update(other.call_failures)
+        self.failed_calls.update(other.failed_calls)
         self.also_mutated.update(other.also_mutated)
         self.spared += other.spared
         self.changes.add(other.changes)

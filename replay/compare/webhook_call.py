@@ -46,6 +46,12 @@ def failed_calls(decision: Decision) -> Iterator[tuple[str, str]]:
             yield call.webhook, text
 
 
+def failed_webhooks(decision: Decision) -> Iterator[tuple[str, str]]:
+    """The name and failure policy of each webhook of which a call failed, once."""
+    failed = (call for call in decision.webhooks if call.answer.startswith(f"{FAILED}: "))
+    yield from dict.fromkeys((call.webhook, call.failure_policy) for call in failed)
+
+
 def _identity(call: WebhookCall) -> tuple[str, str, str]:
     return call.phase, call.configuration, call.webhook
 

@@ -271,6 +271,8 @@ class ManifestSet(Struct, frozen=True):
     says_plugins: bool = False
     """Whether flags or a configuration say which plugins are on; else they are the default ones."""
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
+    down: frozenset[str] = frozenset()
+    """The webhooks that do not answer, where an outage is rehearsed."""
 
     def __eq__(self, other: object) -> bool:
         """Return whether both decide alike, from any source."""

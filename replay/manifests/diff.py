@@ -41,7 +41,14 @@ def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff,
             each.name: each.new_name for each in differences if f"{each.kind}Binding" == kind and each.new_name
         }
         differences += _diff_objects(kind, getattr(current, attribute), getattr(candidate, attribute), renamed_policies)
-    return (*differences, *diff_server(current, candidate))
+    return (*differences, *_diff_outage(current, candidate), *diff_server(current, candidate))
+
+
+def _diff_outage(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
+    """The webhooks that answer in one of the sets alone."""
+    for name in sorted(current.down ^ candidate.down):
+        texts = ("no" if name in each.down else "yes" for each in (current, candidate))
+        yield ObjectDiff("Webhook", name, Verb.CHANGED, (FieldDiff("answers", Verb.CHANGED, *texts),))
 
 
 def _diff_objects(

@@ -24,6 +24,7 @@ from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, applied_objects, set_objects
 from replay.pipeline.kcp.folder import ShardFolders, load_shard, snapshot_of, union
 from replay.pipeline.kcp.layout import is_by_workspace
+from replay.pipeline.outage import with_outage
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.cluster import Cluster, key_of
 from replay.reconstruct.snapshot import read_snapshot
@@ -106,7 +107,7 @@ def set_files(scenario: Scenario) -> SetFiles | None:
         *(set_objects(path, versions.candidate) for path in scenario.add),
         *(applied_objects(path, versions.candidate, gates) for path in scenario.apply),
     )
-    if not versions.differ or candidate not in (None, current):
+    if not scenario.rehearses or candidate not in (None, current):
         if scenario.apply and own is None:  # what is there is what the snapshot holds
             own = SetObjects()
         return SetFiles(own, None if candidate is None else set_objects(candidate, versions.candidate), added)
@@ -157,6 +158,8 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     planned = scenario.current if files.added or files.upgraded is not None else scenario.candidate
     current = with_plugins(files.current, api_objects, versions.current)
     planned_set = with_plugins(candidate, left, versions.candidate)
+    if scenario.down or scenario.current_down:
+        current, planned_set = with_outage((current, planned_set), scenario.current_down, scenario.down)
     hints += (hint for each in (files.current, candidate) if each is not None for hint in each.hints)
     if current is not None or planned_set is not None:
         others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]
@@ -182,8 +185,8 @@ def _is_by_workspace(scenario: Scenario) -> bool:
 
 def _by_workspace(scenario: Scenario) -> Manifests:
     """The same for sets and a snapshot by workspace."""
-    if scenario.versions.differ:
-        raise ReplayError("sets by workspace are of one server: leave out --current-version and --candidate-version")
+    if scenario.rehearses:
+        raise ReplayError("upgrades and outages are rehearsed with plain sets: name those of one workspace")
     if scenario.add or scenario.apply:
         option = "--add" if scenario.add else "--apply"
         raise ReplayError(f"{option} is for plain sets: give --candidate with the folder of the workspace")

@@ -44,6 +44,7 @@ from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
+from replay.pipeline.outage import outage_of
 from replay.pipeline.process.reading import Reading
 from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
@@ -90,7 +91,7 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
 
     Raises ReplayError for unusable input; partial results are never shown as whole.
     """
-    if not scenario.candidate_paths and not scenario.versions.differ:
+    if not scenario.candidate_paths and not scenario.rehearses:
         raise ReplayError(
             "no candidate set: give --candidate, --add with a policy on top of --current, --apply with a bundle, or a directory with audit.* and candidate/;"
             " `replay init` writes down where they are",
@@ -125,6 +126,7 @@ def _answer(
         summary, fidelity, world = _replay(store, job, options, progress, aside)
         facts.admission = summary.requests
         uses = api_version_uses(store, scenario.versions)
+        outage = outage_of(store, manifests.sets[1], manifests.snapshot, scenario.versions.candidate)
         notes = (
             *options.focus.notes,
             *manifests.hints,
@@ -148,6 +150,7 @@ def _answer(
         accepted=question.accepted.facts(),
         versions=scenario.versions,
         api_versions=uses,
+        outage=outage,
     )
 
 

@@ -24,8 +24,8 @@ class Scenario(Struct, frozen=True):
     """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
 
     `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one, `apply`
-    bundles that would be applied to the cluster. Where the candidate's server is of another minor, and nothing else is planned, the
-    candidate is the current set.
+    bundles that would be applied to the cluster. Where the candidate's server is of another minor, or webhooks are down, and
+    nothing else is planned, the candidate is the current set.
     """
 
     logs: tuple[str, ...] = ()
@@ -39,6 +39,16 @@ class Scenario(Struct, frozen=True):
     version: KubernetesVersion = NEWEST
     candidate_version: KubernetesVersion | None = None
     """The minor of the candidate's server, where it is another one: an upgrade."""
+
+    down: tuple[str, ...] = ()
+    """Webhooks, or configurations, that do not answer in the candidate: an outage."""
+    current_down: tuple[str, ...] = ()
+    """The same of the baseline."""
+
+    @property
+    def rehearses(self) -> bool:
+        """Whether the same manifests are asked about: on another server, or without some webhooks."""
+        return self.versions.differ or bool(self.down or self.current_down)
 
     @property
     def versions(self) -> Versions:
@@ -61,7 +71,7 @@ class Scenario(Struct, frozen=True):
         """Where the candidate set is: a path, or those that are on top of each other; empty where there is none."""
         if self.add or self.apply:
             return (*((self.current,) if self.current is not None else ()), *self.add, *self.apply)
-        if self.candidate is None and self.versions.differ and self.current is not None:
+        if self.candidate is None and self.rehearses and self.current is not None:
             return (self.current,)
         return () if self.candidate is None else (self.candidate,)
 
@@ -81,7 +91,7 @@ class Scenario(Struct, frozen=True):
         logs = sorted(directory.glob("audit.*")) if directory and (directory / "candidate").exists() else []
         if directory is None or not logs:
             return self
-        is_planned = self.add or self.apply or self.versions.differ
+        is_planned = self.add or self.apply or self.rehearses
         current, cluster = directory / "current", sorted(directory.glob("cluster.*")) or _folder(directory / "cluster")
         return replace(
             self,

@@ -222,5 +222,5 @@ def test_sets_by_workspace_have_one_server(tmp_path: Path) -> None:
         version=OLD,
         candidate_version=NEW,
     )
-    with pytest.raises(ReplayError, match="of one server"):
+    with pytest.raises(ReplayError, match="plain sets"):
         run(scenario, Options(workers=1), silent)

@@ -15,6 +15,7 @@ from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWeb
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
 from replay.admission.webhook.answer import WebhookBackend
+from replay.admission.webhook.down import DOWN
 from replay.admission.webhook.engine import engines_of
 from replay.admission.webhook.plugin import Backends, MutatingWebhookPlugin, validate
 from replay.admission.webhook.webhooks import Phase, WebhookAdmission, WebhookHook, configurations_of
@@ -49,7 +50,8 @@ class WebhookPlugin(Struct, frozen=True):
             for webhook in configuration.webhooks:
                 if webhook.rules:
                     match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
-                    digest = digest_of(self.phase, configuration.name, repr(webhook), objects)
+                    answers = "" if webhook.name in manifests.down else "answers"
+                    digest = digest_of(self.phase, configuration.name, repr(webhook), objects, answers)
                     for name in (configuration.name, *engine_policies(manifests.engine_objects, webhook.name)):
                         yield Unit(name, digest, match)
 
@@ -80,6 +82,7 @@ class _Webhooks:
         self._context = context
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
         self._engines = [engines_of(manifests) for manifests in sets]
+        self._down = [dict.fromkeys(manifests.down, DOWN) for manifests in sets]
 
     def hook_reads(self, asking: Asking) -> HookReads | None:
         """Return None if any webhook may be called, because it gets the whole request."""
@@ -103,16 +106,17 @@ class _Webhooks:
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, backends)
 
     def _backends(self, index: int, asking: Asking) -> Backends:
-        """Return who answers for a set's webhooks: named endpoints, otherwise the set's policy engines."""
+        """Who answers for webhooks: nobody in an outage, whom an option named, else the policy engines of the set."""
+        down = self._down[index]
         if not self._engines[index]:
-            return asking.backends
+            return {**asking.backends, **down} if down else asking.backends
         lister, context = asking.sides[index].lister, self._context
         names = [hook.webhook.name for hook in self._admission.hooks[index]]
         own: dict[str, WebhookBackend] = {}
         for engine in self._engines[index]:
             backend = engine.backend(lister, context.discovery, context.patchers)
             own |= {name: backend for name in names if engine.answers_for(name)}
-        return {**own, **asking.backends}
+        return {**own, **asking.backends, **down}
 
     def validator(self, asking: Asking) -> RequestValidator | None:
         """The webhooks that may be called, in the validating phase."""

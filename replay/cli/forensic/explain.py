@@ -15,8 +15,10 @@ from replay.cli.options import (
     CandidateVersion,
     ClusterName,
     ClusterSnapshot,
+    CurrentDownWebhooks,
     CurrentSet,
     CurrentVersion,
+    DownWebhooks,
     JsonOutput,
     LogFormat,
     Logs,
@@ -56,6 +58,8 @@ def explain(
     kubernetes_version: MinorVersion = None,
     current_version: CurrentVersion = None,
     candidate_version: CandidateVersion = None,
+    down: DownWebhooks = None,
+    current_down: CurrentDownWebhooks = None,
 ) -> None:
     """Why was this request denied, mutated or admitted?
 
@@ -87,6 +91,7 @@ def explain(
         log_format=log_format,
         cluster_name=cluster_name,
         upgrade=(current_version, candidate_version),
+        down=(current_down, down),
     )
     with progress_on(Console(stderr=True)) as progress:
         options = Options(

@@ -16,8 +16,10 @@ from replay.cli.options import (
     CandidateVersion,
     ClusterName,
     ClusterSnapshot,
+    CurrentDownWebhooks,
     CurrentSet,
     CurrentVersion,
+    DownWebhooks,
     LogFormat,
     Logs,
     MinorVersion,
@@ -75,6 +77,8 @@ def accept(
     kubernetes_version: MinorVersion = None,
     current_version: CurrentVersion = None,
     candidate_version: CandidateVersion = None,
+    down: DownWebhooks = None,
+    current_down: CurrentDownWebhooks = None,
 ) -> None:
     """Record intended denials. `replay run` then counts them apart until they expire.
 
@@ -105,6 +109,7 @@ def accept(
         cluster_name=cluster_name,
         add=add,
         upgrade=(current_version, candidate_version),
+        down=(current_down, down),
     )
     focus = Focus(tuple(policy or ()), tuple(namespace or ()), tuple(user or ()), since=since, until=until)
     with fleet_of(engine, scheduler, workers) as fleet, progress_on(Console(stderr=True)) as progress:

@@ -55,7 +55,7 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
     webhook runs if its objects differ.
     """
     current, candidate = sets
-    names |= differing_webhooks(current, candidate)
+    names |= differing_webhooks(current, candidate) | current.down | candidate.down
     return _without(current, candidate, names), _without(candidate, current, names)
 
 

@@ -133,7 +133,8 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
     names = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
     names |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}
     endpoints: dict[str, TimeLimitedBackend] = {}
-    recorded: set[str] = set()
+    down = frozenset(name for each in sets for name in each.down)
+    recorded = set(down)  # where such a webhook answers, it answers as in the log
     images: ImageReviews | ImageEndpoint | None = None
     for option in options:
         name, separator, target = option.partition("=")
@@ -142,8 +143,9 @@ def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
         if name not in names:
             there_are = ", ".join(f"`{each}`" for each in sorted(names)) or "none"
             raise ReplayError(f"neither set has a webhook `{name}`; there are: {there_are}", path="--webhook")
-        if name in recorded or name in endpoints or (name == PLUGIN and images is not None):
+        if (name in recorded and name not in down) or name in endpoints or (name == PLUGIN and images is not None):
             raise ReplayError(f"`{name}` is given twice", path="--webhook")
+        recorded.discard(name)
         if target == RECORDED:
             recorded.add(name)
         elif name == PLUGIN:

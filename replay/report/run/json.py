@@ -18,6 +18,7 @@ from replay.report.run.accepted import accepted_json
 from replay.report.run.api_versions import api_versions_json
 from replay.report.run.hits import hit_values
 from replay.report.run.mutations import chain_cells, mutation_groups
+from replay.report.run.outage import outage_json
 from replay.report.run.proofs import proofs_summary
 from replay.report.run.report import cells_of
 from replay.report.run.views import (
@@ -106,6 +107,8 @@ def _members(result: RunResult) -> dict[str, Any]:
         "webhooks": _webhooks(result),
         "undetermined": _undetermined(result),
     }
+    if result.outage is not None:
+        members["outage"] = outage_json(result)
     if result.versions.differ:
         members["versions"] = {"current": str(result.versions.current), "candidate": str(result.versions.candidate)}
         members["apiVersions"] = api_versions_json(result)

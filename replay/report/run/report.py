@@ -33,6 +33,7 @@ from replay.report.run.charts import charts
 from replay.report.run.denied import denied_section, examples_section, lockouts_section, views_section, where
 from replay.report.run.hits import hits_section
 from replay.report.run.mutations import mutation_sections
+from replay.report.run.outage import outage_facts, outage_section
 from replay.report.run.proofs import proof_section
 from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
 from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section, mismatch
@@ -80,6 +81,7 @@ def run_document(
         views_section(result, rows),
         examples_section(result, rows),
         *mutation_sections(result.summary, rows, partial(where, result)),
+        outage_section(result, rows),
         webhook_section(result, rows),
         api_versions_section(result, rows),
         _others(result, rows),
@@ -125,6 +127,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         *mutation_facts(summary),
         *accepted_facts(result.accepted),
         *_world_facts(result.world),
+        *outage_facts(result),
         *([served] if (served := api_versions_fact(result)) else []),
         *([failed] if (failed := failed_calls_fact(summary)) else []),
         *([Fact("Unusable", plural(rejected, "line"), "list them with --rejects FILE", Tone.WARN)] if rejected else []),

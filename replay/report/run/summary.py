@@ -31,6 +31,7 @@ from replay.report.render.document import (
 from replay.report.render.screen import cut, fitted, next_steps, part_of
 from replay.report.run.accepted import accepted_facts
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
+from replay.report.run.outage import outage_facts, outage_verdict
 from replay.report.run.trust import fidelity_fact, mismatch
 from replay.report.run.views import (
     CellItems,
@@ -97,6 +98,8 @@ def run_verdict(result: RunResult) -> tuple[str, Tone]:
     What the authorizers would do comes first, then what admission would do.
     """
     verdict, tone = _admission_verdict(result)
+    if outage := outage_verdict(result):
+        verdict = f"{outage} {verdict}"
     if removed := removed_verdict(result):
         verdict, tone = f"{removed} {verdict}", Tone.BAD
     authorized, grave = authorization_verdict(result.authorization) if result.authorization is not None else ("", tone)
@@ -151,6 +154,7 @@ def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
     if mutated:
         groups = grouped(mutated, by_policy)
         yield Fact("Mutated", plural(counted(mutated)[0], "request"), f"by {_named(groups)}", Tone.WARN)
+    yield from outage_facts(result)
     if served := api_versions_fact(result):
         yield served
     yield from accepted_facts(result.accepted)

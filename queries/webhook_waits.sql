@@ -1,0 +1,10 @@
+-- What:       how long slow requests waited for webhooks of each phase, as the server says it of requests of more than half a second
+-- Parameters: none
+-- Example:    execute webhook_waits
+select
+  annotations ->> '$."apiserver.latency.k8s.io/mutating-webhook"' as mutating,
+  annotations ->> '$."apiserver.latency.k8s.io/validating-webhook"' as validating
+from request
+where
+  annotations ->> '$."apiserver.latency.k8s.io/mutating-webhook"' is not null
+  or annotations ->> '$."apiserver.latency.k8s.io/validating-webhook"' is not null
