@@ -292,10 +292,13 @@ def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
 
 def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
     """Return what each set lays over the cluster, None if none does."""
-    if not any(manifests.objects for manifests in sets):
+    if not any(manifests.objects or manifests.removed for manifests in sets):
         return None
     first = sets[0].objects
-    return [Overlay(manifests.objects, first if manifests is not sets[0] else ()) for manifests in sets]
+    return [
+        Overlay(manifests.objects, (*(first if manifests is not sets[0] else ()), *manifests.removed))
+        for manifests in sets
+    ]
 
 
 def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, lister: Lister) -> Side:

@@ -36,26 +36,35 @@ class AuthorizationManifests(Struct, frozen=True):
     configuration: AuthorizationConfiguration | None = None
     rbac: tuple[JSON, ...] | None = None
     alone: bool = False
+    removed: frozenset[RBACKey] = frozenset()
+    """The RBAC objects of the cluster that are taken away."""
 
     @property
     def is_empty(self) -> bool:
         """Whether the set says nothing about authorization."""
         return self.configuration is None and self.rbac is None
 
-    def with_rbac(self, objects: Iterable[JSON] | None, path: Path | None) -> AuthorizationManifests:
-        """The same with RBAC objects on top; None stands for none. Raises ManifestError for one that is no RBAC object."""
-        if objects is None:
+    def with_rbac(
+        self, objects: Iterable[JSON] | None, removed: Iterable[JSON], path: Path | None
+    ) -> AuthorizationManifests:
+        """Return the same with RBAC objects on top, None standing for none, and without those of some objects that are taken away.
+
+        Raises ManifestError for an object that is no RBAC object.
+        """
+        gone = frozenset(rbac_key(obj) for obj in removed if _group(obj) == RBAC_GROUP and obj.get("kind") in _KINDS)
+        if objects is None and not gone:
             return self
         state = {rbac_key(obj): obj for obj in self.rbac or ()}
-        for obj in objects:
+        for obj in objects or ():
             if problem := _problem(obj):
                 raise ManifestError(problem, path=str(path or ""))
             state[rbac_key(obj)] = obj
         return replace(
             self,
             path=self.path or str(path or ""),
-            rbac=tuple(state[key] for key in sorted(state)),
+            rbac=tuple(state[key] for key in sorted(state) if key not in gone),
             alone=self.configuration is None,
+            removed=gone,
         )
 
 
@@ -191,10 +200,10 @@ def laid_over(base: Iterable[JSON], own: Iterable[JSON] | None, deleted: Iterabl
 def deleted_keys(current: AuthorizationManifests, candidate: AuthorizationManifests) -> frozenset[RBACKey]:
     """What the current set's `rbac/` has and the candidate's lacks; nothing where the candidate says nothing about RBAC."""
     if current.rbac is None or candidate.rbac is None:
-        return frozenset()
-    return frozenset(map(rbac_key, current.rbac)) - frozenset(map(rbac_key, candidate.rbac))
+        return candidate.removed
+    return candidate.removed | frozenset(map(rbac_key, current.rbac)) - frozenset(map(rbac_key, candidate.rbac))
 
 
 def digest(manifests: AuthorizationManifests) -> bytes:
     """Everything that decisions depend on, as bytes to compare."""
-    return repr(manifests.configuration).encode() + orjson.dumps(manifests.rbac)
+    return repr(manifests.configuration).encode() + orjson.dumps([manifests.rbac, sorted(manifests.removed)])

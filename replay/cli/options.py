@@ -64,6 +64,14 @@ AppliedBundles = Annotated[
         "standard input. Repeatable.",
     ),
 ]
+PruneSelector = Annotated[
+    str,
+    typer.Option(
+        "--prune",
+        metavar="SELECTOR",
+        help="With --apply: take away what is there with these labels and not in the bundle.",
+    ),
+]
 ClusterSnapshot = Annotated[
     Path | None, typer.Option(envvar="REPLAY_CLUSTER", help="Snapshot of cluster objects (see `replay snapshot`).")
 ]
@@ -169,6 +177,7 @@ def scenario_of(
     log_format: str | None = None,
     add: Sequence[Path] | None = None,
     apply: Sequence[Path] | None = None,
+    prune: str = "",
     cluster_name: str | None = None,
     upgrade: tuple[str | None, str | None] = (None, None),
     down: tuple[str | None, str | None] = (None, None),
@@ -190,6 +199,7 @@ def scenario_of(
         candidate=candidate,
         add=tuple(add or ()),
         apply=tuple(apply or ()),
+        prune=prune,
         cluster=cluster,
         version=versions.current,
         candidate_version=versions.candidate if versions.differ else None,

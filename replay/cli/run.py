@@ -34,6 +34,7 @@ from replay.cli.options import (
     PeriodEnd,
     PeriodStart,
     Policies,
+    PruneSelector,
     Store,
     Users,
     Workers,
@@ -65,6 +66,7 @@ def run(
     candidate: CandidateSet = None,
     add: AddedPolicies = None,
     apply: AppliedBundles = None,
+    prune: PruneSelector = "",
     cluster: ClusterSnapshot = None,
     store: Store = None,
     cluster_name: ClusterName = None,
@@ -157,6 +159,7 @@ def run(
         upgrade=(current_version, candidate_version),
         down=(current_down, down),
         apply=apply,
+        prune=prune,
     )
     options = Options(
         outcomes=outcomes,

@@ -266,6 +266,8 @@ class ManifestSet(Struct, frozen=True):
     """The built-in plugins that are on."""
     objects: tuple[Any, ...] = ()
     """Objects that are laid over those of the cluster, as `kubectl apply` does."""
+    removed: tuple[Any, ...] = ()
+    """Objects of the cluster that are taken away."""
     engine_objects: tuple[Any, ...] = ()
     """Objects of a policy engine, which its webhooks decide with."""
     says_plugins: bool = False

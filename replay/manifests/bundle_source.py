@@ -100,7 +100,7 @@ def manifest_files(directory: Path) -> Iterator[Path]:
         raise ManifestError(f"this is a chart of Helm: {rendering} renders it", path=str(directory / _CHART))
     for name in names:
         if name in _KUSTOMIZATIONS:
-            _require_plain(directory / name, names)
+            _require_plain(directory / name)
     for name in names:
         path = directory / name
         if name.startswith(".") or name in _KUSTOMIZATIONS:
@@ -175,8 +175,8 @@ def _chart_of(path: str) -> str:
     return next((str(each) for each in Path(path).parents if (each / _CHART).is_file()), "CHART")
 
 
-def _require_plain(path: Path, names: list[str]) -> None:
-    """Refuse a kustomization that does more than list the manifests and folders beside it."""
+def _require_plain(path: Path) -> None:
+    """Refuse a kustomization that does more than list all manifests in its directory and in folders below it."""
     value: JSON = None
     for document in _plain_documents(path):
         value = document.value
@@ -184,13 +184,29 @@ def _require_plain(path: Path, names: list[str]) -> None:
     more = sorted(fields.keys() - _PLAIN_FIELDS)
     if more:
         raise _unrendered(path.parent, path, f"this kustomization does more than list its files (`{more[0]}`)")
-    listed = [str(each).removeprefix("./").rstrip("/") for each in fields.get("resources") or ()]
-    if strange := next((each for each in listed if each not in names), None):
-        raise _unrendered(path.parent, path, f"this kustomization lists `{strange}`, which is not beside it")
-    beside = (path.parent / each for each in names if each not in _KUSTOMIZATIONS and not each.startswith("."))
-    unlisted = next((each for each in beside if is_manifest(each) and each.name not in listed), None)
-    if unlisted is not None:
-        raise _unrendered(path.parent, path, f"this kustomization leaves `{unlisted.name}` out")
+    directory = path.parent
+    resources = fields.get("resources")
+    listed = {os.path.normpath(str(each)) for each in resources} if isinstance(resources, list) else set()
+    files = [each.relative_to(directory) for each in _manifests_below(directory)]
+    held = {str(each) for file in files for each in (file, *file.parents)}
+    if strange := next(iter(sorted(listed - held)), None):
+        raise _unrendered(
+            directory, path, f"this kustomization lists `{strange}`, which is no manifest or folder below it"
+        )
+    for file in files:
+        if not listed & {str(file), *map(str, file.parents)}:
+            raise _unrendered(directory, path, f"this kustomization does not list `{file}`")
+
+
+def _manifests_below(directory: Path) -> Iterator[Path]:
+    """Yield all manifests below a directory but for hidden ones and kustomizations."""
+    for path in sorted(directory.iterdir()):
+        if path.name.startswith(".") or path.name in _KUSTOMIZATIONS:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            yield from _manifests_below(path)
+        elif is_manifest(path):
+            yield path
 
 
 def _plain_documents(path: Path) -> Iterator[BundleDocument]:

@@ -82,6 +82,8 @@ class SetObjects(Struct, frozen=True):
     """RBAC objects of a bundle; None where it has none."""
     others: tuple[JSON, ...] = ()
     """What else a bundle holds, laid over the cluster."""
+    removed: tuple[JSON, ...] = ()
+    """Objects of the cluster that are taken away, and are no policies."""
 
     def manifest_set(self, version: KubernetesVersion, api_objects: Iterable[JSON] = ()) -> ManifestSet:
         """The set; `api_objects` of the cluster are used where it has none of its own."""
@@ -89,7 +91,7 @@ class SetObjects(Struct, frozen=True):
         api = defaulted_api_objects(cluster, version, self.server.gates) if self.api is None else self.api
         manifests = manifest_set_from_objects(self.static, api, hashes=self.hashes, origins=self.origins)
         manifests = self.server.completed(manifests, version)
-        manifests = replace(manifests, objects=(*manifests.objects, *self.others))
+        manifests = replace(manifests, objects=(*manifests.objects, *self.others), removed=self.removed)
         return with_generated_policies(with_engines(manifests, self._engine(cluster), version), version)
 
     def _engine(self, api_objects: Iterable[JSON]) -> tuple[JSON, ...]:
@@ -153,16 +155,15 @@ def _objects_of(loaded: LoadedSet) -> SetObjects:
     )
 
 
+def identity(obj: JSON) -> tuple[str, str, str, str]:
+    """Return what tells an object from all others: group, kind, namespace and name."""
+    metadata = obj["metadata"]
+    group = split_api_version(str(obj["apiVersion"]))[0]
+    return group, str(obj["kind"]), str(metadata.get("namespace") or ""), str(metadata.get("name"))
+
+
 def _replaced(objects: Iterable[JSON], added: Iterable[JSON]) -> tuple[JSON, ...]:
-    objects_by_name = {
-        (
-            split_api_version(obj["apiVersion"])[0],
-            obj["kind"],
-            obj["metadata"].get("namespace"),
-            obj["metadata"].get("name"),
-        ): obj
-        for obj in (*objects, *added)
-    }
+    objects_by_name = {identity(obj): obj for obj in (*objects, *added)}
     return tuple(objects_by_name.values())
 
 

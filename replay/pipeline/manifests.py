@@ -18,6 +18,7 @@ from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.gvk import split_api_version
+from replay.manifests.apply import parse_prune, pruned, with_bundles
 from replay.manifests.bundle import is_bundle
 from replay.manifests.served import NO_GATES
 from replay.manifests.server.settings import NO_SERVER
@@ -63,14 +64,12 @@ class Manifests(Struct, frozen=True):
 
 
 class SetFiles(NamedTuple):
-    """The sets of a scenario as their files are, all of it validated.
-
-    `added` are those on top of the current one, bundles that are applied among them.
-    """
+    """The sets of a scenario as their files are, all of it validated; `added` are those on top of the current one, as `bundles` are."""
 
     current: SetObjects | None
     candidate: SetObjects | None
     added: tuple[SetObjects, ...] = ()
+    bundles: tuple[SetObjects, ...] = ()
     upgraded: SetObjects | None = None
     """The current set as the candidate's server has it, where that is of another minor and the set stays."""
 
@@ -79,7 +78,7 @@ class SetFiles(NamedTuple):
 
         Validation compiled them with the libraries of the minor before, as the server does for new expressions.
         """
-        planned = ((each, versions.candidate) for each in (self.candidate, *self.added, self.upgraded))
+        planned = ((each, versions.candidate) for each in (self.candidate, *self.added, *self.bundles, self.upgraded))
         for each, version in ((self.current, versions.current), *planned):
             if each is not None:
                 deque(reads_of(each.manifest_set(version), version), maxlen=0)
@@ -92,6 +91,8 @@ def set_files(scenario: Scenario) -> SetFiles | None:
     """
     if _is_by_workspace(scenario):
         return None
+    if scenario.prune and not scenario.apply:
+        raise ReplayError("--prune takes away what a bundle does not have: give the bundle with --apply")
     if scenario.candidate is not None:
         if scenario.add:
             text = "--add puts a policy on top of the current set, and --candidate is another one: give one of them"
@@ -103,17 +104,15 @@ def set_files(scenario: Scenario) -> SetFiles | None:
     current, candidate, versions = scenario.current, scenario.candidate, scenario.versions
     own = None if current is None else set_objects(current, versions.current)
     gates = NO_GATES if own is None else own.server.gates
-    added = (
-        *(set_objects(path, versions.candidate) for path in scenario.add),
-        *(applied_objects(path, versions.candidate, gates) for path in scenario.apply),
-    )
+    added = tuple(set_objects(path, versions.candidate) for path in scenario.add)
+    bundles = tuple(applied_objects(path, versions.candidate, gates) for path in scenario.apply)
     if not scenario.rehearses or candidate not in (None, current):
         if scenario.apply and own is None:  # what is there is what the snapshot holds
             own = SetObjects()
-        return SetFiles(own, None if candidate is None else set_objects(candidate, versions.candidate), added)
+        return SetFiles(own, None if candidate is None else set_objects(candidate, versions.candidate), added, bundles)
     if current is None:  # what the snapshot holds is in force before and after
-        return SetFiles(SetObjects(), None, added, SetObjects())
-    return SetFiles(own, None, added, set_objects(current, versions.candidate, versions.current))
+        return SetFiles(SetObjects(), None, added, bundles, SetObjects())
+    return SetFiles(own, None, added, bundles, set_objects(current, versions.candidate, versions.current))
 
 
 def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests:
@@ -128,10 +127,13 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     snapshot = tuple(read_snapshot(scenario.cluster)) if scenario.cluster else ()
     api_objects = Cluster(snapshot).api_objects()
     candidate = files.candidate or files.upgraded
-    if files.added:
+    if files.added or files.bundles:
         candidate = files.upgraded or files.current or SetObjects(api=(), engine=())
         for added in files.added:
             candidate = candidate.with_added(added, versions.candidate, api_objects)
+        candidate = with_bundles(candidate, files.bundles, versions.candidate, api_objects)
+        if scenario.prune:
+            candidate = pruned(candidate, files.bundles, parse_prune(scenario.prune), snapshot)
 
     # What the baseline's `api/` names and a candidate without one does not is taken away, although the snapshot shows it.
     named = {key_of(obj) for obj in (files.current.api or ())} if files.current is not None else set()
@@ -153,9 +155,9 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         path: Path | None, objects: SetObjects | None, version: KubernetesVersion
     ) -> AuthorizationManifests:
         own = NOTHING if path is None or is_bundle(path) else load_authorization(path, version)
-        return own if objects is None else own.with_rbac(objects.rbac, path)
+        return own if objects is None else own.with_rbac(objects.rbac, objects.removed, path)
 
-    planned = scenario.current if files.added or files.upgraded is not None else scenario.candidate
+    planned = scenario.current if files.added or files.bundles or files.upgraded is not None else scenario.candidate
     current = with_plugins(files.current, api_objects, versions.current)
     planned_set = with_plugins(candidate, left, versions.candidate)
     if scenario.down or scenario.current_down:
@@ -209,10 +211,11 @@ def without_idle(
     idle = [obj for obj in others if _kind_of(obj) not in kinds]
 
     def without(manifests: ManifestSet | None) -> ManifestSet | None:
-        if manifests is None or not idle:
+        if manifests is None or not (idle or manifests.removed):
             return manifests
+        left = tuple(each for each in manifests.objects if not any(each is obj for obj in idle))
         return replace(
-            manifests, objects=tuple(each for each in manifests.objects if not any(each is obj for obj in idle))
+            manifests, objects=left, removed=tuple(each for each in manifests.removed if _kind_of(each) in kinds)
         )
 
     return (

@@ -318,7 +318,7 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
         orjson.dumps(job.snapshot),
         repr(job.within),
         repr(job.policy_writes),
-        orjson.dumps([each.objects for each in job.sets]),
+        orjson.dumps([[each.objects, each.removed] for each in job.sets]),
         orjson.dumps([[each.name for each in manifests.builtin] for manifests in job.sets[:1]]),
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}

@@ -24,8 +24,8 @@ class Scenario(Struct, frozen=True):
     """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
 
     `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one, `apply`
-    bundles that would be applied to the cluster. Where the candidate's server is of another minor, or webhooks are down, and
-    nothing else is planned, the candidate is the current set.
+    bundles that would be applied to the cluster; `prune` selects by labels what they would take away. Where the candidate's server is of
+    another minor, or webhooks are down, and nothing else is planned, the candidate is the current set.
     """
 
     logs: tuple[str, ...] = ()
@@ -35,6 +35,7 @@ class Scenario(Struct, frozen=True):
     candidate: Path | None = None
     add: tuple[Path, ...] = ()
     apply: tuple[Path, ...] = ()
+    prune: str = ""
     cluster: Path | None = None
     version: KubernetesVersion = NEWEST
     candidate_version: KubernetesVersion | None = None

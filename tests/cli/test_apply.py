@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from replay.cli.app import app
@@ -70,6 +71,25 @@ def test_from_everywhere_alike(short_sample: Path, bundle: Path, tmp_path: Path)
 def test_what_decides_nothing_is_counted(short_sample: Path, bundle: Path) -> None:
     arguments = ["run", str(short_sample), "--apply", str(bundle), "--workers", "1"]
     assert LEFT in " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())
+
+
+def test_what_the_bundle_no_longer_has_is_taken_away(short_sample: Path, bundle: Path, tmp_path: Path) -> None:
+    kinds = [each for each in yaml.safe_load_all(BUNDLE) if "admission" in each["apiVersion"]]
+    for each in kinds:
+        each["metadata"]["labels"] = {"app": "guard"}
+    cluster = tmp_path / "cluster.jsonl"
+    cluster.write_text("".join(f"{json.dumps(each)}\n" for each in kinds), "utf-8")
+    bundle.write_text("apiVersion: v1\nkind: Service\nmetadata: {name: s}\n", "utf-8")
+    arguments = ("--cluster", str(cluster), "--apply", str(bundle))
+    log = next(short_sample.glob("audit.*"))
+    kept, taken = summary(log, *arguments), summary(log, *arguments, "--prune", "app=guard")
+    assert kept["outcomes"].get("newly_admitted", 0) == 0
+    assert taken["outcomes"]["newly_admitted"] > 0
+
+
+def test_pruning_needs_a_bundle(short_sample: Path) -> None:
+    result = CliRunner().invoke(app, ["run", str(short_sample), "--prune", "app=guard"])
+    assert "--prune takes away what a bundle does not have: give the bundle with --apply" in str(result.exception)
 
 
 def test_either_on_top_or_instead(short_sample: Path, bundle: Path) -> None:

@@ -140,7 +140,12 @@ READ = {
         {},
     ),
     "a kustomization that lists what is there": (
-        {"kustomization.yaml": "resources: [policy.yaml, ./sub/]\n", "policy.yaml": POLICY, "sub/b.yaml": BINDING},
+        {
+            "kustomization.yaml": "resources: [policy.yaml, ./sub/, deep/er/d.yaml]\n",
+            "policy.yaml": POLICY,
+            "sub/b.yaml": BINDING,
+            "deep/er/d.yaml": "# nothing\n",
+        },
         POLICIES,
     ),
     "the objects of Flux and Argo CD": (
@@ -231,14 +236,14 @@ REFUSED = {
         {"prod/kustomization.yaml": "resources: [../base]\n", "base/policy.yaml": POLICY},
         "",
         (
-            "DIR/prod/kustomization.yaml: this kustomization lists `../base`, which is not beside it: `kustomize build DIR/prod | replay "
+            "DIR/prod/kustomization.yaml: this kustomization lists `../base`, which is no manifest or folder below it: `kustomize build DIR/prod | replay "
             "run LOG --apply -` renders it"
         ),
     ),
     "a kustomization that leaves a file out": (
         {"kustomization.yaml": "resources: [a.yaml]\n", "a.yaml": POLICY, "b.yaml": BINDING},
         "",
-        "DIR/kustomization.yaml: this kustomization leaves `b.yaml` out: `kustomize build DIR | replay run LOG --apply -` renders it",
+        "DIR/kustomization.yaml: this kustomization does not list `b.yaml`: `kustomize build DIR | replay run LOG --apply -` renders it",
     ),
     "a kustomization itself": (
         {"kustomization.yaml": "resources: []\n"},

@@ -72,7 +72,7 @@ class BuiltinPlugin(Struct, frozen=True):
 
     def _digest(self, settings: PluginSettings, manifests: ManifestSet) -> str:
         """Return a digest of its configuration and of the objects that it may look up."""
-        said = orjson.dumps([settings.configuration, self.said_flags(settings), manifests.objects])
+        said = orjson.dumps([settings.configuration, self.said_flags(settings), manifests.objects, manifests.removed])
         return digest_of("builtin", self.name, said.decode("utf-8", "replace"))
 
     def said_flags(self, settings: PluginSettings) -> dict[str, str]:

@@ -160,9 +160,10 @@ def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = 
 
     `bare` ignores metadata; an object that only the candidate has then counts as an existing one.
     """
-    if current.objects == candidate.objects:
+    if current.objects == candidate.objects and not candidate.removed:
         return set()
-    current_objects, candidate_objects = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
+    current_objects = objects_by_kind((*candidate.removed, *current.objects))
+    candidate_objects = objects_by_kind(candidate.objects)
     if not bare:
         return {
             kind

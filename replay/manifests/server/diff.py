@@ -37,7 +37,7 @@ def diff_server(current: ManifestSet, candidate: ManifestSet) -> Iterator[Object
             yield ObjectDiff(PLUGIN_KIND, name, Verb.CHANGED, changes)
     if flags := tuple(_diff_flags(current.builtin, candidate.builtin)):
         yield ObjectDiff("kube-apiserver", "flags", Verb.CHANGED, flags)
-    if current.objects != candidate.objects:
+    if current.objects != candidate.objects or candidate.removed:
         yield from _diff_objects(current, candidate)
 
 
@@ -50,7 +50,10 @@ def _diff_flags(current: tuple[PluginSettings, ...], candidate: tuple[PluginSett
 
 
 def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
-    current_objects, candidate_objects = objects_by_kind(current.objects), objects_by_kind(candidate.objects)
+    current_objects, candidate_objects = (
+        objects_by_kind((*candidate.removed, *current.objects)),
+        objects_by_kind(candidate.objects),
+    )
     for kind in sorted({*current_objects, *candidate_objects}):
         old, new = current_objects.get(kind, {}), candidate_objects.get(kind, {})
         for name in sorted({*old, *new}):

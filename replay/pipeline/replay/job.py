@@ -191,7 +191,7 @@ class Job(Struct, frozen=True, dict=True):
         """Whether what each set decides may depend on its own authorizers: else both decide what they share at once."""
         assert self.authorizers is not None
         current, candidate = self.authorizers.sides
-        if current == candidate and not any(manifests.objects for manifests in sets):
+        if current == candidate and not any(manifests.objects or manifests.removed for manifests in sets):
             return False
         return any(
             AUTHORIZER in reads.inputs

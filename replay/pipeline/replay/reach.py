@@ -40,6 +40,7 @@ def unlike(job: Job) -> Callable[[CoarseClass], bool]:
         or job.gate != OPEN
         or job.authorizers is not None
         or current.objects != candidate.objects
+        or candidate.removed
     ):
         return lambda _requests: True
     mapper = EquivalentResourceMapper(job.cluster.discovery)
