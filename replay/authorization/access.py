@@ -18,7 +18,7 @@ from replay.json import JSON
 from replay.kube.rbac.authorizer import MASTERS_GROUP
 from replay.kube.rbac.binding import SERVICE_ACCOUNT, subject_key
 from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_GROUP
-from replay.kube.rbac.rule import ALL, Permission, PolicyRule, covers, permissions_of, uncovered
+from replay.kube.rbac.rule import ALL, Permission, PolicyRule, covers, permissions_of, rule_of, uncovered
 
 _SERVICE_ACCOUNTS = "system:serviceaccounts"
 _AUTHENTICATED, _UNAUTHENTICATED, _ANONYMOUS = "system:authenticated", "system:unauthenticated", "system:anonymous"
@@ -199,16 +199,12 @@ def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
 
 def _leads_to(permissions: Sequence[Permission]) -> Iterator[str]:
     """What permissions give beyond themselves; who may do everything may do the rest."""
-    rules = [_rule(each) for each in permissions if each.url is None and each.name is None]
+    rules = [rule_of(each) for each in permissions if each.url is None and each.name is None]
     for words, wanted in _REACH:
         if any(covers(rule, each) for rule in rules for each in wanted):
             yield words
             if wanted == (_FULL,):
                 return
-
-
-def _rule(permission: Permission) -> PolicyRule:
-    return {"verbs": [permission.verb], "apiGroups": [permission.group], "resources": [permission.resource]}
 
 
 def _may_grant_itself(rules: Sequence[PolicyRule]) -> bool:

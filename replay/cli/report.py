@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import replace
@@ -33,9 +34,16 @@ from replay.cli.options import (
     scenario_of,
 )
 
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+    from replay.pipeline.authorization.unused import UnusedQuestion
+    from replay.pipeline.scenario import Scenario
+
 EPILOG = (
     "Example: replay report --store audit.store audit.jsonl.zst --since 7d --current manifests/current "
-    "--candidate manifests/next --cluster cluster.jsonl --out weekly"
+    "--candidate manifests/next --cluster cluster.jsonl --out weekly\n\n"
+    "replay report audit.jsonl.zst --unused --cluster cluster.jsonl --format rbac > next.yaml"
 )
 
 
@@ -75,12 +83,21 @@ def report(
             "--readiness", help="Also report which Pod Security level and which limits each namespace is ready for."
         ),
     ] = False,
+    unused: Annotated[
+        bool,
+        typer.Option(
+            "--unused",
+            help="Report which rules of roles nobody needed. With `--format rbac`: print roles and bindings without them.",
+        ),
+    ] = False,
     full: FullReport = False,
     output: Annotated[
         ReportFormat,
         typer.Option("--format", help="Output format. `rbac` prints a Role for what --user did instead of a report."),
     ] = ReportFormat.TERMINAL,
-    user: Annotated[str | None, typer.Option(help="User or service account for `--format rbac`.")] = None,
+    user: Annotated[
+        str | None, typer.Option(help="User or service account for `--format rbac`, or subject for `--unused`.")
+    ] = None,
     webhook: AuthorizerWebhooks = None,
     as_json: JsonOutput = False,
     tz: TimeZone = None,
@@ -93,12 +110,15 @@ def report(
 
     Reports denials, warnings, audits and mutations by policy and day, with the trend. For each policy that only warns, audits or is
     planned, it reports what the policy would deny and who owns the workloads. Lists what is new and what is gone.
+
+    With --unused, the report is about RBAC: for each role, binding and subject, which rules the log never needed, and how sure that is.
     """
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for the rest
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.authorization.least_privilege import least_privilege  # noqa: PLC0415
+    from replay.pipeline.authorization.unused import UnusedQuestion  # noqa: PLC0415
     from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.log import store_of  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
@@ -111,6 +131,10 @@ def report(
     scenario = scenario_of(
         logs, store, current, candidate, cluster, kubernetes_version, log_format=log_format, cluster_name=cluster_name
     )
+    if unused:
+        asked = UnusedQuestion(user, tuple(namespace or ()), since, until)
+        _print_unused(scenario, asked, ReportFormat.JSON if as_json else output, zone, full=full)
+        return
     if output is ReportFormat.RBAC:
         if not user:
             raise ReplayError("`--format rbac` needs the user that the Role is for", path="--user")
@@ -130,3 +154,31 @@ def report(
         sys.stdout.write(weekly_markdown(result, zone, brief=brief))
     else:
         print_weekly(result, Console(highlight=False), zone, full=full)
+
+
+def _print_unused(
+    scenario: Scenario, question: UnusedQuestion, output: ReportFormat, zone: tzinfo, *, full: bool
+) -> None:
+    """Which permissions nobody needed."""
+    from rich.console import Console  # noqa: PLC0415
+
+    from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.authorization.unused import unused_permissions  # noqa: PLC0415
+    from replay.pipeline.output import show  # noqa: PLC0415
+    from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
+    from replay.report.authorization.unused import (  # noqa: PLC0415
+        unused_document,
+        unused_json,
+        unused_screen,
+        unused_yaml,
+    )
+
+    with progress_on(Console(stderr=True)) as progress:
+        uses = unused_permissions(scenario, question, progress, zone)
+    if output is ReportFormat.RBAC:
+        sys.stdout.write(unused_yaml(uses))
+    elif output is ReportFormat.JSON:
+        sys.stdout.write(json.dumps(unused_json(uses), indent=1, ensure_ascii=False) + "\n")
+    else:
+        document = unused_document(uses, zone)
+        show(document, DocumentFormat(output.value), None if full else unused_screen(uses, zone))

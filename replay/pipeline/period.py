@@ -60,6 +60,11 @@ def sql_time(moment: datetime) -> str:
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
 
 
+def microseconds(at: datetime) -> int:
+    """An instant as the store counts it, since the epoch."""
+    return int(at.timestamp()) * 1_000_000 + at.microsecond
+
+
 def period(store: Store, since: str | None, until: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
     """From when to when, as an operator wrote it; the ends of the log where nothing was written.
 

@@ -43,6 +43,18 @@ def _collected(role: JSON, roles: Mapping[str, JSON]) -> list[JSON] | None:
     return rules if is_match else None
 
 
+def is_collected(role: JSON, cluster_roles: Iterable[JSON]) -> bool:
+    """Whether some role with an `aggregationRule` collects the rules of a cluster role."""
+    labels = role["metadata"].get("labels") or {}
+    selectors = (
+        selector
+        for each in cluster_roles
+        if each.get("aggregationRule") and each["metadata"]["name"] != role["metadata"]["name"]
+        for selector in each["aggregationRule"].get("clusterRoleSelectors") or ()
+    )
+    return any(_matches(selector, labels) for selector in selectors)
+
+
 def _rules(role: JSON) -> Sequence[JSON]:
     rules: Sequence[JSON] = role.get("rules") or ()
     return rules

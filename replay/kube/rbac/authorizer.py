@@ -16,7 +16,7 @@ from replay.kube.attributes import Missing, PartialObject, UserInfo, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.kube.rbac.binding import BoundRole, RoleBindings, missing_in, subject_text
+from replay.kube.rbac.binding import BoundRole, RoleBindings, missing_in, subject_key, subject_text
 from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_GROUP, ROLE, ROLE_BINDING
 
 MASTERS_GROUP = "system:masters"
@@ -27,7 +27,7 @@ NODE_PREFIX = "system:node:"
 class Grant(Struct, frozen=True):
     """The rules that a binding gives to a user, and how a reason names them; or why they could not be found.
 
-    `binding` is its kind, namespace and name. `unless` says why it is not known whether the user is a subject of the binding,
+    `binding` is its kind, namespace and name, `subject` what of the user is bound (`subject_key`). `unless` says why it is not known whether the user is a subject of the binding,
     None where it is one; `is_partial` whether something of the rules is not known.
     """
 
@@ -35,6 +35,7 @@ class Grant(Struct, frozen=True):
     source: str = ""
     error: str | None = None
     binding: tuple[str, str, str] = ("", "", "")
+    subject: tuple[str, str] | None = None
     unless: Missing | None = None
     is_partial: bool = False
 
@@ -241,10 +242,15 @@ def _grant(bound: BoundRole, role: JSON | PartialObject | Missing, namespace: st
     partial = isinstance(role, PartialObject)
     if isinstance(bound.subject, Missing):
         return Grant(rules, binding=own, unless=bound.subject, is_partial=partial)
-    ref = bound.binding["roleRef"]
-    named = bound.name + (f"/{place}" if place else "")
-    source = f'{bound.kind} "{named}" of {ref["kind"]} "{ref["name"]}" to {subject_text(bound.subject, place)}'
-    return Grant(rules, source, binding=own, is_partial=partial)
+    source = source_text(bound.kind, bound.binding, bound.subject, place)
+    return Grant(rules, source, binding=own, subject=subject_key(bound.subject, place), is_partial=partial)
+
+
+def source_text(kind: str, binding: JSON, subject: JSON, namespace: str) -> str:
+    """A binding as a reason names it, for one of its subjects (`clusterRoleBindingDescriber`, `roleBindingDescriber`)."""
+    ref, name = binding["roleRef"], binding["metadata"]["name"]
+    named = f"{name}/{namespace}" if namespace else name
+    return f'{kind} "{named}" of {ref["kind"]} "{ref["name"]}" to {subject_text(subject, namespace)}'
 
 
 def _known_names(rule: Mapping[str, Any]) -> Sequence[str]:

@@ -41,6 +41,15 @@ def permissions_of(rule: PolicyRule) -> Iterator[Permission]:
             yield Permission(verb, url=url)
 
 
+def rule_of(permission: Permission) -> PolicyRule:
+    """A rule that gives one permission and no other."""
+    verb, group, resource, name, url = permission
+    if url is not None:
+        return {"verbs": [verb], "nonResourceURLs": [url]}
+    names = {} if name is None else {"resourceNames": [name]}
+    return {"verbs": [verb], "apiGroups": [group], "resources": [resource], **names}
+
+
 def permission_asked(attributes: AuthorizationAttributes) -> Permission:
     """The least that a request needs, of whatever object."""
     if not attributes.is_resource_request:

@@ -158,10 +158,16 @@ class Chains(Struct, dict=True):
         # Equal values are one object, which `ChangingObject` keeps.
         number = self._numbers.setdefault(tuple(map(id, values)), len(self._roles))
         if number == len(self._roles):
-            keyed = zip(self._changing, values, strict=True)
-            changing = [(each.key, value) for each, value in keyed if value is not None]
-            self._roles.append(self._resolvers(changing))
+            self._roles.append(self._resolvers(self._changing_at(start, end)))
         return number
+
+    def _changing_at(self, start: int, end: int) -> list[RBACState]:
+        values = ((each.key, each.at(start, end)) for each in self._changing)
+        return [(key, value) for key, value in values if value is not None]
+
+    def objects_at(self, time: int) -> list[JSON]:
+        """The RBAC objects of the current set at a time, as far as they are known."""
+        return self._states[0].objects_at(self._changing_at(time, time))
 
     def _resolvers(self, changing: Sequence[RBACState]) -> tuple[RoleResolver, ...]:
         resolvers = IdentityMap((states, states.at(changing)) for states in self._states)

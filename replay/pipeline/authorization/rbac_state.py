@@ -66,8 +66,18 @@ class RBACStates:
 
     def at(self, changing: Iterable[RBACState]) -> RoleResolver:
         """The rules of a time at which there are, or may be, these objects beside those that never change."""
+        return RoleResolver(ChangingLister(self._changed(changing)), self.base)
+
+    def objects_at(self, changing: Iterable[RBACState]) -> list[JSON]:
+        """The objects of a time of which everything is known."""
+        constant = (obj for kind in RBAC_KINDS for obj in self.lister.list(kind, None) if isinstance(obj, dict))
+        state = {rbac_key(obj): obj for obj in constant}
+        state |= {key: value for key, value in self._changed(changing) if isinstance(value, dict)}
+        return [state[key] for key in sorted(state)]
+
+    def _changed(self, changing: Iterable[RBACState]) -> list[RBACState]:
         own_states = [(key, value) for key, value in changing if key not in self._overlaid]
-        return RoleResolver(ChangingLister([*own_states, *self._collecting(own_states)]), self.base)
+        return [*own_states, *self._collecting(own_states)]
 
     def _collecting(self, own_states: Sequence[RBACState]) -> Sequence[RBACState]:
         """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""

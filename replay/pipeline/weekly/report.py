@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,7 +27,7 @@ from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
-from replay.pipeline.period import instant
+from replay.pipeline.period import instant, microseconds
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.workers import WorkerPool, prepare_workers, replay_parts
 from replay.pipeline.scan import scan_store
@@ -117,9 +117,9 @@ def _periods(store: Store, question: WeeklyQuestion, zone: tzinfo) -> tuple[Peri
     """Return the log's span and the requested period, both with their last event."""
     first, last = store.sql("select min(stage_time), max(stage_time) from request").row(0)
     first, last = first.replace(tzinfo=UTC), last.replace(tzinfo=UTC)
-    span = Period(_microseconds(first), _microseconds(last) + 1)
-    start = _microseconds(instant(question.since, last, zone)) if question.since else span.start
-    end = _microseconds(instant(question.until, last, zone)) if question.until else span.end
+    span = Period(microseconds(first), microseconds(last) + 1)
+    start = microseconds(instant(question.since, last, zone)) if question.since else span.start
+    end = microseconds(instant(question.until, last, zone)) if question.until else span.end
     if question.since and not question.until and _is_length(question.since):
         start += 1  # the period ends with the last event, not before it
     log_span = f"the log is from {moment(span.start, zone)} to {moment(span.end, zone)}"
@@ -133,10 +133,6 @@ def _periods(store: Store, question: WeeklyQuestion, zone: tzinfo) -> tuple[Peri
 
 def _is_length(text: str) -> bool:
     return text.strip()[-1:].isalpha() and not text.strip().upper().endswith("Z")
-
-
-def _microseconds(at: datetime) -> int:
-    return int(at.timestamp()) * MICROSECONDS + at.microsecond
 
 
 class _Before(NamedTuple):

@@ -1,0 +1,309 @@
+"""Permissions that nobody uses: which rules of which bindings the requests of a period needed, by the RBAC of their time."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import tzinfo
+from fnmatch import fnmatchcase
+from typing import NamedTuple
+
+import polars as pl
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from replay.audit.ingest import Progress
+from replay.audit.period import Period
+from replay.audit.store import Store
+from replay.authorization.access import Subject
+from replay.authorization.manifest import RBACKey, rbac_key
+from replay.compare.permission_use import BindingUse, PermissionUse, PermissionUses, SubjectUse
+from replay.errors import AuditLogError, ReplayError
+from replay.json import JSON
+from replay.kube.attributes import Missing
+from replay.kube.authorizer import AuthorizationAttributes
+from replay.kube.rbac.aggregation import is_collected
+from replay.kube.rbac.authorizer import Grant, Grants, rule_allows, source_text
+from replay.kube.rbac.binding import missing_in, subject_key
+from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING
+from replay.kube.rbac.rule import Permission, permission_asked, permissions_of, rule_of
+from replay.pipeline.authorization.chains import NO_GRAPH, Chains, sides
+from replay.pipeline.authorization.replay import read_questions
+from replay.pipeline.forensic.past import past_job
+from replay.pipeline.log import store_of
+from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.period import microseconds, period
+from replay.pipeline.scenario import Scenario
+
+_BOOTSTRAPPING = "kubernetes.io/bootstrapping"
+_BY_RBAC = "RBAC: allowed by "
+_REFUSED = (401, 403)
+_CREATED = 201
+_CREATING = frozenset(["patch", "update"])
+_STREAMS = frozenset(["attach", "exec", "portforward"])
+
+
+class UnusedQuestion(Struct, frozen=True):
+    """Which bindings are asked about: those of this user, service account or group, and those in these namespaces; else all.
+
+    `since` and `until` are the period, as `replay report` takes them.
+    """
+
+    subject: str | None = None
+    namespaces: tuple[str, ...] = ()
+    since: str | None = None
+    until: str | None = None
+
+    def asks(self, binding: JSON) -> bool:
+        """Whether it is about a binding."""
+        namespace = binding["metadata"].get("namespace") or ""
+        if self.namespaces and not any(fnmatchcase(namespace, pattern) for pattern in self.namespaces):
+            return False
+        return self.subject is None or any(each.name == self.subject for each in _subjects(binding))
+
+
+def unused_permissions(
+    scenario: Scenario, question: UnusedQuestion, progress: Progress, zone: tzinfo
+) -> PermissionUses:
+    """What the bindings of a scenario give, and what of it its log needed. Raises ReplayError for unusable input."""
+    manifests = manifests_of(scenario)
+    with store_of(scenario, progress) as store:
+        start, end = period(store, question.since, question.until, zone)
+        asked_period = Period(microseconds(start), microseconds(end) + 1)
+        return permission_uses(store, manifests, asked_period, question, scenario.name)
+
+
+def permission_uses(
+    store: Store, manifests: Manifests, within: Period, question: UnusedQuestion, log: str
+) -> PermissionUses:
+    """What each binding gives, and what of it was needed.
+
+    Raises ReplayError where nothing is known of RBAC, or it is not about anything, and AuditLogError for a period without requests.
+    """
+    if manifests.folders is not None:
+        raise ReplayError(
+            "workspaces of kcp have RBAC of their own, of which the log does not tell enough", path="--unused"
+        )
+    job = past_job(store, manifests)
+    chains = Chains(job.cluster, sides(manifests.authorization)[:1], began=job.began)
+    objects = chains.objects_at(within.end)
+    if not any(obj["kind"].endswith("Binding") for obj in objects):
+        raise ReplayError("nothing is known of roles and bindings: give a snapshot of the cluster", path="--cluster")
+    frame = _allowed(store, within)
+    if frame.is_empty():
+        raise AuditLogError("RBAC allowed no request of the period", path=log)
+    needs = _Needs(chains, dict(_told_grants(objects)))
+    questions = read_questions(store)
+    for asked, rbac, created, reason, requests, first, last in _alike(frame, chains).iter_rows():
+        needs.count(questions[asked], rbac, (created, reason), (requests, first, last))
+    uses = PermissionUses(log, within, len(frame), unexplained=needs.unexplained)
+    uses.reviews = _reviews(store, within)
+    return _with_bindings(uses, objects, needs.uses, question)
+
+
+def _allowed(store: Store, within: Period) -> pl.DataFrame:
+    """The requests that RBAC allowed; a log that says nothing about authorization is taken at its codes."""
+    frame = store.query("authorization_requests", within=True)
+    frame = frame.filter(pl.col("stage_time").is_between(within.start, within.end, closed="left"))
+    if frame["decision"].is_not_null().any():
+        return frame.filter((pl.col("decision") == "allow") & pl.col("reason").str.starts_with(_BY_RBAC))
+    return frame.filter(~pl.col("code").is_in(_REFUSED))
+
+
+def _alike(frame: pl.DataFrame, chains: Chains) -> pl.DataFrame:
+    """Requests that ask the same, of the same RBAC: how many, when first and last."""
+    states = frame.with_columns(
+        rbac=chains.rbac_states(frame["received"], frame["stage_time"]), created=pl.col("code") == _CREATED
+    )
+    times = (pl.len(), pl.col("stage_time").min().alias("first"), pl.col("stage_time").max().alias("last"))
+    return states.group_by("question", "rbac", "created", "reason", maintain_order=True).agg(*times)
+
+
+def _reviews(store: Store, within: Period) -> int:
+    """How often other servers asked about users."""
+    row = store.sql(
+        "select count(*) from request where api_group = 'authorization.k8s.io' and "
+        "resource in ('subjectaccessreviews', 'localsubjectaccessreviews') and "
+        "epoch_us(stage_time) >= $start and epoch_us(stage_time) < $end",
+        start=within.start,
+        end=within.end,
+    ).row(0)
+    return int(row[0])
+
+
+class _Mark(NamedTuple):
+    """A permission of a subject of a binding."""
+
+    binding: RBACKey
+    subject: Subject
+    permission: Permission
+
+
+class _Needed(NamedTuple):
+    """What allows a request, the names of the bindings, and who else would have allowed it."""
+
+    marks: tuple[_Mark, ...]
+    sources: frozenset[str]
+    others: frozenset[tuple[RBACKey, Subject]]
+
+
+class _Needs(Struct):
+    """What was needed of which binding by which subject, while it is counted.
+
+    `told` are grants by the name that a reason of the log gives them: where RBAC was changing, the log tells more than its writes.
+    """
+
+    chains: Chains
+    told: Mapping[str, Grant]
+    uses: dict[tuple[RBACKey, Subject], SubjectUse] = field(default_factory=dict)
+    unexplained: Counter[str] = field(default_factory=Counter)
+    _needed: dict[tuple[object, ...], _Needed] = field(default_factory=dict)
+
+    def count(
+        self,
+        attributes: AuthorizationAttributes,
+        rbac: int,
+        told: tuple[bool, str | None],
+        times: tuple[int, int, int],
+    ) -> None:
+        """Count requests that are alike; `told` is whether they made an object, and the reason that the log gives."""
+        created, reason = told
+        grants = self.chains.grants_of((rbac, NO_GRAPH), attributes.user, attributes.namespace)[0]
+        marks, sources, others = self._of(grants, attributes)
+        source = (reason or "").removeprefix(_BY_RBAC)
+        if source and source not in sources:
+            grant = self.told.get(source)
+            own = list(dict.fromkeys(_marks(grant, attributes))) if grant is not None else []
+            marks = (*marks, *own)
+            if not own:
+                self.unexplained[source] += times[0]
+        counted: set[tuple[RBACKey, Subject]] = set()
+        for mark in marks:
+            self._add(mark, attributes, times, counted)
+        for other in _also_asked(attributes, created=created):
+            for mark in self._of(grants, other)[0]:
+                self._add(mark, other, times, counted)
+        for place in others - counted:
+            self.uses.setdefault(place, SubjectUse(place[1])).allowed_before += times[0]
+
+    def _add(
+        self,
+        mark: _Mark,
+        attributes: AuthorizationAttributes,
+        times: tuple[int, int, int],
+        counted: set[tuple[RBACKey, Subject]],
+    ) -> None:
+        place = (mark.binding, mark.subject)
+        own = self.uses.setdefault(place, SubjectUse(mark.subject))
+        own.used.setdefault(mark.permission, PermissionUse()).add(*times, permission_asked(attributes))
+        if place not in counted:
+            counted.add(place)
+            own.requests += times[0]
+            own.users.add(attributes.user.username)
+
+    def _of(self, grants: Grants, attributes: AuthorizationAttributes) -> _Needed:
+        """What of some grants allows a request; that of a namespace is asked only where nothing of the cluster allows it."""
+        name = attributes.name if attributes.name in grants.names else ""
+        key = (id(grants), permission_asked(attributes), name)
+        entry = self._needed.get(key)
+        if entry is None:
+            own = [(grant, mark) for grant in grants.grants for mark in _marks(grant, attributes)]
+            first = [each for each in own if each[0].binding[0] == CLUSTER_ROLE_BINDING.kind] or own
+            others = frozenset((mark.binding, mark.subject) for grant, mark in own if (grant, mark) not in first)
+            entry = self._needed[key] = _Needed(
+                tuple(dict.fromkeys(mark for _, mark in first)), frozenset(grant.source for grant, _ in first), others
+            )
+        return entry
+
+
+def _told_grants(objects: Sequence[JSON]) -> Iterator[tuple[str, Grant]]:
+    """Every subject of every binding as a grant, by the name that a reason gives it."""
+    roles = {rbac_key(obj): obj for obj in objects}
+    for binding in objects:
+        role = roles.get(_role_key(binding)) if binding["kind"].endswith("Binding") else None
+        namespace = binding["metadata"].get("namespace") or ""
+        for subject in binding.get("subjects") or () if role is not None else ():
+            source = source_text(binding["kind"], binding, subject, namespace)
+            own = subject_key(subject, namespace)
+            yield source, Grant((role or {}).get("rules") or (), source, binding=rbac_key(binding), subject=own)
+
+
+def _marks(grant: Grant, attributes: AuthorizationAttributes) -> Iterator[_Mark]:
+    """The permissions of a grant that allow a request; none where it is not certain that the user has them."""
+    if grant.subject is None or grant.unless is not None:
+        return
+    for rule in grant.rules:
+        if isinstance(rule, Missing) or (grant.is_partial and missing_in(rule) is not None):
+            continue
+        if rule_allows(rule, attributes):
+            for permission in permissions_of(rule):
+                if rule_allows(rule_of(permission), attributes):
+                    yield _Mark(grant.binding, Subject(*grant.subject), permission)
+
+
+def _also_asked(attributes: AuthorizationAttributes, *, created: bool) -> Iterator[AuthorizationAttributes]:
+    """What the server asks beside a request, without an event of its own.
+
+    Whoever makes an object by an apply or an update must be allowed to create it (`k8s.io/apiserver/pkg/endpoints/handlers`), and
+    whoever opens a stream by GET to create one (`AuthorizePodWebsocketUpgradeCreatePermission`).
+    """
+    is_stream = attributes.verb == "get" and attributes.subresource in _STREAMS
+    if is_stream or (created and attributes.verb in _CREATING):
+        yield replace(attributes, verb="create")
+
+
+def _with_bindings(
+    uses: PermissionUses,
+    objects: Sequence[JSON],
+    needed: dict[tuple[RBACKey, Subject], SubjectUse],
+    question: UnusedQuestion,
+) -> PermissionUses:
+    """The bindings that are asked about, with what was needed of them."""
+    roles = {rbac_key(obj): obj for obj in objects if not obj["kind"].endswith("Binding")}
+    bindings = [obj for obj in objects if obj["kind"].endswith("Binding")]
+    asked = [each for each in bindings if not _is_built_in(each) and question.asks(each)]
+    if not asked:
+        raise ReplayError("no binding is for it", path="--user" if question.subject else "--namespace")
+    others = {_role_key(each) for each in bindings if each not in asked}
+    shared = {key for key, role in roles.items() if key in others or _is_written_by_others(role, roles.values())}
+    listed = []
+    for binding in asked:
+        role = roles.get(_role_key(binding))
+        if role is None:
+            uses.dangling += 1
+            continue
+        key, namespace = rbac_key(binding), binding["metadata"].get("namespace") or ""
+        permissions = (each for rule in role.get("rules") or () for each in permissions_of(rule))
+        own = tuple(dict.fromkeys(each for each in permissions if not namespace or each.url is None))
+        subjects = tuple(needed.get((key, each)) or SubjectUse(each) for each in _subjects(binding))
+        listed.append(BindingUse(binding, role, own, subjects, _role_key(binding) in shared))
+    uses.bindings = tuple(listed)
+    uses.built_in = sum(map(_is_built_in, bindings))
+    return uses
+
+
+def _is_built_in(obj: JSON) -> bool:
+    """Whether a server makes an object again at its start (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`)."""
+    return _BOOTSTRAPPING in (obj["metadata"].get("labels") or {})
+
+
+def _is_written_by_others(role: JSON, roles: Iterable[JSON]) -> bool:
+    """Whether narrowing a role would be undone, or would narrow others."""
+    if _is_built_in(role) or role.get("aggregationRule"):
+        return True
+    return role["kind"] == CLUSTER_ROLE.kind and is_collected(
+        role, (each for each in roles if each["kind"] == CLUSTER_ROLE.kind)
+    )
+
+
+def _role_key(binding: JSON) -> RBACKey:
+    ref = binding["roleRef"]
+    namespace = str(binding["metadata"].get("namespace") or "") if ref["kind"] == "Role" else ""
+    return str(ref["kind"]), namespace, str(ref["name"])
+
+
+def _subjects(binding: JSON) -> list[Subject]:
+    """Who is bound, each once."""
+    namespace = binding["metadata"].get("namespace") or ""
+    keys = (subject_key(each, namespace) for each in binding.get("subjects") or ())
+    return list(dict.fromkeys(Subject(*key) for key in keys if key is not None))

@@ -1,0 +1,233 @@
+"""Permissions that nobody uses: the report, its first screen, JSON, and the candidate set as YAML."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import UTC, tzinfo
+
+import yaml
+
+from replay.compare.narrowed_rbac import narrowed
+from replay.compare.permission_use import BindingUse, Confidence, PermissionUses, SubjectUse, is_unlogged
+from replay.json import JSON
+from replay.kube.rbac.rule import compacted, rule_text
+from replay.report.outcome_line import timestamp
+from replay.report.render.document import (
+    Align,
+    Column,
+    Document,
+    Fact,
+    Section,
+    Table,
+    Tone,
+    inert,
+    log_name,
+    minute,
+    moment,
+    number,
+    plural,
+    span,
+    without_empty,
+    zone_name,
+)
+from replay.report.render.screen import first_screen
+
+
+def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
+    """The bindings with what their subjects never needed, then rule by rule."""
+    return Document(
+        "Permissions that nobody uses",
+        f"{moment(uses.period.start, zone)} to {moment(uses.period.end, zone)} · {log_name(uses.log)}",
+        _verdict(uses),
+        Tone.WARN if _rows(uses) else Tone.GOOD,
+        tuple(_facts(uses)),
+        tuple(each for each in (_subjects(uses, zone), _rules(uses), _unexplained(uses)) if each is not None),
+    )
+
+
+def unused_screen(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
+    """The first screen."""
+    steps = [
+        ("replay report … --unused --format rbac > next.yaml", "roles and bindings without the unused rules"),
+        ("replay run … --apply next.yaml", "what that would have forbidden"),
+        ("replay report … --unused --format json", "every rule of every subject"),
+    ]
+    return first_screen(unused_document(uses, zone), {"subjects": 12, "rules": 8, "unexplained": 4}, steps)
+
+
+def _rows(uses: PermissionUses) -> list[tuple[BindingUse, SubjectUse]]:
+    """The subjects that never needed something, those that needed nothing first, then by how much."""
+    rows = [(binding, each) for binding in uses.bindings for each in binding.subjects if binding.unused(each)]
+    return sorted(rows, key=lambda row: (bool(row[1].used), -len(row[0].unused(row[1])), row[0].name, row[1].subject))
+
+
+def _verdict(uses: PermissionUses) -> str:
+    subjects = [each for binding in uses.bindings for each in binding.subjects]
+    idle = sum(not each.used for each in subjects)
+    granted = sum(len(binding.permissions) for binding in uses.bindings for _ in binding.subjects)
+    unused = sum(len(binding.unused(each)) for binding in uses.bindings for each in binding.subjects)
+    if not unused:
+        return f"All of {plural(granted, 'permission')} of {plural(len(subjects), 'subject')} were needed."
+    text = f"{number(unused)} of {plural(granted, 'permission')} were never needed."
+    if not idle:
+        return text
+    return f"{text} {number(idle)} of {plural(len(subjects), 'bound subject')} made no request by the binding."
+
+
+def _facts(uses: PermissionUses) -> Iterator[Fact]:
+    confidence, why = _lowest(uses)
+    tone = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIGH: Tone.GOOD}[confidence]
+    yield Fact("Confidence", confidence.value, why, tone)
+    yield Fact("Log", span(uses.period.length), f"{plural(uses.requests, 'request')} that RBAC allowed")
+    others = f"; {plural(uses.dangling, 'binding')} of no known role" if uses.dangling else ""
+    yield Fact("Bindings", number(len(uses.bindings)), f"without {number(uses.built_in)} of the server's own{others}")
+    if uses.reviews:
+        yield Fact(
+            "Reviews", number(uses.reviews), "questions of other servers about users, which are not counted", Tone.WARN
+        )
+    if uses.unexplained:
+        count = uses.unexplained.total()
+        yield Fact(
+            "Mismatch",
+            number(count),
+            "requests were allowed by bindings that are not known: take a snapshot of that time",
+            Tone.BAD,
+        )
+
+
+def _lowest(uses: PermissionUses) -> tuple[Confidence, str]:
+    """The lowest confidence of all that made requests, which holds for the whole candidate."""
+    order = tuple(Confidence)
+    all_ = [
+        each.confidence(binding.bound_in(uses.period))
+        for binding in uses.bindings
+        for each in binding.subjects
+        if each.used
+    ]
+    all_ = all_ or [
+        each.confidence(binding.bound_in(uses.period)) for binding in uses.bindings for each in binding.subjects
+    ]
+    return min(all_, key=lambda each: order.index(each[0]), default=(Confidence.LOW, "there is no subject"))
+
+
+def _subjects(uses: PermissionUses, zone: tzinfo) -> Section | None:
+    rows = _rows(uses)
+    if not rows:
+        return None
+    columns = (
+        Column("binding", Align.CODE),
+        Column("role", Align.CODE),
+        Column("subject", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("needed", Align.NUMBER),
+        Column("never", Align.NUMBER),
+        Column("by others", Align.NUMBER, optional=True),
+        Column(f"last, {zone_name(uses.period.end, zone)}", Align.SHORT, optional=True),
+        Column("confidence", Align.SHORT),
+        Column("why", optional=True),
+    )
+    cells = tuple(_subject_cells(binding, each, uses, zone) for binding, each in rows)
+    lead = (
+        "Each row is a subject of a binding. Needed and never: permissions of the role that its requests needed, or did not need. "
+        "A permission is one verb on one resource. By others: requests that it would have allowed, but a ClusterRoleBinding allowed them first."
+    )
+    table = without_empty(Table("subjects", "", columns, cells, len(cells)))
+    return Section("subjects", "Who has what nobody needed", lead, (table,))
+
+
+def _subject_cells(binding: BindingUse, each: SubjectUse, uses: PermissionUses, zone: tzinfo) -> tuple[str, ...]:
+    confidence, why = each.confidence(binding.bound_in(uses.period))
+    return (
+        inert(binding.name),
+        inert(binding.role_name),
+        inert(each.subject.text),
+        number(each.requests),
+        number(len(each.used)),
+        number(len(binding.unused(each))),
+        number(each.allowed_before) if each.allowed_before else "",
+        minute(each.last, zone) if each.last else "never",
+        confidence.value,
+        why,
+    )
+
+
+def _rules(uses: PermissionUses) -> Section | None:
+    """What was never needed; of a subject that needed nothing all is said by its row."""
+    rows = tuple(
+        (inert(binding.name), inert(each.subject.text), inert(rule_text(rule)))
+        for binding, each in _rows(uses)
+        if each.used
+        for rule in compacted(binding.unused(each))
+    )
+    columns = (Column("binding", Align.CODE), Column("subject", Align.CODE), Column("never needed", Align.CODE))
+    table = without_empty(Table("rules", "", columns, rows, len(rows)))
+    return Section("rules", "Rules that were never needed", "", (table,)) if rows else None
+
+
+def _unexplained(uses: PermissionUses) -> Section | None:
+    rows = tuple((inert(reason), number(count)) for reason, count in uses.unexplained.most_common())
+    columns = (Column("allowed by", Align.CODE), Column("requests", Align.NUMBER))
+    lead = "The roles and bindings that are known do not allow this. Nothing of it counts as needed."
+    table = Table("unexplained", "", columns, rows, len(rows))
+    return Section("unexplained", "Allowed by bindings that are not known", lead, (table,), Tone.BAD) if rows else None
+
+
+def unused_json(uses: PermissionUses) -> JSON:
+    """Every subject with what it needed and never needed, as RBAC writes rules."""
+    return {
+        "log": uses.log,
+        "from": timestamp(uses.period.start),
+        "to": timestamp(uses.period.end),
+        "requests": uses.requests,
+        "builtInBindings": uses.built_in,
+        "danglingBindings": uses.dangling,
+        "accessReviews": uses.reviews,
+        "unexplained": dict(uses.unexplained.most_common()),
+        "bindings": [_binding_json(each, uses) for each in uses.bindings],
+    }
+
+
+def _binding_json(binding: BindingUse, uses: PermissionUses) -> JSON:
+    kind, namespace, name = binding.key
+    return {
+        "kind": kind,
+        "namespace": namespace,
+        "name": name,
+        "roleRef": binding.binding["roleRef"],
+        "unlogged": compacted(each for each in binding.permissions if is_unlogged(each)),
+        "subjects": [_subject_json(binding, each, uses) for each in binding.subjects],
+    }
+
+
+def _subject_json(binding: BindingUse, each: SubjectUse, uses: PermissionUses) -> JSON:
+    confidence, why = each.confidence(binding.bound_in(uses.period))
+    return {
+        "subject": each.subject._asdict(),
+        "requests": each.requests,
+        "allowedByOthers": each.allowed_before,
+        "users": len(each.users),
+        "last": timestamp(each.last) if each.last else None,
+        "needed": compacted(each.used),
+        "neededOnce": each.once,
+        "newestNeed": timestamp(each.newest) if each.newest else None,
+        "neverNeeded": compacted(binding.unused(each)),
+        "confidence": confidence.value,
+        "because": why,
+    }
+
+
+def unused_yaml(uses: PermissionUses) -> str:
+    """The candidate: only what changes."""
+    objects = narrowed(uses.bindings)
+    start, end = moment(uses.period.start), moment(uses.period.end)
+    if not objects:
+        return f"# Everything that the bindings give was needed from {start} to {end}.\n"
+    confidence, why = _lowest(uses)
+    reason = f" ({why})" if why else ""
+    header = (
+        f"# Roles and bindings without what nobody needed from {start} to {end} ({span(uses.period.length)}).\n"
+        f"# Confidence: {confidence.value}{reason}. What is needed less often than the log is long is not in it.\n"
+        "# Rules of bind, escalate, impersonate, approve, attest, sign, use and */finalizers leave no trace in a log: they stay, but for wildcards.\n"
+        "# Rehearse it: replay run LOG --current SET --cluster SNAPSHOT --apply FILE\n"
+    )
+    return header + yaml.safe_dump_all(objects, sort_keys=False, explicit_start=True)
