@@ -9,6 +9,7 @@ from typing import Any, Final
 from msgspec import Struct
 from msgspec.structs import replace
 
+from replay.admission.explain.explanation import BindingExplanation, PolicyExplanation
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
@@ -21,12 +22,15 @@ from replay.kube.engine_policy import is_webhook_of_kyverno, policy_name, rule_n
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister, ObjectLister
+from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.reader import ListerReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
+from replay.kyverno.cel.validating import ValidatingPolicy
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
+from replay.kyverno.explain import explained_cel, explained_result, explained_rules
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
@@ -268,19 +272,55 @@ class KyvernoBackend:
         return _answer_of_rules(rules.mutate(made) if phase == "mutating" else rules.validate(made))
 
     def _by_cel(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer:
+        policies, namespace = self._cel_policies(webhook, request)
+        asked = CELWebhook(policies, self._reader, self._patchers)
+        cel_request = self._cel_request(request)
+        if phase == "mutating":
+            return self._answer_of_cel(asked.mutate(cel_request, namespace))
+        return self._answer_of_cel(decided(asked.results(cel_request), namespace))
+
+    def _cel_policies(self, webhook: Webhook, request: Mapping[str, Any]) -> tuple[CELPolicies, str]:
+        """The policies behind a webhook, and the namespace that they are of, if they are of one."""
         own, names = _path(webhook).strip("/").partition("/")[::2]
         wanted = frozenset(names.removeprefix("validate/").removeprefix("mutate/").split("/"))
         is_namespaced = own.startswith("n")
         namespace = str(request.get("namespace") or "") if is_namespaced else ""
-        reader = ListerReader(self._lister, self._discovery, self._cluster.global_entry)
-        policies = self._kyverno.cel.named(wanted, namespaced=is_namespaced)
-        asked = CELWebhook(policies, reader, self._patchers)
-        its_namespace = str(request.get("namespace") or "")
-        found = self._lister.get(_NAMESPACE, "", its_namespace) if its_namespace else None
-        cel_request = CELRequest(request, found)
-        if phase == "mutating":
-            return self._answer_of_cel(asked.mutate(cel_request, namespace))
-        return self._answer_of_cel(decided(asked.results(cel_request), namespace))
+        return self._kyverno.cel.named(wanted, namespaced=is_namespaced), namespace
+
+    def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
+        name = str(request.get("namespace") or "")
+        return CELRequest(request, self._lister.get(_NAMESPACE, "", name) if name else None)
+
+    @property
+    def _reader(self) -> ListerReader:
+        return ListerReader(self._lister, self._discovery, self._cluster.global_entry)
+
+    def explain(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
+        """The policies behind a webhook and what each says, those that do not match too."""
+        webhook, request = review.invocation.hook.webhook, review.request
+        mutates = review.phase == "mutating"
+        try:
+            if self._is_left_alone(request):
+                return ()
+        except UndeterminedError:
+            return ()
+        if _is_of_rules(webhook):
+            return tuple(explained_rules(self._rules(webhook), self._request(request), mutates=mutates))
+        policies, namespace = self._cel_policies(webhook, request)
+        cel_request = self._cel_request(request)
+        asked: Sequence[MutatingPolicy | ValidatingPolicy] = policies.mutating if mutates else policies.validating
+        own = [each for each in asked if each.namespace == namespace]
+        return tuple(explained_cel(own, lambda each: self._said(each, cel_request), self._kyverno.kinds))
+
+    def _said(self, policy: MutatingPolicy | ValidatingPolicy, request: CELRequest) -> BindingExplanation | None:
+        """What a policy of CEL says by itself, None where it does not match."""
+        if isinstance(policy, MutatingPolicy):
+            mutation = policy.mutate(request, self._reader, self._patchers)
+            return None if mutation is None else explained_result(mutation.rule, ("Deny",) if policy.fails else ())
+        result = policy.validate(request, self._reader)
+        if result is None:
+            return None
+        return explained_result(result.rule, policy.actions, tuple(policy.steps(request, self._reader)))
 
     def _answer_of_cel(self, answer: CELAnswer) -> WebhookAnswer:
         """An answer with the policies that deny, or the one policy that changed the object."""

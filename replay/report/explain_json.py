@@ -94,6 +94,7 @@ def _policy_json(explained: Explained, number: int, policy: PolicyExplanation) -
                 "binding": each.binding,
                 "outcome": explained.concealer.text(each.outcome or each.mismatch),
                 "cost": each.cost,
+                **({"place": [explained.concealer.text(place) for place in each.place]} if each.place else {}),
                 "patch": list(explained.concealer.patch(each.patch)),
                 "steps": [
                     {"label": step.label, "cost": step.cost, "lines": list(step_lines(explained, step))}

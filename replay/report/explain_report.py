@@ -254,12 +254,17 @@ def _decision(explained: Explained, each: SetExplanation) -> Section:
         *(f"warning: {text(warning)}" for warning in decision.warnings),
         *(f"annotation {text(key)}: {text(value)}" for key, value in sorted(decision.audit_annotations.items())),
         *(f"patch by {entry.policy}: {_json(explained.concealer.patch(entry.patch))}" for entry in decision.mutated),
-        *(f"would call the {call.phase} webhook {call.webhook} ({call.configuration})" for call in decision.webhooks),
+        *(
+            f"{'asked' if call.answer else 'would call'} the {call.phase} webhook {call.webhook} ({call.configuration})"
+            for call in decision.webhooks
+        ),
     ]
     blocks = (Listing("", "\n".join(map(inert, lines))),) if lines else ()
     title = f"The {each.name} set: {decision.verdict.value.replace('_', ' ')}"
     matching = sum(policy.matches for policy in each.policies)
     lead = f"{matching} of {plural(len(each.policies), 'policy', 'policies')} match."
+    if not each.policies and each.webhooks:
+        lead = "No policy of the set is asked; its webhooks are."
     if decision.verdict is Verdict.NOT_REACHED:
         lead = "No policy of the set decides anything about a request that fails before."
     return Section(f"{each.name}-set", title, lead, blocks, _TONES.get(decision.verdict, Tone.GOOD))
@@ -293,6 +298,8 @@ def _denies(policy: PolicyExplanation) -> bool:
 def _caption(binding: BindingExplanation) -> str:
     actions = f" ({', '.join(binding.actions)})" if binding.actions else ""
     param = f" with {binding.param}" if binding.param else ""
+    if not binding.binding and not binding.steps:
+        return inert(actions.strip())  # no binding, and nothing that costs
     return inert(f"{binding.binding}{actions}{param}: cost {number(binding.cost)}")
 
 
@@ -302,6 +309,8 @@ def _binding_lines(explained: Explained, binding: BindingExplanation) -> Iterato
         return
     if not binding.steps:
         yield inert(explained.concealer.text(binding.outcome))
+    for depth, place in enumerate(binding.place):
+        yield inert(f"{'  ' * (depth + 1)}{explained.concealer.text(place)}")
     for step in binding.steps:
         yield from map(inert, step_lines(explained, step))
     if binding.patch:

@@ -36,7 +36,10 @@ class ExpressionStep(Struct, frozen=True):
 
 
 class BindingExplanation(Struct, frozen=True):
-    """A policy with one binding and one parameter: `outcome` in words, or `mismatch` where the binding does not match."""
+    """A policy with one binding and one parameter: `outcome` in words, or `mismatch` where the binding does not match.
+
+    `place` says where in a policy of an engine the outcome comes from, from the outside in.
+    """
 
     binding: str
     actions: tuple[str, ...] = ()
@@ -45,6 +48,7 @@ class BindingExplanation(Struct, frozen=True):
     steps: tuple[ExpressionStep, ...] = ()
     outcome: str = ""
     patch: tuple[JSON, ...] = ()
+    place: tuple[str, ...] = ()
 
     @property
     def cost(self) -> int:

@@ -10,7 +10,8 @@ from msgspec import Struct
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
 from replay.admission.effects import ADMITTED, Effects
-from replay.admission.explain.explanation import Explanation, ExpressionStep, WebhookExplanation
+from replay.admission.explain.engine import told
+from replay.admission.explain.explanation import Explanation, ExpressionStep, PolicyExplanation, WebhookExplanation
 from replay.admission.explain.expression import explain_conditions, skipped
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
@@ -120,10 +121,13 @@ class MutatingWebhookWatch:
     candidates: Sequence[WebhookHook]
     original: Attributes
     lister: Lister
+    told: list[PolicyExplanation]
+    """The policies of engines, as far as they were asked."""
 
     def __post_init__(self) -> None:
         """Start empty."""
         self._shown = self.original
+        self._told: list[tuple[PolicyExplanation, ...]] = []
         self._passes: list[WebhookWatch] = []
 
     @property
@@ -137,27 +141,37 @@ class MutatingWebhookWatch:
             self._shown = self.original.with_object(value)
         watch = self.plugin.observer = WebhookWatch(self.plugin.admission, self.lister)
         self._passes.append(watch)
-        return self.plugin.admit(value, reinvoke=reinvoke)
+        self.told.clear()
+        admitted = self.plugin.admit(value, reinvoke=reinvoke)
+        self._told.append(tuple(self.told))
+        return admitted
 
     def explained(self, number: int, refused: str) -> Explanation:
         """Explain all webhooks in the first pass, and repeated ones in the second."""
+        policies = self._told[number - 1] if number <= len(self._told) else ()
         if number > 1:
-            return Explanation(called=self._passes[number - 1].calls() if number <= len(self._passes) else ())
+            called = self._passes[number - 1].calls() if number <= len(self._passes) else ()
+            return Explanation(tuple(each for each in policies if each.matches), called=called)
         watch = self._passes[0] if self._passes else WebhookWatch(self.plugin.admission, self.lister)
-        return Explanation(webhooks=tuple(watch.explained(self.hooks, self.candidates, self._shown, refused)))
+        return Explanation(policies, tuple(watch.explained(self.hooks, self.candidates, self._shown, refused)))
 
 
 class ValidatingWebhookWatch:
     """The validating webhooks of one set, watched."""
 
     def __init__(self, admission: WebhookAdmission, index: int, manifests: ManifestSet, asking: Asking) -> None:
-        """`index` is the position of the set among those of the plugin; `manifests` may have more of them."""
+        """`index` is the position of the set among those of the plugin; `manifests` may have more of them.
+
+        The backends of `asking` are those of the set.
+        """
         self._admission = admission
         self._index = index
         self._hooks = admission.hooks_of(manifests)
         side = asking.sides[index]
         self._attributes = side.attributes
         self._watch = WebhookWatch(admission, side.lister)
+        self._told: list[PolicyExplanation] = []
+        self._backends = told(asking.backends, self._told)
         self.denials: Sequence[Denial] = ()
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
@@ -167,7 +181,7 @@ class ValidatingWebhookWatch:
         self._attributes = side.attributes.with_object(objects[self._index])
         if live[self._index]:
             hooks = self._admission.candidates(side.attributes)[self._index]
-            effects = validate(self._admission, hooks, (self._attributes, side.lister), asking.backends, self._watch)
+            effects = validate(self._admission, hooks, (self._attributes, side.lister), self._backends, self._watch)
             decisions[self._index] = effects.decision()
             self.denials = effects.denials
         return decisions
@@ -175,4 +189,5 @@ class ValidatingWebhookWatch:
     def explained(self, refused: str) -> Explanation:
         """Every webhook of the set, and why it is called or not."""
         hooks_asked = self._admission.hooks[self._index]
-        return Explanation(webhooks=tuple(self._watch.explained(self._hooks, hooks_asked, self._attributes, refused)))
+        webhooks = tuple(self._watch.explained(self._hooks, hooks_asked, self._attributes, refused))
+        return Explanation(tuple(self._told), webhooks)

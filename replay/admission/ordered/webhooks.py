@@ -11,6 +11,8 @@ from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
+from replay.admission.explain.engine import told
+from replay.admission.explain.explanation import PolicyExplanation
 from replay.admission.explain.webhook import MutatingWebhookWatch, ValidatingWebhookWatch
 from replay.admission.ordered.plugin import Admitter, Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, webhook_reads
@@ -97,12 +99,16 @@ class _Webhooks:
         candidates = self._admission.candidates(asking.sides[0].original)
         if not any(candidates):
             return None
-        return [self._admitter(hooks, index, asking) if hooks else None for index, hooks in enumerate(candidates)]
+        return [
+            self._admitter(hooks, index, asking, self._backends(index, asking)) if hooks else None
+            for index, hooks in enumerate(candidates)
+        ]
 
-    def _admitter(self, hooks: Sequence[WebhookHook], index: int, asking: Asking) -> MutatingWebhookPlugin:
+    def _admitter(
+        self, hooks: Sequence[WebhookHook], index: int, asking: Asking, backends: Backends
+    ) -> MutatingWebhookPlugin:
         side = asking.sides[index]
         where = (side.original, side.lister)
-        backends = self._backends(index, asking)
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, backends)
 
     def _backends(self, index: int, asking: Asking) -> Backends:
@@ -130,9 +136,11 @@ class _Webhooks:
         if self._admission.phase != "mutating":
             return None
         side, admission = asking.sides[index], self._admission
-        plugin = self._admitter(admission.candidates(side.original)[index], index, asking)
+        policies: list[PolicyExplanation] = []
+        backends = told(self._backends(index, asking), policies)
+        plugin = self._admitter(admission.candidates(side.original)[index], index, asking, backends)
         hooks, hooks_asked = admission.hooks_of(manifests), admission.hooks[index]
-        return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.original, side.lister)
+        return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.original, side.lister, policies)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingWebhookWatch | None:
         """Its webhooks, watched, in the validating phase."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from replay.admission.explain.expression import TracedExpressions
 from replay.admission.inputs import Inputs, evaluations
 from replay.cel.value.values import Value
 from replay.cellib.composition import Evaluated
@@ -87,6 +88,11 @@ class PolicyInputs:
         }
         self._inputs = Inputs(self.bindings, self.bindings["request"])
         self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET)
+
+    @property
+    def traced(self) -> TracedExpressions:
+        """What evaluates expressions with the values of their parts."""
+        return TracedExpressions(self._compiler, self._inputs)
 
     def bind(self, name: str, value: Value) -> None:
         """Give a name another value, for expressions to come; variables that were read keep theirs."""

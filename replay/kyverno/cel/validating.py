@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from replay.admission.explain.explanation import ExpressionStep
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression
 from replay.json import JSON
@@ -121,6 +122,27 @@ class ValidatingPolicy:
         except EvaluationError as error:
             return PolicyResult(rule_error("evaluation", "failed to load context", error), _NO_PROPERTIES)
         return _result(outcome)
+
+    def steps(self, request: CELRequest, reader: Reader) -> Iterator[ExpressionStep]:
+        """Its expressions with the values of their parts, up to the one that decides; none of pods within another object."""
+        if self._is_extracted:
+            return
+        inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=False)
+        try:
+            inputs.exempted(self._exceptions, ignores_errors=True)
+        except EvaluationError:
+            return
+        traced = inputs.traced
+        names = [f"matchCondition {each.name}" for each in self.spec.conditions]
+        expressions = list(zip(names, self._conditions, strict=True))
+        expressions += [(f"validation {index}", each.expression) for index, each in enumerate(self._validations)]
+        steps = []
+        for label, compiled in expressions:
+            steps.append(traced.step(label, compiled))
+            if steps[-1].value is not True:
+                break
+        yield from traced.variables()
+        yield from steps
 
     def _outcome(self, request: CELRequest, reader: Reader) -> _Outcome | None:
         """How the policy ends, None where its match conditions do not hold. Raises EvaluationError."""

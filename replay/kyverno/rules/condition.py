@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from replay.json import JSON
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.errors import RuleError
-from replay.kyverno.rules.go_value import join_non_empty
+from replay.kyverno.rules.go_value import as_map, join_non_empty, sprint
 from replay.kyverno.rules.operator import operator_named
 from replay.kyverno.rules.substitution import substitute
 
@@ -47,6 +47,19 @@ def evaluate_all(context: Context, groups: Sequence[Mapping[str, Any]]) -> Outco
             return Outcome(False, message)
         messages.append(message)
     return Outcome(True, join_non_empty(messages, ";"))
+
+
+def told_conditions(context: Context, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
+    """The conditions that hold, or those that do not, with their values."""
+    listed = [each for group in ("any", "all") for each in as_map(conditions).get(group) or ()]
+    listed = listed if isinstance(conditions, Mapping) else list(conditions or ())
+    told = []
+    for each in listed:
+        key, value = (substitute(context, each.get(part)) for part in ("key", "value"))
+        if _evaluate(context, each).holds is holding:
+            says = "holds" if holding else "does not hold"
+            told.append(f"{each.get('key')} {each.get('operator')} {sprint(value)} {says}: the key is {sprint(key)}")
+    return tuple(told)
 
 
 def _any_and_all(context: Context, conditions: Mapping[str, Any]) -> Outcome:

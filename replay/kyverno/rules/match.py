@@ -11,7 +11,7 @@ from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
 from replay.kyverno.kind_selector import matches_kind
 from replay.kyverno.rules.errors import UndeterminedError
-from replay.kyverno.rules.go_value import as_map, known
+from replay.kyverno.rules.go_value import as_map, known, sprint
 from replay.kyverno.rules.selector import SelectorError, matches_selector
 from replay.kyverno.wildcard import matches_wildcard
 
@@ -54,6 +54,26 @@ def matches_rule(rule: Mapping[str, Any], obj: JSON, subject: Subject, policy_na
     else:
         matched = _matches_filter(_own_filter(match), obj, subject)
     return matched and not _is_excluded(as_map(rule.get("exclude")), obj, subject)
+
+
+def why_unmatched(rule: Mapping[str, Any], obj: JSON, subject: Subject) -> str:
+    """The first thing that `match` asks for and a request does not have, or that `exclude` leaves it out."""
+    match = as_map(rule.get("match"))
+    field = "any" if match.get("any") else "all" if match.get("all") else ""
+    filters = match[field] if field else [_own_filter(match)]
+    reasons = []
+    for index, filter_ in enumerate(filters):
+        if _matches_filter(filter_, obj, subject):
+            continue
+        place = f"match.{field}[{index}]" if field else "match"
+        resources = as_map(filter_.get("resources"))
+        parts = [({"resources": {key: resources[key]}}, f"resources.{key}", resources[key]) for key in resources]
+        parts += [({key: filter_[key]}, key, filter_[key]) for key in _OF_USER if filter_.get(key)]
+        wrong = next((each for each in parts if not _matches_filter(each[0], obj, subject)), None)
+        reasons.append(f"{place}.{wrong[1]} is {sprint(wrong[2])}" if wrong is not None else f"{place} is empty")
+    if len(reasons) == len(filters) or (reasons and field == "all"):
+        return reasons[0]
+    return "`exclude` leaves the request out"
 
 
 def _own_filter(block: Mapping[str, Any]) -> Mapping[str, Any]:

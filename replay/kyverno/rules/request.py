@@ -60,6 +60,8 @@ class Request:
         self.subresource = str(request.get("subResource") or "")
         self.namespace_labels: Mapping[str, str] = {}
         self.is_admission = True
+        self.tells_places = False
+        """Whether answers say where in a rule they come from."""
         self.element: JSON = None
         self.new = _object(request.get("object"), request)
         self.old = _object(request.get("oldObject"), request)

@@ -13,11 +13,12 @@ PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
 
 
 class RuleResponse(Struct, frozen=True):
-    """The answer of one rule."""
+    """The answer of one rule; `place` says where in the rule and the object, from the outside in, if the request tells it."""
 
     name: str
     status: str
     message: str
+    place: tuple[str, ...] = ()
 
 
 class PolicyResponse(Struct):

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from replay.json import JSON
-from replay.kyverno.rules.condition import evaluate_conditions
+from replay.kyverno.rules.condition import evaluate_conditions, told_conditions
 from replay.kyverno.rules.context import Context
 from replay.kyverno.rules.errors import GoPanicError, RuleError, UndeterminedError
 from replay.kyverno.rules.go_value import as_map, join_non_empty, json_kind, type_name
@@ -109,7 +109,8 @@ class Validator:
         except RuleError as error:
             return rule_error(self._name, "failed to evaluate preconditions", error)
         if not met:
-            return RuleResponse(self._name, SKIP, join_non_empty(["preconditions not met", message], "; "))
+            text = join_non_empty(["preconditions not met", message], "; ")
+            return RuleResponse(self._name, SKIP, text, self._told(self._preconditions, holding=False))
         response: RuleResponse | None = None
         if self._deny is not None:
             response = self._denied()
@@ -195,7 +196,8 @@ class Validator:
                     if response.status == ERROR and "failed to evaluate preconditions" in response.message:
                         continue
                     message = f"validation failure: {response.message}"
-                    return RuleResponse(self._name, response.status, message), applied
+                    place = self._place(f"element {index} of {loop.get('list')}", *response.place)
+                    return RuleResponse(self._name, response.status, message, place), applied
                 applied += 1
             return RuleResponse(self._name, PASS, ""), applied
         finally:
@@ -209,7 +211,20 @@ class Validator:
             return rule_error(self._name, "failed to check deny conditions", error)
         if not denied:
             return RuleResponse(self._name, PASS, f"validation rule '{self._name}' passed.")
-        return RuleResponse(self._name, FAIL, self._deny_message(message))
+        told = self._told(as_map(self._deny).get("conditions"), holding=True)
+        return RuleResponse(self._name, FAIL, self._deny_message(message), told)
+
+    def _told(self, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
+        """The conditions that decided, where the request tells places."""
+        if not self._request.tells_places:
+            return ()
+        try:
+            return told_conditions(self._context, conditions, holding=holding)
+        except RuleError:
+            return ()
+
+    def _place(self, *texts: str) -> tuple[str, ...]:
+        return texts if self._request.tells_places else ()
 
     def _deny_message(self, message: str) -> str:
         if not self._message and not message:
@@ -256,16 +271,17 @@ class Validator:
             if error.skip:
                 return RuleResponse(self._name, SKIP, str(error))
             status = FAIL if error.path else ERROR
-            return RuleResponse(self._name, status, self._pattern_message(error))
+            return RuleResponse(self._name, status, self._pattern_message(error), self._place(f"pattern: {error}"))
         return RuleResponse(self._name, PASS, f"validation rule '{self._name}' passed.")
 
     def _against_any(self, resource: JSON, patterns: list[JSON]) -> RuleResponse:
-        failed, skipped = [], []
+        failed, skipped, places = [], [], []
         for index, pattern in enumerate(patterns):
             try:
                 match_pattern(resource, pattern)
             except PatternError as error:
                 place = f"rule {self._name}[{index}]"
+                places.append(f"anyPattern[{index}]: {error}")
                 if error.skip:
                     skipped.append(f"{place} skipped: {error}")
                 elif error.path:
@@ -275,7 +291,7 @@ class Validator:
             else:
                 return RuleResponse(self._name, PASS, f"validation rule '{self._name}' anyPattern[{index}] passed.")
         if failed:
-            return RuleResponse(self._name, FAIL, self._any_pattern_message(" ".join(failed)))
+            return RuleResponse(self._name, FAIL, self._any_pattern_message(" ".join(failed)), self._place(*places))
         if skipped:
             return RuleResponse(self._name, SKIP, " ".join(skipped))
         return RuleResponse(self._name, PASS, self._message)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from copy import copy
 from functools import cached_property
 from typing import Any
@@ -100,11 +100,12 @@ class RulePolicy:
         rules = [
             rule
             for rule in self.spec.get("rules") or ()
-            if rule.get("validate") and self._is_enforced_in(rule, namespace) is enforce
+            if rule.get("validate") and self.is_enforced_in(rule, namespace) is enforce
         ]
         return {**self.policy, "spec": {**self.spec, "rules": rules}} if rules else None
 
-    def _is_enforced_in(self, rule: Mapping[str, Any], namespace: JSON) -> bool:
+    def is_enforced_in(self, rule: Mapping[str, Any], namespace: JSON) -> bool:
+        """Whether a rule denies in a namespace, and does not only audit."""
         validation = as_map(rule.get("validate"))
         overrides = validation.get("failureActionOverrides") or self.spec.get("validationFailureActionOverrides") or ()
         for override in overrides:
@@ -250,6 +251,18 @@ class RuleWebhook:
         self._refuse_image_verification(request)
         warnings = _warnings(responses, self.policies)
         return Answer(allowed=True, patch=tuple(patch), warnings=tuple(warnings), responses=tuple(responses))
+
+    def told(self, request: Request, *, mutates: bool) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
+        """The answers of all policies that have rules for a request, those that audit too. Raises UndeterminedError."""
+        if mutates:
+            for response in self.mutate(request).responses:
+                yield next(each for each in self.policies if each.policy is response.policy), response
+            return
+        candidates = self._candidates("validate", request)
+        labels = self._labels([each.policy for each in candidates], request)
+        request.namespace_labels = {} if isinstance(labels, str) else labels
+        for each in candidates:
+            yield each, self.engine.validate(each.policy, request)
 
     def _refuse_image_verification(self, request: Request) -> None:
         """Raise UndeterminedError where images would be verified."""
