@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -10,6 +10,7 @@ from replay.admission.decision import Decision, Verdict
 from replay.admission.webhook.answer import CALL_ANNOTATIONS
 from replay.kube.attributes import Basis
 from replay.kube.gvk import GroupVersionResource
+from replay.manifests.static_rule import without_suffix
 
 
 class OutcomeKind(StrEnum):
@@ -102,10 +103,26 @@ def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
         if not current.patch:
             return OutcomeKind.NEWLY_MUTATED
         return OutcomeKind.MUTATION_CHANGED if candidate.patch else OutcomeKind.NO_LONGER_MUTATED
-    if set(candidate.warnings) - set(current.warnings):
+    if any(True for _ in new_warnings(current, candidate)):
         return OutcomeKind.NEWLY_WARNED
-    current_annotations = current.audit_annotations
-    audited = candidate.audit_annotations.items()
-    if any(current_annotations.get(key) != value and not key.startswith(CALL_TRACES) for key, value in audited):
+    if any(True for _ in new_annotations(current, candidate)):
         return OutcomeKind.NEWLY_AUDITED
     return OutcomeKind.UNCHANGED
+
+
+def new_warnings(current: Decision, candidate: Decision) -> Iterator[str]:
+    """Warnings of the candidate alone; that a policy moved to static manifests makes none new."""
+    if candidate.warnings == current.warnings:
+        return
+    known = set(map(without_suffix, current.warnings))
+    yield from (warning for warning in dict.fromkeys(candidate.warnings) if without_suffix(warning) not in known)
+
+
+def new_annotations(current: Decision, candidate: Decision) -> Iterator[tuple[str, str]]:
+    """Audit annotations of the candidate alone, without traces of calls; otherwise as `new_warnings`."""
+    if candidate.audit_annotations == current.audit_annotations:
+        return
+    known = {without_suffix(key): without_suffix(value) for key, value in current.audit_annotations.items()}
+    for key, value in candidate.audit_annotations.items():
+        if known.get(without_suffix(key)) != without_suffix(value) and not key.startswith(CALL_TRACES):
+            yield key, value

@@ -21,10 +21,11 @@ from replay.audit.answer.observed import VALIDATION_FAILURE
 from replay.compare.change_example import ChangeExamples
 from replay.compare.mutation_effect import MutationConsequence, chains, mutation_causes
 from replay.compare.outage import FailedCall
-from replay.compare.outcome import CALL_TRACES, MUTATIONS, Outcome, OutcomeKind
+from replay.compare.outcome import MUTATIONS, Outcome, OutcomeKind, new_annotations, new_warnings
 from replay.compare.webhook_call import CallChange, call_changes, failed_calls, failed_webhooks
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionResource
+from replay.manifests.static_rule import without_suffix
 
 MAX_EXAMPLES = 3
 MAX_MESSAGES = 200
@@ -313,17 +314,14 @@ def _cause(outcome: Outcome) -> _Cause:
 def _informing(kind: OutcomeKind, current: Decision, candidate: Decision) -> _Cause:
     """Return what newly warns or audits. The warning's text or the annotation's key stands for the policy."""
     if kind is OutcomeKind.NEWLY_WARNED:
-        warnings = tuple(dict.fromkeys(w for w in candidate.warnings if w not in current.warnings))
+        warnings = tuple(new_warnings(current, candidate))
         return warnings, warnings, (), ()
     current_annotations = current.audit_annotations
-    new = {
-        key: value
-        for key, value in candidate.audit_annotations.items()
-        if current_annotations.get(key) != value and not key.startswith(CALL_TRACES)
-    }
+    new = dict(new_annotations(current, candidate))
     text = new.pop(VALIDATION_FAILURE, "[]")
-    current_failures = orjson.loads(current_annotations.get(VALIDATION_FAILURE, "[]"))
-    failures = {entry["policy"]: entry["message"] for entry in orjson.loads(text) if entry not in current_failures}
+    known = orjson.loads(without_suffix(current_annotations.get(VALIDATION_FAILURE, "[]")))
+    entries = zip(orjson.loads(text), orjson.loads(without_suffix(text)), strict=True)
+    failures = {entry["policy"]: entry["message"] for entry, unmoved in entries if unmoved not in known}
     failures.update({key.rpartition("/")[0]: value for key, value in new.items()})
     return tuple(failures), tuple(failures.values()), (), ()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from replay.admission.decision import Decision, WebhookCall
+from replay.manifests.static_rule import without_suffix
 
 NEWLY_CALLED = "newly called"
 NO_LONGER_CALLED = "no longer called"
@@ -53,7 +54,7 @@ def failed_webhooks(decision: Decision) -> Iterator[tuple[str, str]]:
 
 
 def _identity(call: WebhookCall) -> tuple[str, str, str]:
-    return call.phase, call.configuration, call.webhook
+    return call.phase, without_suffix(call.configuration), call.webhook
 
 
 def _change(change: str, call: WebhookCall) -> CallChange:

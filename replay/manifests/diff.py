@@ -16,6 +16,7 @@ from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchR
 from replay.manifests.match_text import rule_text, selector_text
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 from replay.manifests.server.diff import diff_server
+from replay.manifests.static_rule import static_twin
 
 _KINDS = {
     "validating_policies": "ValidatingAdmissionPolicy",
@@ -40,7 +41,12 @@ def diff_sets(current: ManifestSet, candidate: ManifestSet) -> tuple[ObjectDiff,
         renamed_policies = {
             each.name: each.new_name for each in differences if f"{each.kind}Binding" == kind and each.new_name
         }
-        differences += _diff_objects(kind, getattr(current, attribute), getattr(candidate, attribute), renamed_policies)
+        before, after = getattr(current, attribute), getattr(candidate, attribute)
+        moved = moved_names(before, after)
+        differences += _diff_moved(kind, before, after, moved)
+        before = [each for each in before if each.name not in moved]
+        after = [each for each in after if each.name not in moved.values()]
+        differences += _diff_objects(kind, before, after, renamed_policies)
     return (*differences, *_diff_outage(current, candidate), *diff_server(current, candidate))
 
 
@@ -49,6 +55,30 @@ def _diff_outage(current: ManifestSet, candidate: ManifestSet) -> Iterator[Objec
     for name in sorted(current.down ^ candidate.down):
         texts = ("no" if name in each.down else "yes" for each in (current, candidate))
         yield ObjectDiff("Webhook", name, Verb.CHANGED, (FieldDiff("answers", Verb.CHANGED, *texts),))
+
+
+def moved_names(current: Sequence[Any], candidate: Sequence[Any]) -> dict[str, str]:
+    """The objects that moved between the API and static manifests: their names, which differ in the reserved suffix alone."""
+    old, new = ({each.name: each for each in side} for side in (current, candidate))
+    moved = {}
+    for name in old.keys() - new.keys():
+        other = static_twin(name)
+        if other in new and other not in old and new[other].static is not old[name].static:
+            moved[name] = other
+    return dict(sorted(moved.items()))
+
+
+def _diff_moved(
+    kind: str, current: Sequence[Any], candidate: Sequence[Any], moved: Mapping[str, str]
+) -> Iterator[ObjectDiff]:
+    """Each object that moved, with what else differs; that a binding follows its policy goes without saying."""
+    old, new = ({each.name: each for each in side} for side in (current, candidate))
+    for name, other in moved.items():
+        before, after = old[name], new[other]
+        policy = getattr(before, "policy_name", "")
+        if policy and static_twin(policy) == after.policy_name:
+            before = replace(before, policy_name=after.policy_name)
+        yield ObjectDiff(kind, name, Verb.MOVED, tuple(_diff_values("", before, after)), other)
 
 
 def _diff_objects(

@@ -13,6 +13,7 @@ class Verb(StrEnum):
     ADDED = "added"
     REMOVED = "removed"
     RENAMED = "renamed"
+    MOVED = "moved"
     CHANGED = "changed"
     WIDENED = "widened"
     NARROWED = "narrowed"

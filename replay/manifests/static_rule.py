@@ -8,6 +8,16 @@ from replay.json import JSON
 STATIC_SUFFIX = ".static.k8s.io"
 
 
+def static_twin(name: str) -> str:
+    """The name of the same object on the other side: as a static manifest, or in the API."""
+    return without_suffix(name) if name.endswith(STATIC_SUFFIX) else f"{name}{STATIC_SUFFIX}"
+
+
+def without_suffix(text: str) -> str:
+    """A name, or a text with names, as it would be if nothing were static."""
+    return text.replace(STATIC_SUFFIX, "") if STATIC_SUFFIX in text else text
+
+
 def static_problem(kind: str, obj: JSON, path: str) -> tuple[str, str] | None:
     """`(message, field path)` of the first static restriction that a valid object breaks; `path` is its file."""
     name = obj["metadata"].get("name", "")

@@ -43,6 +43,7 @@ from replay.pipeline.kcp.diff import diff_workspaces
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, SetFiles, manifests_of, set_files
+from replay.pipeline.moved import newly_asked
 from replay.pipeline.options import Options
 from replay.pipeline.outage import outage_of
 from replay.pipeline.process.reading import Reading
@@ -133,6 +134,7 @@ def _answer(
             *health(),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
             *no_longer_asked(store, scenario.versions, manifests.sets[0], Cluster(job.snapshot).discovery),
+            *newly_asked(store, manifests.sets, Cluster(job.snapshot).discovery, asked=webhooks.names),
             *_saved(store, job, summary, scenario, options),
         )
     return RunResult(

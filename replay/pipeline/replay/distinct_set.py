@@ -8,9 +8,10 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, with_shared_plugins, without_shared_plugins
 from replay.json import JSON
-from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
+from replay.kube.admissionregistration import ManifestSet, WebhookClientConfig, WebhookConfiguration
 from replay.kube.engine_policy import engine_policies, policy_names
 from replay.manifests.engine_object import differing_webhooks
+from replay.manifests.static_rule import static_twin, without_suffix
 from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
 
@@ -84,9 +85,16 @@ def _kept(
     own: tuple[WebhookConfiguration, ...], others: tuple[WebhookConfiguration, ...], names: frozenset[str]
 ) -> tuple[WebhookConfiguration, ...]:
     configurations = []
+    moved = [_unmoved(each) for each in others if static_twin(each.name) in {mine.name for mine in own}]
     for configuration in own:
-        if configuration not in others:
+        if configuration not in others and _unmoved(configuration) not in moved:
             configurations.append(configuration)
         elif webhooks := tuple(webhook for webhook in configuration.webhooks if webhook.name in names):
             configurations.append(replace(configuration, webhooks=webhooks))
     return tuple(configurations)
+
+
+def _unmoved(configuration: WebhookConfiguration) -> WebhookConfiguration:
+    """A configuration as it is wherever it stands: a static one names a URL in place of a Service."""
+    webhooks = tuple(replace(each, client_config=WebhookClientConfig()) for each in configuration.webhooks)
+    return replace(configuration, name=without_suffix(configuration.name), static=False, webhooks=webhooks)

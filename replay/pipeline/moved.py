@@ -1,0 +1,36 @@
+"""What webhooks that moved to static manifests are asked about, and were not: policies, bindings and configurations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from replay.admission.webhook.webhooks import configurations_of, match_resources
+from replay.audit.store import Store
+from replay.kube.admissionregistration import GROUP, ManifestSet
+from replay.kube.discovery import Discovery
+from replay.manifests.diff import moved_names
+from replay.matching.coarse import CoarseClass, may_select
+from replay.matching.equivalence import EquivalentResourceMapper
+
+
+def newly_asked(
+    store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery, *, asked: frozenset[str] = frozenset()
+) -> Iterator[str]:
+    """A line for each webhook that moved and is not `asked`, of which the log has requests that only a static one gets."""
+    mapper = EquivalentResourceMapper(discovery)
+    for phase in ("mutating", "validating"):
+        before, after = (configurations_of(each, phase) for each in sets)
+        moved = frozenset(moved_names(before, after).values())
+        for configuration in (each for each in after if each.static and each.name in moved):
+            for webhook in configuration.webhooks:
+                selects = may_select(match_resources(webhook), mapper)
+                requests = sum(
+                    count
+                    for *columns, count in store.answer("admission_classes")
+                    if columns[1] == GROUP and selects(CoarseClass(*columns))
+                )
+                if requests and webhook.name not in asked:
+                    yield (
+                        f"`{webhook.name}` is static in the candidate, so it is also asked about policies and webhook configurations:"
+                        f" {requests:,} of the log's requests, and what it answers is not known"
+                    )
