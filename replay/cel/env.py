@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 
 from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.issues import Issues
@@ -20,6 +21,7 @@ from replay.cel.program import Program
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.strict.planner import Planner
 from replay.cel.syntax import parser
+from replay.cel.value.types import Type
 from replay.cel.value.values import EvalError, Value
 
 
@@ -52,6 +54,12 @@ class Env:
         self._messages = [library.messages for library in libraries if library.messages is not None]
         self._messages.append(WELL_KNOWN_BUILDER)
         self.dispatcher = Dispatcher(self.libraries, release)
+
+    def with_variables(self, variables: Mapping[str, Type], structs: Iterable[Mapping[str, Mapping[str, Type]]]) -> Env:
+        """Return the same for checking, with more variables and struct types, which go before others of their name."""
+        extended = copy(self)
+        extended.declarations = self.declarations.with_variables(variables, structs)
+        return extended
 
     def parse(self, text: str) -> Ast | Issues:
         """The tree of a text."""

@@ -221,6 +221,24 @@ def _declarations(
         declared["authorizer.requestResource"] = RESOURCE_CHECK_TYPE
     if variables is not None:
         declared[VARIABLES] = VARIABLES_TYPE
+    return _library(declared, variables)
+
+
+@lru_cache(maxsize=32)
+def type_checking_env(version: KubernetesVersion, *, has_params: bool) -> Env:
+    """The environment in which the controller of policies checks types (`policy/validating/typechecking.go`, `buildEnvSet`).
+
+    The types of `object`, `oldObject`, `params` and `variables` are for the caller to declare. The variable
+    `authorizer.requestResource` is not there.
+    """
+    declared = {"object": DYN, "oldObject": DYN, "namespaceObject": NAMESPACE_TYPE, "request": REQUEST_TYPE}
+    declared |= {"authorizer": AUTHORIZER_TYPE, VARIABLES: VARIABLES_TYPE}
+    if has_params:
+        declared["params"] = DYN
+    return base_env(version, version, _library(declared, ()))
+
+
+def _library(declared: Mapping[str, Type], variables: tuple[tuple[str, Type], ...] | None) -> Library:
     return Library(
         name="kubernetes.admission",
         variables=tuple(VariableDecl(name, type_, is_lazy=name == VARIABLES) for name, type_ in declared.items()),

@@ -117,17 +117,18 @@ def check_set(
     configuration = api = None
     hints: tuple[str, ...] = ()
     server, engine = NO_SERVER, tuple[EngineDocument, ...]()
+    own: tuple[JSON, ...] = ()
     if not (path.is_dir() or is_bundle(path) or is_server_file(path) or holds_engine_objects_alone(path)):
         configuration = load_configuration(path, version)
         directories, errors = configuration.directories, configuration.findings
         error = configuration.error
         server = ServerSettings(configuration=path)
     else:
-        directories, api, hints, server, engine = _parts(path, version, plugin)
+        directories, api, hints, server, engine, own = _parts(path, version, plugin)
         parts: tuple[LoadedDirectory | LoadedApi, ...] = directories if api is None else (*directories, api)
         errors = tuple(dict.fromkeys(finding for part in parts for finding in part.findings))
         error = next((part.error for part in parts if part.error is not None), None)
-    warnings = lint(directories, configuration, cluster, api)
+    warnings = lint(directories, version, configuration=configuration, cluster=cluster, api=api, own=own)
     hidden = frozenset(silenced)
     shown = tuple(warning.finding for warning in warnings if warning.finding.name not in hidden | warning.silenced)
     return CheckedSet(
@@ -146,13 +147,22 @@ def check_set(
 
 def _parts(
     path: Path, version: KubernetesVersion, plugin: PluginName | None
-) -> tuple[tuple[LoadedDirectory, ...], LoadedApi | None, tuple[str, ...], ServerSettings, tuple[EngineDocument, ...]]:
+) -> tuple[
+    tuple[LoadedDirectory, ...],
+    LoadedApi | None,
+    tuple[str, ...],
+    ServerSettings,
+    tuple[EngineDocument, ...],
+    tuple[JSON, ...],
+]:
+    """What a set holds: directories, `api/`, hints, what it says of its server, objects of engines, and all other objects."""
     if plugin is not None and path.is_dir():
         require_static(path, version)
-        return (load_directory(path, plugin, version),), None, (), NO_SERVER, ()
+        return (load_directory(path, plugin, version),), None, (), NO_SERVER, (), ()
     loaded = load_set(path, version)
     loaded.server.completed(ManifestSet(), version)
-    return tuple(loaded.directories.values()), loaded.api, loaded.hints, loaded.server, loaded.engine or ()
+    own = (*loaded.server.objects, *loaded.others)
+    return tuple(loaded.directories.values()), loaded.api, loaded.hints, loaded.server, loaded.engine or (), own
 
 
 def counts(findings: Iterable[Finding]) -> tuple[int, int]:

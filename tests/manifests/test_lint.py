@@ -69,6 +69,7 @@ DELETE = {"operations": ["CREATE", "DELETE"]}
 LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
 DEPLOYMENTS = {"apiGroups": ["apps"], "resources": ["deployments"]}
 ADMISSION = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}
+WIDGETS = {"apiGroups": ["example.com"], "resources": ["widgets"]}
 LOOPS = "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, a + b != c)))"
 
 CASES: dict[str, tuple[list[Any], list[str]]] = {
@@ -194,7 +195,7 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
                 "object.spec.containers.all(each, !('workingDir' in each) || each.workingDir.startsWith('/'))"
             )
         ),
-        [],
+        [catalogue.TYPE_CHECKING],
     ),
     "optional field inside exists": (
         policy(validations=validation("!object.spec.containers.exists(each, each.workingDir == '/')")),
@@ -226,7 +227,7 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
                 "(object.spec.containers + object.spec.?initContainers.orValue([])).all(each, each.ports.size() < 9)"
             )
         ),
-        [catalogue.UNGUARDED_FIELD],
+        [catalogue.UNGUARDED_FIELD, catalogue.TYPE_CHECKING],
     ),
     "optional list": (
         policy(validations=validation("object.spec.initContainers.all(each, each.name != 'a')")),
@@ -387,9 +388,13 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
     ),
     "admission configuration": (policy(rule=ADMISSION), [catalogue.ADMISSION_LOCKOUT]),
     "admission configuration, by user": (policy(rule=ADMISSION, matchConditions=CUSTOM_CONDITION), []),
-    "loops in loops in loops": (policy(failurePolicy="Ignore", validations=validation(LOOPS)), [catalogue.COST]),
+    "loops in loops in loops": (
+        policy(rule=WIDGETS, failurePolicy="Ignore", validations=validation(LOOPS)),
+        [catalogue.COST],
+    ),
     "a pattern over many texts": (
         policy(
+            rule=WIDGETS,
             failurePolicy="Ignore",
             validations=validation(
                 "object.spec.a.all(a, object.spec.b.all(b, a.matches('^[a-z]+(-[a-z0-9]+)*$') || b.contains(a)))"
@@ -397,7 +402,7 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         ),
         [catalogue.COST],
     ),
-    "a loop": (policy(failurePolicy="Ignore", validations=validation("object.spec.a.all(a, a > 1)")), []),
+    "a loop": (policy(rule=WIDGETS, failurePolicy="Ignore", validations=validation("object.spec.a.all(a, a > 1)")), []),
     "webhook elsewhere": (webhook("https://hooks.example.com/x"), []),
     "webhook on loopback": (webhook("https://127.0.0.1:8443/x"), [catalogue.LOOPBACK_WITHOUT_CA]),
     "webhook on loopback with authority": (

@@ -46,6 +46,8 @@ class Issue(Struct, frozen=True):
 def _pointer(snippet: str, column: int) -> str:
     """Dots up to the caret; full-width ones under characters that take more than one byte in UTF-8."""
     column = max(column, 0)
+    if snippet.isascii():
+        return f"{'.' * min(column, len(snippet))}^"
     dots = "".join("." if char.isascii() else "．" for char in snippet[:column])  # noqa: RUF001 - full width is meant
     marked = snippet[column : column + 1]
     return dots + ("^" if not marked or marked.isascii() else "＾")  # noqa: RUF001 - full width is meant

@@ -7,6 +7,7 @@ outwards, declared variables, types and struct types.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import NamedTuple
 
 from replay.cel.declare.library import Function, Library, Overload, VariableDecl
@@ -73,6 +74,15 @@ class Declarations:
         self._namespaces = {name.partition(".")[0] for name in self._signatures if "." in name}
         dotted = [*self._variables, *self._types, *(name for fields in self._structs for name in fields)]
         self._qualified_roots = {name.partition(".")[0] for name in dotted if "." in name}
+
+    def with_variables(
+        self, variables: Mapping[str, Type], structs: Iterable[Mapping[str, Mapping[str, Type]]]
+    ) -> Declarations:
+        """Return the same with more variables and struct types, which go before others of their name."""
+        extended = copy(self)
+        extended._variables = {**self._variables, **variables}  # noqa: SLF001 - of its own class
+        extended._structs = [*structs, *self._structs]  # noqa: SLF001
+        return extended
 
     def candidate_names(self, name: str) -> Sequence[str]:
         """Return the full names that a name may mean, innermost namespace first; a leading dot means the root."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.discovery import builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
@@ -25,17 +26,23 @@ _OF_STATIC_HOOKS = frozenset({catalogue.ADMISSION_LOCKOUT, catalogue.CLUSTER_WEB
 """Warnings about what API-based hooks cannot do: they never see their own kinds, and come with the cluster."""
 
 
-def lint(
+def lint(  # noqa: PLR0913 - all that a set may hold
     directories: Sequence[LoadedDirectory],
+    version: KubernetesVersion,
+    *,
     configuration: LoadedConfiguration | None = None,
     cluster: Sequence[JSON] | None = None,
     api: LoadedApi | None = None,
+    own: Sequence[JSON] = (),
 ) -> list[SilenceableWarning]:
-    """The warnings about objects that the server accepts, directory by directory, by file and line."""
+    """The warnings about objects that the server accepts, directory by directory, by file and line.
+
+    `cluster` are objects of a snapshot, `own` those of the set that are no admission configuration.
+    """
     warnings = list(lint_configuration(configuration)) if configuration is not None else []
     parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)
     for directory in parts:
-        context = _context(directory, cluster)
+        context = _context(directory, version, cluster, own)
         in_directory = [
             each for loaded in directory.objects if loaded.is_valid for each in _lint_object(loaded, context)
         ]
@@ -49,16 +56,24 @@ def lint(
     return warnings
 
 
-def _context(directory: LoadedDirectory | LoadedApi, cluster: Sequence[JSON] | None) -> LintContext:
-    if cluster is None:
-        return LintContext(directory.objects, builtin_discovery())
-    namespaces = [obj for obj in cluster if obj.get("kind") == "Namespace"]
-    crds = [obj for obj in cluster if obj.get("kind") == "CustomResourceDefinition"]
-    return LintContext(directory.objects, builtin_discovery().with_crds(crds), namespaces, crds)
+def _context(
+    directory: LoadedDirectory | LoadedApi,
+    version: KubernetesVersion,
+    cluster: Sequence[JSON] | None,
+    own: Sequence[JSON],
+) -> LintContext:
+    crds = [obj for obj in (*(cluster or ()), *own) if obj.get("kind") == "CustomResourceDefinition"]
+    namespaces = None if cluster is None else [obj for obj in cluster if obj.get("kind") == "Namespace"]
+    return LintContext(directory.objects, builtin_discovery().with_crds(crds), version, namespaces, crds)
 
 
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:
     warnings = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
+    if loaded.kind == "ValidatingAdmissionPolicy":
+        warnings += [
+            warned(loaded, catalogue.TYPE_CHECKING, each.warning.rstrip(), each.field_ref)
+            for each in context.type_checker.check(loaded.value)
+        ]
     if loaded.kind.endswith("WebhookConfiguration"):
         warnings += [*lint_webhooks(loaded), *lint_own_namespace(loaded, context)]
     kind = loaded.node.get("kind") if isinstance(loaded.node, Mapping) else None

@@ -8,11 +8,13 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.discovery import Discovery
 from replay.kube.schema import Schemas
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.loader import LoadedObject
+from replay.manifests.type_check import TypeChecker
 
 _SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
 
@@ -29,6 +31,7 @@ class LintContext(Struct, frozen=True, dict=True):
 
     objects: Sequence[LoadedObject]
     discovery: Discovery
+    version: KubernetesVersion
     namespaces: Sequence[JSON] | None = None
     crds: Sequence[JSON] = ()
 
@@ -36,6 +39,11 @@ class LintContext(Struct, frozen=True, dict=True):
     def schemas(self) -> Schemas:
         """The schemas of all kinds; a set that reads no fields needs none."""
         return Schemas(self.crds)
+
+    @cached_property
+    def type_checker(self) -> TypeChecker:
+        """What the controller of policies says about their types."""
+        return TypeChecker(self.discovery, self.schemas, self.version)
 
     def bindings(self, policy: LoadedObject) -> list[LoadedObject]:
         """The bindings of a policy."""

@@ -1,0 +1,118 @@
+"""The declared types of objects whose schema is known (apiserver `pkg/cel/common/schemas.go`, `pkg/cel/types.go`).
+
+A type is declared when an expression first reaches it: the pod template of a Deployment alone has thousands of fields.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+
+from replay.cel.value.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DURATION,
+    DYN,
+    INT,
+    STRING,
+    TIMESTAMP,
+    Type,
+    list_type,
+    map_type,
+    struct_type,
+)
+from replay.kube.schema import Schema
+
+_SCALARS = {"boolean": BOOL, "number": DOUBLE, "integer": INT}
+_TEXTS = {"byte": BYTES, "duration": DURATION, "date": TIMESTAMP, "date-time": TIMESTAMP}
+
+_RESERVED = frozenset(
+    [
+        *("true", "false", "null", "in", "as", "break", "const", "continue", "else", "for", "function", "if", "import"),
+        *("let", "loop", "package", "namespace", "return", "var", "void", "while"),
+    ]
+)
+_ESCAPED = re.compile(r"__|[-./]")
+_ESCAPES = {"__": "__underscores__", ".": "__dot__", "-": "__dash__", "/": "__slash__"}
+_ESCAPABLE = re.compile(r"[A-Za-z_./-][A-Za-z0-9_./-]*")
+
+
+class DeclaredKind(Mapping[str, Mapping[str, Type]]):
+    """The struct types of one kind by name, `Pod`, `Pod.spec`, `Pod.spec.containers.@idx`, each with its fields.
+
+    The server adds digits to the name of the kind, which are others each time; here there are none.
+    """
+
+    def __init__(self, kind: str, schema: Schema, *, has_keywords: bool = True) -> None:
+        """`has_keywords`: fields named like keywords can be read under their own names, as since 1.31."""
+        self._has_keywords = has_keywords
+        self._schemas: dict[str, tuple[Schema, frozenset[str]]] = {}
+        self._fields: dict[str, Mapping[str, Type]] = {}
+        self.type = self._declared(schema, kind, frozenset())
+        """The type of the object, None where the schema has none that expressions see."""
+
+    def __getitem__(self, name: str) -> Mapping[str, Type]:
+        """Return the fields of a struct type, under their escaped names."""
+        fields = self._fields.get(name)
+        if fields is None:
+            schema, around = self._schemas[name]
+            fields = self._fields[name] = self._fields_of(schema, name, around)
+        return fields
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the names of the types that were reached so far."""
+        return iter(self._schemas)
+
+    def __len__(self) -> int:
+        """Return how many types were reached so far."""
+        return len(self._schemas)
+
+    def _fields_of(self, schema: Schema, name: str, around: frozenset[str]) -> Mapping[str, Type]:
+        fields = _Fields() if self._has_keywords else dict[str, Type]()
+        for field_name, field in schema.fields.items():
+            escaped = escape(field_name)
+            if escaped is not None:
+                type_ = self._declared(field, f"{name}.{escaped}", around)
+                if type_ is not None:
+                    fields[escaped] = type_
+        return fields
+
+    def _declared(self, schema: Schema, name: str, around: frozenset[str]) -> Type | None:
+        """The type of a schema, None where expressions do not see it; `around` are the named schemas that it stands in."""
+        if schema.int_or_string:
+            return DYN
+        if schema.name in around:
+            # A circle ends in an object without fields.
+            return self._struct(Schema({"type": "object"}, {}), name, around)
+        around |= {schema.name} if schema.name else frozenset()
+        match schema.type:
+            case "array":
+                inner = None if schema.items is None else self._declared(schema.items, f"{name}.@idx", around)
+                return None if inner is None else list_type(inner)
+            case "object" if schema.values is not None:
+                inner = self._declared(schema.values, f"{name}.@elem", around)
+                return None if inner is None else map_type(STRING, inner)
+            case "object":
+                return self._struct(schema, name, around)
+        return _TEXTS.get(schema.format, STRING) if schema.type == "string" else _SCALARS.get(schema.type)
+
+    def _struct(self, schema: Schema, name: str, around: frozenset[str]) -> Type:
+        self._schemas[name] = schema, around
+        return struct_type(name)
+
+
+class _Fields(dict[str, Type]):
+    """Fields by escaped name, and those named like keywords by their own names too."""
+
+    def get(self, key: str, default: Type | None = None, /) -> Type | None:  # type: ignore[override]
+        """Return the type of a field."""
+        type_ = super().get(key)
+        return super().get(f"__{key}__", default) if type_ is None and key in _RESERVED else type_
+
+
+def escape(name: str) -> str | None:
+    """The name of a field as an identifier of CEL, None where it cannot be one (apiserver `pkg/cel/escaping.go`)."""
+    if name in _RESERVED:
+        return f"__{name}__"
+    return _ESCAPED.sub(lambda match: _ESCAPES[match[0]], name) if _ESCAPABLE.fullmatch(name) else None
