@@ -37,7 +37,7 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.kube.overlay import Overlay
+from replay.kube.overlay import Overlay, definitions
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 
@@ -97,7 +97,7 @@ class Chain:
         overlays: Sequence[Overlay] | None = None,
         versions: Sequence[KubernetesVersion] = (),
     ) -> None:
-        """`schemas` include the custom kinds of the cluster; `authorizer` answers for the instant of a lister.
+        """`schemas` include the custom kinds of the cluster, to which those of the sets are added; `authorizer` answers for the instant of a lister.
 
         Where the authorizers of the sets differ, `asked_by` makes of the lister of a request, and of what the set of a number
         sees of it, one by which `authorizer` knows the set. `plugins` are all that the server has, in its order.
@@ -105,7 +105,8 @@ class Chain:
         of each set, none where all are of `version`.
         """
         self._sets = len(sets)
-        self.context = context = Context(version, discovery, schemas, authorizer)
+        own = [each for manifests in sets for each in definitions(manifests.objects)]
+        self.context = context = Context(version, discovery.with_crds(own), schemas.with_crds(own), authorizer)
         contexts = [replace(context, version=each) for each in versions or (version,) * len(sets)]
         self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
         """In the server's order."""

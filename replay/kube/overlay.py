@@ -16,6 +16,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.lister import Lister
+from replay.kube.schema import CRD
 
 GroupKind = tuple[str, str]
 """Group and kind."""
@@ -35,6 +36,11 @@ def objects_by_kind(objects: Iterable[JSON]) -> dict[GroupKind, dict[NamespacedN
         name = str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
         by_kind.setdefault(kind, {})[name] = _defaulted(obj, kind)
     return by_kind
+
+
+def definitions(objects: Iterable[JSON]) -> list[JSON]:
+    """Return the CustomResourceDefinitions among some objects."""
+    return list(objects_by_kind(objects).get((CRD.group, CRD.kind), {}).values())
 
 
 class Overlay(Struct, frozen=True, dict=True):

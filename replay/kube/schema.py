@@ -201,9 +201,19 @@ class Schemas:
         self._defined: IdentityMemo[dict[GroupVersionKind, Schema]] = IdentityMemo()
         self.lister: Lister | None = None
         """Who shows the definitions of custom kinds, None where they are those that are known last."""
-        for crd in crds:
+        self._crds = list(crds)
+        for crd in self._crds:
             self._custom.update(_custom_schemas(crd, types))
             self._definitions.update(dict.fromkeys(_kinds(crd), str((crd.get("metadata") or {}).get("name") or "")))
+
+    def with_crds(self, crds: Iterable[JSON]) -> Schemas:
+        """Return these schemas and those of custom kinds that are not known."""
+        added = [each for each in crds if not any(kind in self._definitions for kind in _kinds(each))]
+        if not added:
+            return self
+        schemas = Schemas([*self._crds, *added])
+        schemas.lister = self.lister
+        return schemas
 
     def seen_by(self, lister: Lister) -> Schemas:
         """The same, with the custom kinds as the definitions were that a lister shows; those that it does not show stay."""

@@ -18,6 +18,7 @@ from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.gvk import split_api_version
+from replay.kube.schema import CRD
 from replay.manifests.apply import parse_prune, pruned, with_bundles
 from replay.manifests.bundle import is_bundle
 from replay.manifests.served import NO_GATES
@@ -207,7 +208,7 @@ def without_idle(
     sets: tuple[ManifestSet | None, ManifestSet | None], others: Sequence[JSON]
 ) -> tuple[ManifestSet | None, ManifestSet | None, Counter[str]]:
     """Both sets without those of the other objects of bundles on which no decision depends, and how many those are by kind."""
-    kinds = {kind for each in sets if each is not None for kind in looked_up_kinds(each)}
+    kinds = {(CRD.group, CRD.kind), *(kind for each in sets if each is not None for kind in looked_up_kinds(each))}
     idle = [obj for obj in others if _kind_of(obj) not in kinds]
 
     def without(manifests: ManifestSet | None) -> ManifestSet | None:

@@ -68,6 +68,40 @@ def test_from_everywhere_alike(short_sample: Path, bundle: Path, tmp_path: Path)
     assert found[0]["outcomes"]["newly_denied"] > 0
 
 
+PARAMETERS = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: limits.example.org}
+spec:
+  group: example.org
+  scope: Cluster
+  names: {plural: limits, kind: Limit}
+  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}]
+---
+apiVersion: example.org/v1
+kind: Limit
+metadata: {name: one}
+most: 1
+---
+"""
+OF_PARAMETERS = {
+    "with its definition": (PARAMETERS, "one is enough"),
+    "without its definition": (PARAMETERS.partition("---\n")[2], "failed to configure policy"),
+}
+
+
+@pytest.mark.parametrize("name", OF_PARAMETERS)
+def test_a_parameter_in_the_bundle(name: str, short_sample: Path, bundle: Path) -> None:
+    parameters, message = OF_PARAMETERS[name]
+    text = BUNDLE.replace("<= 1", "<= params.most").replace(
+        "spec:\n", "spec:\n  paramKind: {apiVersion: example.org/v1, kind: Limit}\n"
+    )
+    reference = "paramRef: {name: one, parameterNotFoundAction: Deny}, validationActions"
+    bundle.write_text(parameters + text.replace("validationActions", reference), "utf-8")
+    arguments = ["run", str(short_sample), "--apply", str(bundle), "--workers", "1", "--full"]
+    assert message in " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())
+
+
 def test_what_decides_nothing_is_counted(short_sample: Path, bundle: Path) -> None:
     arguments = ["run", str(short_sample), "--apply", str(bundle), "--workers", "1"]
     assert LEFT in " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())

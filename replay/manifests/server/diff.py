@@ -10,6 +10,7 @@ import orjson
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.overlay import objects_by_kind
+from replay.kube.schema import CRD
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 
 PLUGIN_KIND = "AdmissionPlugin"
@@ -50,16 +51,17 @@ def _diff_flags(current: tuple[PluginSettings, ...], candidate: tuple[PluginSett
 
 
 def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[ObjectDiff]:
-    current_objects, candidate_objects = (
-        objects_by_kind((*candidate.removed, *current.objects)),
-        objects_by_kind(candidate.objects),
-    )
+    current_objects = objects_by_kind((*candidate.removed, *current.objects))
+    candidate_objects = objects_by_kind(candidate.objects)
     for kind in sorted({*current_objects, *candidate_objects}):
         old, new = current_objects.get(kind, {}), candidate_objects.get(kind, {})
         for name in sorted({*old, *new}):
             shown = "/".join(filter(None, name))
             if name not in new:
                 yield ObjectDiff(kind[1], shown, Verb.REMOVED)
+                continue
+            if name not in old and kind == (CRD.group, CRD.kind):  # its schemas would hide all else
+                yield ObjectDiff(kind[1], shown, Verb.ADDED)
                 continue
             fields = tuple(diff_json("", _told(old.get(name)), _told(new[name])))
             if name not in old:
