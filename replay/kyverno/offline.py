@@ -32,6 +32,7 @@ from replay.kyverno.rules.image import ImageDefaults
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.loader import LoaderSource
 from replay.kyverno.rules.match import Requester, texts_of
+from replay.kyverno.rules.policy_check import policy_refusal
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import FAIL, PolicyResponse, RuleResponse
 from replay.kyverno.rules.validate_cel import matches_cel
@@ -158,7 +159,7 @@ class OfflinePolicies:
             source_of=self._source,
         )
         policies = [without_nulls(obj) for obj in given.policies]
-        refusals = [schema_refusal(obj) for obj in policies]
+        refusals = [self._refusal_of(obj) for obj in policies]
         policies = [obj for obj, refusal in zip(policies, refusals, strict=True) if refusal is None]
         self.policies = [with_floats(_of_requests(obj)) for obj in policies if _is_of_rules(obj)]
         self._cel = CELPolicies([*policies, *given.exceptions])
@@ -170,6 +171,13 @@ class OfflinePolicies:
         reader = ListerReader if given.has_cluster else OfflineReader
         self._reader = reader(lister, self._discovery, cluster.global_entry)
         self._patchers = ObjectPatchers(Schemas(crds))
+
+    def _refusal_of(self, policy: JSON) -> str | None:
+        """Why the API server or Kyverno's policy webhook does not take a policy."""
+        refusal = schema_refusal(policy)
+        if refusal is None and _is_of_rules(policy) and policy.get("kind") in ("ClusterPolicy", "Policy"):
+            refusal = policy_refusal(policy, self._library)
+        return refusal
 
     def _entry(self, entry: Mapping[str, Any]) -> JSON:
         """The value of a GlobalContextEntry: what is given for it, or its projections by name."""

@@ -15,6 +15,7 @@ apiVersion: kyverno.io/v1
 kind: ClusterPolicy
 metadata: {name: named}
 spec:
+  background: false
   rules:
   - name: team
     match: {any: [{resources: {kinds: [Pod, Service]}, subjects: [{kind: User, name: ann}]}]}
@@ -129,3 +130,31 @@ def test_skipped_results_are_told_in_each_format(tests: Path) -> None:
     assert "# SKIP objects are not generated" in shown[CaseResultFormat.TAP]
     assert '"skipped": 1' in shown[CaseResultFormat.JSON]
     assert "::error" not in shown[CaseResultFormat.GITHUB]
+
+
+# What is changed in the policy, and how the line of its first result begins.
+_REFUSED = [
+    (
+        "a variable that is not defined",
+        ("no team", '"{{ nope }}"'),
+        "the policy answers nothing: policy contains invalid variables: variable substitution failed",
+    ),
+    (
+        "a user in background mode",
+        ("background: false", "background: true"),
+        "the policy answers nothing: only select variables are allowed in background mode.",
+    ),
+    (
+        "a field that the schema does not have",
+        ("pattern:", "patern:"),
+        'the policy answers nothing: strict decoding error: unknown field "spec.',
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "line"), [row[1:] for row in _REFUSED], ids=[row[0] for row in _REFUSED])
+def test_a_policy_that_kyverno_refuses_fails_its_results(tests: Path, change: tuple[str, str], line: str) -> None:
+    policies = tests / ".kyverno-test" / "policies.yaml"
+    policies.write_text(policies.read_text().replace(*change))
+    first = run_tests(CaseOptions(paths=(tests,))).results[0]
+    assert (first.status.value, [each[: len(line)] for each in first.lines]) == ("failed", [line])
