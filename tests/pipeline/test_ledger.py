@@ -19,6 +19,18 @@ kind: ResourceQuota
 metadata: {name: q, namespace: n}
 spec: {hard: {pods: "2"}}
 """
+NO_STATUS = """apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata: {name: no-status}
+spec:
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: ["*"], operations: [UPDATE], resources: [pods/status]}]}
+  validations: [{expression: "false"}]
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata: {name: no-status}
+spec: {policyName: no-status, validationActions: [Deny]}
+"""
 NAMESPACE = {
     "apiVersion": "v1",
     "kind": "Namespace",
@@ -61,6 +73,15 @@ def failed(line: bytes, code: int, reason: str, message: str) -> bytes:
     return orjson.dumps(orjson.loads(line) | {"responseStatus": status, "responseObject": {"kind": "Status", **status}})
 
 
+def forbidden(line: bytes, verb: str) -> bytes:
+    """The line of a request of mallory, whom the authorizers refuse."""
+    message = f'pods is forbidden: User "mallory" cannot {verb} resource "pods" in API group "" in the namespace "n"'
+    event = orjson.loads(failed(line, 403, "Forbidden", message))
+    event["user"] = {"username": "mallory"}
+    event["annotations"] = {"authorization.k8s.io/decision": "forbid"}
+    return orjson.dumps(event)
+
+
 def config_map(number: int, verb: str) -> bytes:
     name = "" if verb == "create" else "/c"
     metadata = {"name": "c", "namespace": "n", "uid": "c", "resourceVersion": str(number)}
@@ -97,6 +118,11 @@ LOGS: list[tuple[str, list[bytes], list[str]]] = [
         ["unchanged", "unchanged", "unchanged", "unchanged", "newly_denied"],
     ),
     (
+        "a deletion that the authorizers refuse makes no room",
+        [created(1), created(2), forbidden(deleted(3, 1), "delete"), created(4)],
+        ["unchanged", "unchanged", "unchanged", "newly_denied"],
+    ),
+    (
         "what only the candidate has makes room when it is deleted",
         [
             failed(created(1), 403, "Forbidden", f'pods "p1" is forbidden: {EXCEEDED}'),
@@ -121,12 +147,30 @@ def applied(number: int, pod_number: int) -> bytes:
     return failed(orjson.dumps(line), 409, "Conflict", 'Apply failed with 1 conflict: conflict with "you": .spec')
 
 
-def replayed(lines: list[bytes], at: Path) -> tuple[list[Any], RunResult]:
+def ended(number: int, pod_number: int, subresource: str) -> bytes:
+    """A patch of a pod that has come to its end, or of its status, with which it does."""
+    reference = {"resource": "pods", "namespace": "n", "name": f"p{pod_number}", "apiVersion": "v1"}
+    uid = {"uid": f"uid-{pod_number}", "resourceVersion": str(number)}
+    return event(
+        number,
+        verb="patch",
+        objectRef=reference | {"subresource": subresource} if subresource else reference,
+        requestURI=f"/api/v1/namespaces/n/pods/p{pod_number}" + (f"/{subresource}" if subresource else ""),
+        requestObject={"status": {"phase": "Succeeded"}} if subresource else {"metadata": {"labels": {"a": "b"}}},
+        responseStatus={"code": 200},
+        responseObject=pod(pod_number, **uid) | {"status": {"phase": "Succeeded"}},
+    )
+
+
+def replayed(lines: list[bytes], at: Path, policy: str = "") -> tuple[list[Any], RunResult]:
     """The lines of the outcomes where the candidate has the quota, and the result."""
     log, candidate, snapshot = at / "audit.jsonl", at / "candidate", at / "cluster.jsonl"
     log.write_bytes(b"\n".join(lines) + b"\n")
     (candidate / "objects").mkdir(parents=True)
     (candidate / "objects" / "quota.yaml").write_text(QUOTA)
+    if policy:
+        (candidate / "api").mkdir()
+        (candidate / "api" / "policy.yaml").write_text(policy)
     snapshot.write_bytes(orjson.dumps(NAMESPACE) + b"\n")
     out = at / "out.jsonl"
     scenario = Scenario((str(log),), candidate=candidate, cluster=snapshot)
@@ -150,3 +194,10 @@ def test_an_apply_of_what_the_candidate_lacks_comes_to_its_quotas(tmp_path: Path
     found, _ = replayed([created(1), created(2), created(3), applied(4, 3)], tmp_path)
     ends = [(each["candidate"]["result"]["cause"], each["candidate"]["result"]["code"]) for each in found]
     assert ends == [("succeeds", 201), ("succeeds", 201), ("denied", 403), ("denied", 403)]
+
+
+def test_a_pod_whose_end_the_candidate_refuses_is_counted_after_other_writes(tmp_path: Path) -> None:
+    lines = [created(1), created(2), ended(3, 1, "status"), ended(4, 1, ""), created(5)]
+    found, _ = replayed(lines, tmp_path, NO_STATUS)
+    denied = [[each["policy"] for each in line["candidate"]["denials"]] for line in found]
+    assert denied == [[], [], ["no-status"], [], ["ResourceQuota"]]

@@ -29,6 +29,7 @@ from replay.kube.overlay import objects_by_kind
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.opening import open_book
 from replay.pipeline.replay.order import DELETE_COLLECTION, LoggedRequest, in_order, logged_request
 from replay.pipeline.replay.quota import QuotaLedger
@@ -147,12 +148,12 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     elsewhere: Elsewhere,
     *,
     begin: int = 0,
-    refused: frozenset[int] = frozenset(),
+    gate: Gate = OPEN,
     is_whole: bool = True,
 ) -> Ledger | None:
     """Return the ledger for the sets of a chain, None where no plugin that remembers is asked.
 
-    `elsewhere` makes the requests of the other worlds. The log begins at `begin`, in microseconds. The requests of `refused` do not come to admission under the candidate.
+    `elsewhere` makes the requests of the other worlds. The log begins at `begin`, in microseconds. `gate` tells which requests come to admission under one set alone.
     `is_whole` tells whether the log has all of its lines.
     """
     books: list[tuple[ChargeBounds | None, ...]] = []
@@ -173,7 +174,7 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
             for book in own:
                 if book is not None:
                     open_book(book, namespaces, cluster, begin)
-            quotas = QuotaLedger(chain, own, cluster, elsewhere, refused, is_whole)
+            quotas = QuotaLedger(chain, own, cluster, elsewhere, gate.refused, gate.let_in, is_whole)
             predicates.append(_WRITES if namespaces is None else both(_WRITES, _within(namespaces)))
             continue
         books.append(tuple(None if each is None else ChargeBounds(each, copy.deepcopy(each)) for each in plugins))

@@ -95,7 +95,7 @@ def with_ledger(store: Store, job: Job) -> Job:
         job.cluster,
         job.elsewhere,
         begin=job.began,
-        refused=job.gate.refused,
+        gate=job.gate,
         is_whole=job.trust.is_whole,
     )
     if ledger is None:

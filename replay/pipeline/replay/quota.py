@@ -12,7 +12,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.admission.builtin.cluster import PluginCluster
-from replay.admission.builtin.partial import UnknownInputError, guarded
+from replay.admission.builtin.partial import UnknownInputError, guarded, replaced
 from replay.admission.builtin.plugin import Review
 from replay.admission.builtin.pod.resources import Amounts, amounts
 from replay.admission.builtin.resource_quota.book import CountedObject, QuotaBook, minus, owners_of, plus
@@ -21,9 +21,9 @@ from replay.admission.builtin.resource_quota.plugin import (
     Quota,
     ResourceQuota,
     as_charged,
-    is_end_of_pod,
     is_removal,
 )
+from replay.admission.builtin.resource_quota.pod_usage import ENDED
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Undetermined
 from replay.admission.effects import ADMITTED, Effects
@@ -38,6 +38,7 @@ from replay.reconstruct.operation import creates
 from replay.reconstruct.record.body import Body
 from replay.reconstruct.record.exchange import Exchange
 from replay.world.elsewhere import Elsewhere
+from replay.world.result import Cause, answered
 
 FAILED, FORBIDDEN, NOT_FOUND, EXISTS = 400, 403, 404, 409
 _LIKELY = "likely denied, if all that may have been charged before was"
@@ -58,7 +59,9 @@ class QuotaLedger(Struct):
     cluster: Cluster
     elsewhere: Elsewhere
     refused: frozenset[int] = frozenset()
-    """The numbers of requests that the authorizers of all sets but the first one refuse."""
+    """The numbers of requests that the log's authorizers allowed, and those of all sets but the first one refuse."""
+    let_in: frozenset[int] = frozenset()
+    """The numbers of requests that the log's authorizers refused, and those of all sets but the first one allow."""
     is_whole: bool = True
     """Whether no line of the log is missing: else no object is certain to be there still."""
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
@@ -75,7 +78,7 @@ class QuotaLedger(Struct):
         for number, (book, side, attributes, decision) in enumerate(
             zip(self.books, sides, shown, decisions, strict=True)
         ):
-            if book is None or (number > 0 and each.request.record.seq in self.refused):
+            if book is None or (number > 0 and self._is_barred(each.request.record)):
                 if book is not None:
                     _miss(book, each.request.record)
                 own.append(ADMITTED)
@@ -84,6 +87,11 @@ class QuotaLedger(Struct):
             step = _Step(self, book, each, _with_reset_status(attributes), where, number)
             own.append(step.run(decision))
         return own
+
+    def _is_barred(self, record: RequestRecord) -> bool:
+        """Whether the authorizers of all sets but the first one refuse a request."""
+        is_refused_in_log = answered(record).cause == Cause.FORBIDDEN
+        return record.seq in self.refused or (is_refused_in_log and record.seq not in self.let_in)
 
     def _anchor(self, each: LoggedRequest, live: PluginCluster) -> None:
         """Learn a namespace's usage besides the followed objects, from quota statuses."""
@@ -124,6 +132,23 @@ def _with_reset_status(attributes: Attributes) -> Attributes:
         return attributes
     plain = {key: each for key, each in value.value.items() if key != "status"}
     return replace(attributes, object=PartialObject(plain, value.missing))
+
+
+def _left(present: CountedObject, counted: CountedObject, subresource: str) -> CountedObject:
+    """What a write of the log leaves of the object that a set has: one to the status its spec, all others its status."""
+    kept, written = (present, counted) if subresource == "status" else (counted, present)
+    status = dict.get(written.object, "status")
+    changes, removed = ({}, ("status",)) if status is None else ({"status": status}, ())
+    return counted._replace(object=replaced(kept.object, changes, removed))
+
+
+def _has_ended(counted: CountedObject) -> bool:
+    """Whether an object is a pod that has come to its end, which uses nothing (`QuotaV1Pod`)."""
+    try:
+        phase = (counted.object.get("status") or {}).get("phase")
+    except UnknownInputError:
+        return False
+    return str(counted.resource) == "pods" and phase in ENDED
 
 
 class _Step(Struct):
@@ -291,12 +316,10 @@ class _Step(Struct):
         counted = self._counted(is_certain=is_certain and present.is_certain)
         if own.denials or self.record.code >= FAILED or attributes.dry_run or counted is None:
             return own
-        self.book.put(namespace, self.key, counted)
-        try:
-            if is_end_of_pod(Review(attributes, self.where, self.record.received, is_read_only=True)):
-                self.book.recount(namespace, attributes.resource.group_resource)
-        except UnknownInputError:
-            pass
+        left = counted if self.is_logged else _left(present, counted, attributes.subresource)
+        self.book.put(namespace, self.key, left)
+        if _has_ended(left) and not _has_ended(present):
+            self.book.recount(namespace, attributes.resource.group_resource)
         return own
 
     def _creates(self) -> bool:
