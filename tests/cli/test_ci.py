@@ -175,7 +175,7 @@ def pods(document: Any) -> list[Any]:
     return [spec["template"]["spec"]] if "template" in spec else []
 
 
-@pytest.mark.parametrize("name", ["cronjob.yaml", "listen.yaml"])
+@pytest.mark.parametrize("name", ["cronjob.yaml", "listen.yaml", "serve/serve.yaml"])
 def test_a_manifest_runs_commands_that_there_are_as_nobody(name: str) -> None:
     documents = [*yaml.safe_load_all((ROOT / "deploy" / name).read_text("utf-8"))]
     found = [pod for document in documents for pod in pods(document)]
@@ -185,7 +185,7 @@ def test_a_manifest_runs_commands_that_there_are_as_nobody(name: str) -> None:
         command = get_command(app).commands[container["args"][0]]  # type: ignore[attr-defined]
         options = {option for parameter in command.params for option in parameter.opts}
         variables = {parameter.envvar for parameter in command.params}
-        assert {each for each in container["args"] if each.startswith("--")} <= options
+        assert {each.partition("=")[0] for each in container["args"] if each.startswith("--")} <= options
         assert {each["name"] for each in container.get("env", ())} <= variables
         assert pod["securityContext"]["runAsNonRoot"]
         assert container["securityContext"]["readOnlyRootFilesystem"]
@@ -211,7 +211,7 @@ def runtime_lock(*extras: str) -> str:
         names |= found
 
 
-@pytest.mark.parametrize(("name", "extras"), [("requirements", ("listen",)), ("fleet", ("listen", "bucket", "dask"))])
+@pytest.mark.parametrize(("name", "extras"), [("requirements", ("listen", "serve")), ("fleet", ("listen", "bucket", "dask"))])
 def test_the_lock_of_an_image_is_what_the_project_needs_of_that_of_developers(
     name: str, extras: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:

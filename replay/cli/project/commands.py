@@ -27,6 +27,7 @@ _PLACES = {
     "timeline": "forensic.timeline:timeline",
     "sql": "forensic.sql:sql",
     "ingest": "ingest:ingest",
+    "serve": "serve:serve",
     "scan": "scan:scan",
     "check": "check:check",
     "diff": "diff:diff",

@@ -11,7 +11,7 @@ from replay.report.render.charts import draw
 from replay.report.render.document import Align, Chart, Column, Document, Fact, Listing, Table
 
 if TYPE_CHECKING:
-    from jinja2 import Template
+    from jinja2 import Environment, Template
     from markupsafe import Markup
 
 _QUOTED = re.compile(r"`([^`]+)`")
@@ -40,27 +40,32 @@ def html(document: Document) -> str:
 
 @cache
 def _template() -> Template:
+    return environment().get_template("document.html")
+
+
+def environment(*folders: Path) -> Environment:
+    """Return Jinja with our filters, for the templates of pages and those in further folders."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined  # noqa: PLC0415 - only this format needs it
 
-    environment = Environment(
-        loader=FileSystemLoader(_TEMPLATES),
+    jinja = Environment(
+        loader=FileSystemLoader([*folders, _TEMPLATES]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.tests["table"] = lambda block: isinstance(block, Table)
-    environment.tests["chart"] = lambda block: isinstance(block, Chart)
-    environment.tests["listing"] = lambda block: isinstance(block, Listing)
-    environment.filters["align"] = _align
-    environment.filters["prose"] = _prose
-    environment.filters["breakable"] = _breakable
-    environment.filters["softly"] = _softly
-    environment.tests["code"] = lambda column: column.align in (Align.CODE, Align.ID)
-    environment.globals["wide_from"] = WIDE_FROM
-    environment.tests["filterable"] = _is_filterable
-    environment.tests["long"] = _is_long
-    return environment.get_template("document.html")
+    jinja.tests["table"] = lambda block: isinstance(block, Table)
+    jinja.tests["chart"] = lambda block: isinstance(block, Chart)
+    jinja.tests["listing"] = lambda block: isinstance(block, Listing)
+    jinja.filters["align"] = _align
+    jinja.filters["prose"] = _prose
+    jinja.filters["breakable"] = _breakable
+    jinja.filters["softly"] = _softly
+    jinja.tests["code"] = lambda column: column.align in (Align.CODE, Align.ID)
+    jinja.globals["wide_from"] = WIDE_FROM
+    jinja.tests["filterable"] = _is_filterable
+    jinja.tests["long"] = _is_long
+    return jinja
 
 
 def _is_filterable(document: Document) -> bool:

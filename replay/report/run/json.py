@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from datetime import UTC, datetime
 from itertools import islice
 from typing import Any
 
@@ -95,6 +97,7 @@ def _members(result: RunResult) -> dict[str, Any]:
         "world": _world(result.world),
         "findings": {kind.value: _findings(result, kind) for kind in kinds},
         "rows": hit_values(result),
+        "deniedByDay": _denied_by_day(summary),
         "mutations": _mutations(result),
         "chains": [
             {
@@ -119,6 +122,16 @@ def _members(result: RunResult) -> dict[str, Any]:
     if result.proofs:
         members["proofs"] = proofs_summary(result)
     return members
+
+
+def _denied_by_day(summary: Summary) -> dict[str, dict[str, int]]:
+    """Return the direct denials of each policy by day (UTC)."""
+    days: dict[str, Counter[str]] = {}
+    for (minute, outcome, policy), count in sorted(summary.timeline.items()):
+        if outcome is OutcomeKind.NEWLY_DENIED:
+            day = datetime.fromtimestamp(minute * 60, tz=UTC).date().isoformat()
+            days.setdefault(policy, Counter())[day] += count
+    return {policy: dict(counts) for policy, counts in sorted(days.items())}
 
 
 def _log(log: LogFacts) -> dict[str, Any]:

@@ -1,0 +1,138 @@
+"""`replay serve`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from replay.cli.options import AcceptanceFile, ClusterSnapshot, CurrentSet, MinorVersion, OwnerLabel, Workers
+
+EPILOG = (
+    "Example: replay serve --store audit.store --follow /var/log/kubernetes/audit --trial strict=manifests/next "
+    "--current manifests/current --cluster cluster.jsonl\n\n"
+    "Example: replay serve --store audit.store --listen 127.0.0.1:8443 --trial strict=manifests/next\n\n"
+    "Exit code: 0 it was stopped by Ctrl-C or SIGTERM, 2 or more an error."
+)
+
+
+def serve(
+    *,
+    store: Annotated[str, typer.Option(metavar="DIR", help="Store with the log. It is created if it does not exist.")],
+    trial: Annotated[
+        list[str],
+        typer.Option(metavar="NAME=PATH", help="Candidate on trial: its name and its manifests. Repeatable."),
+    ],
+    current: CurrentSet = None,
+    cluster: ClusterSnapshot = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(metavar="DIR", help="Directory for results and weekly reports. Default: STORE.trials."),
+    ] = None,
+    listen: Annotated[
+        str, typer.Option(metavar="HOST:PORT", help="Receive events as the audit webhook backend of API servers.")
+    ] = "",
+    follow: Annotated[list[str] | None, typer.Option(metavar="LOG", help="Follow these log files. Repeatable.")] = None,
+    listen_cert_file: Annotated[Path | None, typer.Option(help="With --listen: certificate (PEM).")] = None,
+    listen_key_file: Annotated[Path | None, typer.Option(help="With --listen: private key (PEM).")] = None,
+    listen_client_ca_file: Annotated[
+        Path | None, typer.Option(help="With --listen: CA of the API servers' client certificates (PEM).")
+    ] = None,
+    keep: Annotated[str, typer.Option(metavar="DURATION", help="Remove requests older than this: 30d.")] = "",
+    keep_size: Annotated[
+        str, typer.Option(metavar="SIZE", help="Remove the oldest requests above this size: 50GB.")
+    ] = "",
+    flush_age: Annotated[str, typer.Option(metavar="DURATION", help="Write to the store after this time.")] = "5m",
+    every: Annotated[
+        str, typer.Option(metavar="DURATION", help="Decide a trial again for new requests at most this often.")
+    ] = "15m",
+    address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the page.")] = "127.0.0.1:8080",
+    host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Further host name of the page.")] = None,
+    tls_cert_file: Annotated[Path | None, typer.Option(help="Certificate of the page (PEM).")] = None,
+    tls_private_key_file: Annotated[Path | None, typer.Option(help="Private key of the page (PEM).")] = None,
+    client_ca_file: Annotated[Path | None, typer.Option(help="CA of the readers' client certificates (PEM).")] = None,
+    reader_token_file: Annotated[Path | None, typer.Option(help="File with the token of readers.")] = None,
+    trusted_proxy: Annotated[
+        str, typer.Option(metavar="ADDRESS=HEADER", help="Proxy that names the reader in this header.")
+    ] = "",
+    notify: Annotated[
+        list[str] | None, typer.Option(metavar="URL", help="Post a JSON notice about new findings here. Repeatable.")
+    ] = None,
+    notify_secret_file: Annotated[Path | None, typer.Option(help="File with the secret that signs notices.")] = None,
+    notify_slack: Annotated[bool, typer.Option("--notify-slack", help="Post notices as Slack text.")] = False,
+    accepted: AcceptanceFile = None,
+    owner_label: OwnerLabel = "team",
+    workers: Workers = 0,
+    kubernetes_version: MinorVersion = None,
+) -> None:
+    """Keep policies on trial beside a cluster, with a web page of what they would deny.
+
+    Fills the store from the log, decides every trial over the whole store, and decides it again when its manifests change or the log
+    grows. Serves a page for people, a JSON API, and metrics for Prometheus.
+    """
+    from replay.audit.live.tls import ServerTls  # noqa: PLC0415 - `--help` must not pay for the rest
+    from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.live.ending import ended_by_signals  # noqa: PLC0415
+    from replay.pipeline.period import length  # noqa: PLC0415
+    from replay.serve.server import serve as run_server  # noqa: PLC0415
+    from replay.serve.settings import (  # noqa: PLC0415
+        Readers,
+        Receiving,
+        ServeSettings,
+        parse_proxy,
+        parse_trials,
+        read_secret,
+    )
+    from replay.storage.location import is_url  # noqa: PLC0415
+
+    if is_url(store):
+        raise ReplayError("the store of a service is a directory: events are kept on a disk first", path="--store")
+    if listen and follow:
+        raise ReplayError("give --listen or --follow, not both")
+    period = length(every)
+    if period is None:
+        raise ReplayError(f"no length of time `{every}`: write 5m, 1h", path="--every")
+    for url in notify or ():
+        if not url.startswith(("https://", "http://")):
+            raise ReplayError("a notice is posted to an http or https URL", path="--notify")
+    readers = Readers(
+        address,
+        ServerTls(tls_cert_file, tls_private_key_file, client_ca_file),
+        read_secret(reader_token_file, "--reader-token-file"),
+        parse_proxy(trusted_proxy) if trusted_proxy else None,
+        tuple(name.lower() for name in host or ()),
+    )
+    receiving = Receiving(
+        listen,
+        tuple(follow or ()),
+        ServerTls(listen_cert_file, listen_key_file, listen_client_ca_file),
+        keep,
+        keep_size,
+        flush_age,
+    )
+    settings = ServeSettings(
+        store=store,
+        data=data or Path(f"{store.rstrip('/')}.trials"),
+        trials=parse_trials(trial),
+        current=current,
+        cluster=cluster,
+        accepted=accepted,
+        kubernetes_version=kubernetes_version,
+        owner_label=owner_label,
+        receiving=receiving,
+        readers=readers,
+        notify=tuple(notify or ()),
+        notify_secret=read_secret(notify_secret_file, "--notify-secret-file"),
+        notify_form="slack" if notify_slack else "json",
+        every_seconds=period.total_seconds(),
+        workers=workers,
+    )
+
+    def tell(text: str) -> None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+    with ended_by_signals() as is_ended:
+        run_server(settings, tell, is_ended)

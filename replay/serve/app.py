@@ -1,0 +1,351 @@
+"""The page and the API as an ASGI application: addresses, forms of an answer, and errors in one line."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import orjson
+from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import FileResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+
+from replay.compare.accepted import Acceptance
+from replay.errors import ReplayError
+from replay.pipeline.project.accepted import accepted_text, add_accepted, expiry
+from replay.report.render.document import Document
+from replay.report.render.html import environment
+from replay.report.render.markdown import markdown
+from replay.serve.guard import COOKIE, HEADERS, LARGEST_FORM, Guard
+from replay.serve.metrics import metrics
+from replay.serve.openapi import OPENAPI
+from replay.serve.processes import weekly_names
+from replay.serve.questions import SEARCHED, QuestionError, Questions
+from replay.serve.settings import ServeSettings
+from replay.serve.trials import CSV, MARKDOWN, PAGE, TrialBoard, TrialState
+from replay.serve.views import (
+    LogState,
+    View,
+    as_markdown,
+    denied_rows,
+    log_data,
+    log_page,
+    overview,
+    trial_data,
+    trial_page,
+    weekly_page,
+    workload_page,
+    workload_query,
+    workloads_page,
+)
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+_TEMPLATES = Path(__file__).parent / "templates"
+_DOCUMENTS = Path(__file__).parents[1] / "report" / "render" / "templates"
+_STATIC = {
+    "serve.css": (_TEMPLATES / "serve.css", "text/css"),
+    "document.css": (_DOCUMENTS / "document.css", "text/css"),
+    "document.js": (_DOCUMENTS / "document.js", "text/javascript"),
+}
+_REPORTS = {PAGE: "text/html", MARKDOWN: "text/markdown", CSV: "text/csv"}
+_FROM_FILE = {
+    **HEADERS,
+    "content-security-policy": "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:",
+}
+"""A report is one file with its own style and script. In a sandbox it has no origin: it reads no cookie and asks nothing."""
+
+
+class Page:
+    """The application. `log_state` returns the state of the store, `is_ready` whether events are received."""
+
+    def __init__(
+        self,
+        settings: ServeSettings,
+        board: TrialBoard,
+        questions: Questions,
+        log_state: Callable[[], LogState],
+        is_ready: Callable[[], bool],
+    ) -> None:
+        """Put the routes together."""
+        self._settings = settings
+        self._board = board
+        self._questions = questions
+        self._log_state = log_state
+        self._is_ready = is_ready
+        self._guard = Guard(settings.readers)
+        routes = [
+            Route("/", self._overview),
+            Route("/index.{form:str}", self._overview),
+            Route("/trials/{name:str}/report.html", self._report(PAGE)),
+            Route("/trials/{name:str}/report.md", self._report(MARKDOWN)),
+            Route("/trials/{name:str}/findings.csv", self._report(CSV)),
+            Route("/trials/{name:str}/workloads", self._workloads),
+            Route("/trials/{name:str}/workload", self._workload),
+            Route("/trials/{name:str}/request", self._request),
+            Route("/trials/{name:str}/accept", self._accept, methods=["POST"]),
+            Route("/trials/{name:str}", self._trial),
+            Route("/search", self._search),
+            Route("/weekly", self._weekly),
+            Route("/weekly/{day:str}/{file:str}", self._weekly_file),
+            Route("/log", self._log),
+            Route("/api/v1/trials", self._api_trials),
+            Route("/api/v1/trials/{name:str}", self._api_trial),
+            Route("/api/v1/log", self._api_log),
+            Route("/openapi.json", self._openapi),
+            Route("/metrics", self._metrics),
+            Route("/healthz", self._healthz),
+            Route("/readyz", self._readyz),
+            Route("/login", self._login, methods=["GET", "POST"]),
+            Route("/static/{file:str}", self._static),
+        ]
+        self.asgi = Starlette(routes=routes, exception_handlers={HTTPException: _failed, Exception: _failed})
+        self.asgi.add_middleware(_Middleware, guard=self._guard)
+
+    async def _overview(self, request: Request) -> Response:
+        return self._shown(request, overview(self._board.states(), await self._log_now()))
+
+    async def _trial(self, request: Request) -> Response:
+        return self._shown(request, trial_page(self._state(request), await self._log_now()))
+
+    async def _workloads(self, request: Request) -> Response:
+        return self._shown(request, workloads_page(self._state(request), request.query_params.get("policy", "")))
+
+    async def _workload(self, request: Request) -> Response:
+        state = self._state(request)
+        wanted = {name: request.query_params.get(name, "") for name in ("namespace", "workload", "policy")}
+        rows = [row for row in denied_rows(state.summary or {"rows": []}) if workload_query(row) == wanted]
+        if not rows:
+            raise HTTPException(404, "this workload is not denied by this policy now")
+        return self._shown(request, workload_page(state, rows[0], self._proposal(wanted)))
+
+    async def _request(self, request: Request) -> Response:
+        state = self._state(request)
+        audit_id = request.query_params.get("id", "")
+        item = request.query_params.get("item", "0")
+        if not audit_id or not item.isdecimal():
+            raise HTTPException(400, "name a request: ?id=AUDIT-ID")
+        try:
+            answer = await self._questions.explain(state.trial.candidate, audit_id, int(item[:9]))
+        except QuestionError as error:
+            raise HTTPException(503 if error.is_busy else 404, str(error)) from error
+        return self._document(request, answer.document, answer.data)
+
+    async def _search(self, request: Request) -> Response:
+        fields = {name: request.query_params.get(name, "").strip() for name in SEARCHED}
+        if not any(fields.values()):
+            return self._html("search.html", fields=fields)
+        try:
+            answer = await self._questions.search(fields)
+        except QuestionError as error:
+            raise HTTPException(503 if error.is_busy else 404, str(error)) from error
+        return self._document(request, answer.document, answer.data, fields)
+
+    async def _weekly(self, request: Request) -> Response:
+        return self._shown(request, weekly_page(await run_in_threadpool(weekly_names, self._settings.data)))
+
+    async def _weekly_file(self, request: Request) -> Response:
+        day, name = request.path_params["day"], request.path_params["file"]
+        kinds = {"report.html": "text/html", "report.md": "text/markdown", "report.json": "application/json"}
+        if name not in kinds or day not in await run_in_threadpool(weekly_names, self._settings.data):
+            raise HTTPException(404, "there is no such report")
+        return _file(self._settings.data / "weekly" / day / name, kinds[name])
+
+    async def _log(self, request: Request) -> Response:
+        return self._shown(request, log_page(self._board.states(), await self._log_now()))
+
+    async def _api_trials(self, _request: Request) -> Response:
+        return _json({"trials": [trial_data(state) for state in self._board.states()]})
+
+    async def _api_trial(self, request: Request) -> Response:
+        state = self._state(request)
+        return _json({**trial_data(state), "result": state.summary})
+
+    async def _api_log(self, _request: Request) -> Response:
+        return _json(log_data(await self._log_now()))
+
+    async def _openapi(self, _request: Request) -> Response:
+        return _json(OPENAPI)
+
+    async def _metrics(self, _request: Request) -> Response:
+        text = metrics(self._board.states(), await self._log_now())
+        return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
+
+    async def _healthz(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n")
+
+    async def _readyz(self, _request: Request) -> Response:
+        return PlainTextResponse("ok\n") if self._is_ready() else PlainTextResponse("events are not received\n", 503)
+
+    async def _login(self, request: Request) -> Response:
+        if request.method == "GET":
+            return self._html("login.html", is_wrong=False)
+        form = await self._form(request)
+        if not self._guard.is_token(form.get("token", "")):
+            return self._html("login.html", is_wrong=True, status=401)
+        answer = RedirectResponse("/", 303)
+        is_safe = self._settings.readers.tls.certificate is not None
+        answer.set_cookie(COOKIE, self._guard.session(), httponly=True, samesite="strict", secure=is_safe)
+        return answer
+
+    async def _accept(self, request: Request) -> Response:
+        state = self._state(request)
+        form = await self._form(request)
+        wanted = {name: form.get(name, "") for name in ("namespace", "workload", "policy")}
+        if not any(workload_query(row) == wanted for row in denied_rows(state.summary or {"rows": []})):
+            raise HTTPException(404, "this workload is not denied by this policy now")
+        reason = form.get("reason", "").strip()
+        if not reason:
+            raise HTTPException(400, "give a reason: the next reader needs it")
+        try:
+            entry = Acceptance(
+                wanted["policy"],
+                wanted["namespace"],
+                wanted["workload"],
+                reason,
+                expiry(form.get("expires", "").strip() or "90d", datetime.now(UTC).date()),
+            )
+            if self._settings.accepted is None:
+                raise HTTPException(409, "no file of accepted findings: start with --accepted FILE")
+            await run_in_threadpool(add_accepted, self._settings.accepted, [entry])
+        except ReplayError as error:
+            raise HTTPException(409, str(error)) from error
+        return RedirectResponse(f"/trials/{state.trial.name}", 303)
+
+    async def _static(self, request: Request) -> Response:
+        found = _STATIC.get(request.path_params["file"])
+        if found is None:
+            raise HTTPException(404, "there is no such file")
+        path, kind = found
+        return Response(path.read_bytes(), media_type=kind, headers={"cache-control": "max-age=3600"})
+
+    def _report(self, name: str) -> Callable[[Request], Awaitable[Response]]:
+        async def answer(request: Request) -> Response:
+            state = self._state(request)
+            path = self._board.file(state.trial.name, name)
+            if not path.is_file():
+                raise HTTPException(404, "this trial has no result yet")
+            return _file(path, _REPORTS[name])
+
+        return answer
+
+    async def _log_now(self) -> LogState:
+        return await run_in_threadpool(self._log_state)
+
+    def _state(self, request: Request) -> TrialState:
+        name = request.path_params["name"]
+        state = self._board.get(name) or self._board.get(name.removesuffix(".json").removesuffix(".md"))
+        if state is None:
+            raise HTTPException(404, "there is no such trial")
+        return state
+
+    def _proposal(self, wanted: dict[str, str]) -> str:
+        return accepted_text(
+            [Acceptance(wanted["policy"], wanted["namespace"], wanted["workload"], "why it is intended")]
+        )
+
+    async def _form(self, request: Request) -> dict[str, str]:
+        """Return the fields of a form of ours. Raises HTTPException for anything else."""
+        from urllib.parse import parse_qsl  # noqa: PLC0415 - only a form needs it
+
+        if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
+            raise HTTPException(415, "a form is expected")
+        body = b""
+        async for part in request.stream():
+            body += part
+            if len(body) > LARGEST_FORM:
+                raise HTTPException(413, f"a form has at most {LARGEST_FORM >> 10} KiB")
+        try:
+            fields = dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=20))
+        except (UnicodeDecodeError, ValueError) as error:
+            raise HTTPException(400, "the form cannot be read") from error
+        if not self._guard.is_own_form(request, fields.get("form", "")):
+            raise HTTPException(403, "the form is too old: open the page again")
+        return fields
+
+    def _shown(self, request: Request, view: View) -> Response:
+        form = _form_of(request)
+        if form == "json":
+            return _json(view.data)
+        if form == "md":
+            return PlainTextResponse(as_markdown(view), media_type="text/markdown")
+        return self._html("view.html", view=view, can_accept=self._settings.accepted is not None)
+
+    def _document(
+        self, request: Request, document: Document | None, data: Any, fields: dict[str, str] | None = None
+    ) -> Response:
+        form = _form_of(request)
+        if form == "json":
+            return _json(data)
+        if document is None:
+            raise HTTPException(404, "nothing was found")
+        if form == "md":
+            return PlainTextResponse(markdown(document), media_type="text/markdown")
+        return self._html("document_page.html", document=document, fields=fields, svg=lambda _chart: "")
+
+    def _html(self, template: str, status: int = 200, **values: Any) -> Response:
+        text = _template(template).render(form_token=self._guard.form_token(), **values)
+        return Response(text, status, media_type="text/html")
+
+
+class _Middleware:
+    """Refuses requests, and puts the headers of safety on every answer."""
+
+    def __init__(self, app: Any, guard: Guard) -> None:
+        self._app = app
+        self._guard = guard
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+
+        async def send_safely(message: Any) -> None:
+            if message["type"] == "http.response.start":
+                names = {name.lower() for name, _ in message["headers"]}
+                more = [(key.encode(), value.encode()) for key, value in HEADERS.items() if key.encode() not in names]
+                message = {**message, "headers": [*message["headers"], *more]}
+            await send(message)
+
+        refusal = self._guard.refusal(Request(scope))
+        await (refusal or self._app)(scope, receive, send_safely)
+
+
+async def _failed(request: Request, error: Exception) -> Response:
+    """Answer an error in one line; nothing of what went wrong inside is shown."""
+    if isinstance(error, ClientDisconnect):
+        return Response(status_code=400)
+    status = error.status_code if isinstance(error, HTTPException) else 503
+    text = error.detail if isinstance(error, HTTPException) else "the page failed: ask again in a moment"
+    if _form_of(request) == "json" or request.url.path.startswith("/api/"):
+        return _json({"error": text}, status)
+    if "text/html" in request.headers.get("accept", ""):
+        return Response(_template("error.html").render(text=text, form_token=""), status, media_type="text/html")
+    return PlainTextResponse(f"{text}\n", status)
+
+
+def _form_of(request: Request) -> str:
+    """Return the form of an answer: `json` or `md` by the end of the path or the query, else `html`."""
+    asked = request.query_params.get("format", "") or request.url.path.rpartition(".")[2]
+    return asked if asked in ("json", "md") else "html"
+
+
+def _json(data: Any, status: int = 200) -> Response:
+    return Response(orjson.dumps(data, default=str, option=orjson.OPT_INDENT_2), status, media_type="application/json")
+
+
+def _file(path: Path, kind: str) -> Response:
+    return FileResponse(path, media_type=kind, headers=_FROM_FILE)
+
+
+@cache
+def _template(name: str) -> Template:
+    return environment(_TEMPLATES).get_template(name)

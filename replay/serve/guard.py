@@ -1,0 +1,99 @@
+"""Checks before a request of a reader is answered: who asks, by which name, and how much.
+
+A page can be read by anyone on this machine, by holders of a token, with a client certificate, or through a named proxy. No
+request by GET changes anything. A form carries a token that only our own pages hold.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import secrets
+
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+
+from replay.serve.settings import Readers, is_loopback
+
+COOKIE = "replay_session"
+LARGEST_FORM = 16 << 10
+LONGEST_TARGET = 4096
+HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Headers of every answer."""
+OPEN = frozenset({"/healthz", "/readyz", "/login", "/static/serve.css"})
+"""Paths that need no proof of who asks: they tell nothing about the log."""
+
+
+class Guard:
+    """The checks for one process; its key signs sessions and forms, and is new at each start."""
+
+    def __init__(self, readers: Readers) -> None:
+        """Make a key."""
+        self._readers = readers
+        self._key = secrets.token_bytes(32)
+
+    def refusal(self, request: Request) -> Response | None:
+        """Return the answer to a request that is refused, None for one that may be answered."""
+        if len(request.url.path) + len(request.url.query) > LONGEST_TARGET:
+            return PlainTextResponse("the address is too long\n", 414)
+        if not self._is_known_host(request.headers.get("host", "")):
+            return PlainTextResponse("this name of the server is not known: start it with --host NAME\n", 421)
+        if request.url.path in OPEN or self.is_reader(request):
+            return None
+        if "text/html" in request.headers.get("accept", "") and self._readers.token and request.method == "GET":
+            return Response(status_code=303, headers={"location": "/login"})
+        return PlainTextResponse("log in, or send a token\n", 401, {"www-authenticate": "Bearer"})
+
+    def is_reader(self, request: Request) -> bool:
+        """Return whether a request comes from a reader."""
+        readers = self._readers
+        if readers.proxy is not None:
+            address, header = readers.proxy
+            client = request.client.host if request.client else ""
+            if client == address and request.headers.get(header):
+                return True
+        if readers.token:
+            kind, _, token = request.headers.get("authorization", "").partition(" ")
+            if kind.lower() == "bearer" and self.is_token(token.strip()):
+                return True
+            return hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self.session().encode())
+        return readers.proxy is None
+
+    def is_token(self, text: str) -> bool:
+        """Return whether a text is the readers' token, in a time that does not tell how much of it is right."""
+        return bool(self._readers.token) and hmac.compare_digest(text.encode(), self._readers.token.encode())
+
+    def session(self) -> str:
+        """Return the value of the cookie of a reader who has logged in."""
+        return self._signed("session")
+
+    def form_token(self) -> str:
+        """Return the token of a form."""
+        return self._signed("form")
+
+    def is_own_form(self, request: Request, token: str) -> bool:
+        """Return whether a form was sent by a page of ours."""
+        site = request.headers.get("sec-fetch-site", "same-origin")
+        return site in ("same-origin", "none") and hmac.compare_digest(token.encode(), self.form_token().encode())
+
+    def _signed(self, purpose: str) -> str:
+        return hmac.new(self._key, purpose.encode(), hashlib.sha256).hexdigest()
+
+    def _is_known_host(self, header: str) -> bool:
+        """Return whether a name is one of ours: otherwise any web page could give a name of its own to this address."""
+        name = (
+            header.rpartition(":")[0]
+            if header.count(":") == 1 or (header.endswith("]") is False and "]:" in header)
+            else header
+        )
+        name = name.strip("[]").lower()
+        bound, _ = self._readers.host_and_port
+        return name == bound.lower() or name in self._readers.hosts or (is_loopback(bound) and is_loopback(name))

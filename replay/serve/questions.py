@@ -1,0 +1,141 @@
+"""Questions of readers that need the log: one request explained, and a search. They run in processes of their own.
+
+A question cannot stall the page or the receiving: there are few processes, each question has a time limit, and a process
+that exceeds it is ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+import os
+from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from msgspec import Struct
+
+from replay.errors import ReplayError
+from replay.report.render.document import Document
+from replay.serve.settings import ServeSettings
+from replay.serve.trials import with_low_priority
+
+SECONDS = 60.0
+"""Time limit of a question."""
+MOST_WAITING = 8
+"""Questions that may wait; a further one is refused."""
+MOST_FOUND = 200
+"""Decisions that a search lists."""
+SEARCHED = ("policy", "user", "namespace", "object", "since", "until", "action")
+"""Fields of a search, each as the option of `replay lookup` with this name."""
+
+
+class QuestionError(Exception):
+    """A question has no answer; the text says why, `is_busy` that it may be asked again."""
+
+    def __init__(self, text: str, *, is_busy: bool = False) -> None:
+        """Take the text for the reader."""
+        super().__init__(text)
+        self.is_busy = is_busy
+
+
+class Answer(Struct, frozen=True):
+    """An answer as a document and as JSON; `error` if there is none."""
+
+    document: Document | None = None
+    data: Any = None
+    error: str = ""
+
+
+def _explain(settings: ServeSettings, candidate: Path, audit_id: str, item: int) -> Answer:
+    from replay.pipeline.forensic.explain import explain  # noqa: PLC0415 - only a question needs them
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+    from replay.report.explain_json import explain_json  # noqa: PLC0415
+    from replay.report.explain_report import explain_document  # noqa: PLC0415
+
+    zone = time_zone(None)
+    scenario = Scenario(
+        (), store=settings.store, current=settings.current, candidate=candidate, cluster=settings.cluster
+    )
+    options = Options(owner_label=settings.owner_label)
+    try:
+        found = explain(scenario, audit_id, _no_progress, item=item, options=options)
+    except ReplayError as error:
+        return Answer(error=str(error))
+    return Answer(explain_document(found, zone), explain_json(found, zone))
+
+
+def _search(settings: ServeSettings, fields: dict[str, str]) -> Answer:
+    from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415 - only a question needs them
+    from replay.pipeline.period import time_zone  # noqa: PLC0415
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+    from replay.report.lookup_report import lookup_document, lookup_json  # noqa: PLC0415
+
+    zone = time_zone(None)
+    policy, user, namespace, subject, since, until, action = (fields.get(name) or None for name in SEARCHED)
+    try:
+        found = look_up(
+            Scenario((), store=settings.store, cluster=settings.cluster), LookupFilter(policy, user, namespace, subject, since, until, action), _no_progress, zone=zone
+        )
+    except ReplayError as error:
+        return Answer(error=str(error))
+    return Answer(lookup_document(found, zone, MOST_FOUND), lookup_json(found, zone))
+
+
+def _no_progress(_activity: str, _done: int, _total: int) -> None:
+    return
+
+
+def _begin() -> None:
+    with_low_priority(os.getpid())
+
+
+class Questions:
+    """The processes that answer, and how many questions wait for them."""
+
+    def __init__(self, settings: ServeSettings) -> None:
+        """Start no process before the first question."""
+        self._settings = settings
+        self._pool: ProcessPoolExecutor | None = None
+        self._waiting = 0
+
+    async def explain(self, candidate: Path, audit_id: str, item: int) -> Answer:
+        """Explain a request under a candidate. Raises QuestionError."""
+        return await self._ask(_explain, candidate, audit_id, item)
+
+    async def search(self, fields: dict[str, str]) -> Answer:
+        """Search decisions. Raises QuestionError."""
+        return await self._ask(_search, fields)
+
+    def close(self) -> None:
+        """End the processes."""
+        if self._pool is not None:
+            self._end(self._pool)
+
+    async def _ask(self, question: Any, *arguments: object) -> Answer:
+        if self._waiting >= MOST_WAITING:
+            raise QuestionError("other questions are being answered: ask again in a moment", is_busy=True)
+        if self._pool is None:
+            self._pool = ProcessPoolExecutor(2, multiprocessing.get_context("spawn"), _begin)
+        pool = self._pool
+        self._waiting += 1
+        try:
+            future = pool.submit(question, self._settings, *arguments)
+            answer: Answer = await asyncio.wait_for(asyncio.wrap_future(future), SECONDS)
+        except (TimeoutError, BrokenExecutor) as error:
+            self._end(pool)
+            raise QuestionError("the question took too long: narrow it down", is_busy=True) from error
+        finally:
+            self._waiting -= 1
+        if answer.error:
+            raise QuestionError(answer.error)
+        return answer
+
+    def _end(self, pool: ProcessPoolExecutor) -> None:
+        if self._pool is pool:
+            self._pool = None
+        for process in list((pool._processes or {}).values()):  # noqa: SLF001 - the only way to end one that hangs
+            process.terminate()
+        pool.shutdown(wait=False, cancel_futures=True)

@@ -1,0 +1,144 @@
+"""Settings of `replay serve`, from its options."""
+
+from __future__ import annotations
+
+import ipaddress
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import Struct
+
+from replay.audit.live.tls import ServerTls
+from replay.errors import ReplayError
+
+_TRIAL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=(.+)")
+_PROXY = re.compile(r"([^=]+)=([A-Za-z0-9-]+)")
+_ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):(?P<port>\d{1,5})")
+LEAST_TOKEN = 16
+"""Characters of a token for readers, at least."""
+
+
+class Trial(Struct, frozen=True):
+    """A candidate under observation: its name and its manifests."""
+
+    name: str
+    candidate: Path
+
+
+class Receiving(Struct, frozen=True):
+    """How events reach the store: an address for API servers, or log files to follow; nothing if another process fills it."""
+
+    listen: str = ""
+    follow: tuple[str, ...] = ()
+    tls: ServerTls = ServerTls()
+    keep: str = ""
+    keep_size: str = ""
+    flush_age: str = "5m"
+
+
+class Readers(Struct, frozen=True):
+    """Who may read the pages: anyone on this machine, or holders of a token, or users of a proxy that names them in a header."""
+
+    address: str = "127.0.0.1:8080"
+    tls: ServerTls = ServerTls()
+    token: str = ""
+    proxy: tuple[str, str] | None = None
+    hosts: tuple[str, ...] = ()
+
+    @property
+    def host_and_port(self) -> tuple[str, int]:
+        """The address to bind. Raises ReplayError for another text."""
+        match = _ADDRESS.fullmatch(self.address)
+        if match is None or int(match["port"]) > 0xFFFF:
+            raise ReplayError(f"no address `{self.address}`: write HOST:PORT, such as 127.0.0.1:8080", path="--address")
+        return match["v6"] or match["host"], int(match["port"])
+
+    def require(self) -> None:
+        """Raise ReplayError for an address of other machines without TLS, or without a check of the reader."""
+        host, _ = self.host_and_port
+        self.tls.require(host)
+        if not is_loopback(host) and not (self.token or self.tls.client_ca or self.proxy):
+            raise ReplayError(
+                f"{host} is reached from other machines: give --reader-token-file, --client-ca-file or --trusted-proxy",
+                path="--address",
+            )
+
+
+class ServeSettings(Struct, frozen=True):
+    """Everything that `replay serve` is told; `data` holds the results of trials and the weekly reports."""
+
+    store: str
+    data: Path
+    trials: tuple[Trial, ...]
+    current: Path | None = None
+    cluster: Path | None = None
+    accepted: Path | None = None
+    kubernetes_version: str | None = None
+    owner_label: str = "team"
+    receiving: Receiving = Receiving()
+    readers: Readers = Readers()
+    notify: tuple[str, ...] = ()
+    notify_secret: str = ""
+    notify_form: str = "json"
+    every_seconds: float = 900.0
+    """A trial is decided again at most this often, as long as its manifests do not change."""
+    workers: int = 0
+
+    def trial(self, name: str) -> Trial | None:
+        """Return the trial with this name, None if there is none."""
+        return next((trial for trial in self.trials if trial.name == name), None)
+
+
+def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:
+    """Return the trials of `--trial NAME=DIR`. Raises ReplayError."""
+    trials = []
+    for text in texts:
+        match = _TRIAL.fullmatch(text)
+        if match is None:
+            raise ReplayError(
+                f"no trial `{text}`: write NAME=DIR, with lower case letters, digits and dashes in the name",
+                path="--trial",
+            )
+        trials.append(Trial(match[1], Path(match[2])))
+    names = [trial.name for trial in trials]
+    if repeated := sorted({name for name in names if names.count(name) > 1}):
+        raise ReplayError(f"two trials are called `{repeated[0]}`: give each its own name", path="--trial")
+    for trial in trials:
+        if not trial.candidate.exists():
+            raise ReplayError("there is no such file or directory", path=str(trial.candidate))
+    return tuple(trials)
+
+
+def parse_proxy(text: str) -> tuple[str, str]:
+    """Return address and header of `--trusted-proxy ADDRESS=HEADER`. Raises ReplayError."""
+    match = _PROXY.fullmatch(text)
+    try:
+        if match is not None:
+            return str(ipaddress.ip_address(match[1])), match[2].lower()
+    except ValueError:
+        pass
+    raise ReplayError(
+        f"no proxy `{text}`: write ADDRESS=HEADER, such as 10.0.0.7=X-Remote-User", path="--trusted-proxy"
+    )
+
+
+def read_secret(path: Path | None, option: str) -> str:
+    """Return the text of a secret file without line ends, empty without a file. Raises ReplayError."""
+    if path is None:
+        return ""
+    try:
+        text = path.read_text("utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        raise ReplayError("the file cannot be read", path=str(path)) from error
+    if len(text) < LEAST_TOKEN:
+        raise ReplayError(f"a secret needs {LEAST_TOKEN} characters or more", path=f"{option} {path}")
+    return text
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether an address is reached from this machine only."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,181 @@
+"""A page over the store of the short sample, with a result that is already there, without processes or threads of its own."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import uvicorn
+from msgspec.structs import replace
+
+from replay.serve.app import Page
+from replay.serve.questions import Questions
+from replay.serve.settings import Readers, ServeSettings, Trial
+from replay.serve.trials import TrialBoard, TrialPhase, TrialState
+from replay.serve.views import LogState
+
+ROW: dict[str, Any] = {
+    "outcome": "newly_denied",
+    "policy": "team-label.static.k8s.io",
+    "origin": "next/team.yaml:3",
+    "owner": "blue",
+    "namespace": "shop",
+    "workload": "Deployment/<b>web</b>",
+    "resources": ["deployments.apps"],
+    "users": ["alice"],
+    "requests": 3,
+    "alone": 3,
+    "follow": 2,
+    "first": "2026-11-20T10:00:00.000000Z",
+    "last": "2026-11-21T10:00:00.000000Z",
+    "message": "a team is needed | `x`",
+    "auditID": "4643ba19-8f5c-4d9d-921a-eb6cb22bdb75",
+}
+"""A row of findings whose names an attacker chose."""
+NODE: dict[str, Any] = {
+    **ROW,
+    "policy": "nodes",
+    "workload": "Node/a",
+    "namespace": "",
+    "users": ["system:node:a"],
+    "requests": 1,
+}
+POLICY = {
+    "name": ROW["policy"],
+    "requests": 3,
+    "workloads": 1,
+    "follow": 2,
+    "origin": {"file": "next/team.yaml", "line": 3},
+}
+
+
+def summary(*rows: Mapping[str, Any], unknown: int = 0) -> dict[str, Any]:
+    """Return the document of `replay run --json`, as far as pages read it."""
+    denied = sum(row["requests"] for row in rows)
+    part = {"observed": 10, "reproduced": 9, "undetermined": 0, "differs": 1, "notInLog": 0}
+    return {
+        "roots": {"newly_denied": denied} if denied else {},
+        "decided": {"requests": 100 - unknown, "of": 100},
+        "fidelity": {"denials": part, "failures": part, "annotations": part, "disagreements": 3},
+        "findings": {"newly_denied": {"policies": [POLICY]}} if rows else {},
+        "rows": [dict(row) for row in rows],
+        "deniedByDay": {ROW["policy"]: {"2026-11-20": 1, "2026-11-21": 2}} if rows else {},
+        "undetermined": [
+            {"policy": "p", "path": "object", "reason": "no body", "fix": "record it", "requests": unknown}
+        ]
+        if unknown
+        else [],
+    }
+
+
+LOG = LogState(4269, 4408, 1000, 1_700_000_000_000_000, 1_700_000_100_000_000, 0, {"not JSON": 2})
+
+
+class Answered(NamedTuple):
+    """An answer of the page."""
+
+    status: int
+    headers: Mapping[str, str]
+    text: str
+
+    @property
+    def json(self) -> Any:
+        """The body as JSON."""
+        return json.loads(self.text)
+
+
+class Site(NamedTuple):
+    """A running page."""
+
+    port: int
+    settings: ServeSettings
+    board: TrialBoard
+
+    def get(self, path: str, **headers: str) -> Answered:
+        """Ask by GET; a redirection is not followed."""
+        return self.send("GET", path, None, headers)
+
+    def send(self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]) -> Answered:
+        """Send one request."""
+        request = urllib.request.Request(f"http://127.0.0.1:{self.port}{path}", body, dict(headers), method=method)
+        try:
+            with urllib.request.build_opener(_Stay()).open(request, timeout=30) as answer:
+                return Answered(answer.status, dict(answer.headers), answer.read().decode())
+        except urllib.error.HTTPError as error:
+            with error:
+                return Answered(error.code, dict(error.headers), error.read().decode())
+
+
+class _Stay(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_arguments: object, **_named: object) -> None:
+        return None
+
+
+@contextmanager
+def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[Site]:
+    """Serve some states of trials on a free port."""
+    board = TrialBoard(settings)
+    for state in states:
+        board.put(state)
+    questions = Questions(settings)
+    page = Page(settings, board, questions, lambda: LOG, lambda: True)
+    bound = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(
+        uvicorn.Config(page.asgi, http="h11", ws="none", lifespan="off", log_config=None, access_log=False)
+    )
+    thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+    thread.start()
+    try:
+        while not server.started:
+            thread.join(0.01)
+        yield Site(bound.getsockname()[1], settings, board)
+    finally:
+        server.should_exit = True
+        thread.join()
+        questions.close()
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> ServeSettings:
+    """Settings with two trials."""
+    (tmp_path / "next").mkdir()
+    trials = (Trial("next", tmp_path / "next"), Trial("clean", tmp_path / "next"))
+    return ServeSettings(str(tmp_path / "store"), tmp_path / "data", trials)
+
+
+@pytest.fixture
+def states(settings: ServeSettings) -> tuple[TrialState, ...]:
+    """One trial that would deny two workloads, and one that would deny nothing."""
+    first, second = settings.trials
+    return (
+        TrialState(first, TrialPhase.READY, 1.0, "", summary(ROW, NODE), summary(ROW), 1_700_000_000.0, 2.0),
+        TrialState(second, TrialPhase.READY, 1.0, "", summary(), summary(), 1_700_000_000.0, 2.0),
+    )
+
+
+@pytest.fixture
+def site(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[Site]:
+    """The page without a check of the reader."""
+    with served(settings, states) as running:
+        yield running
+
+
+@pytest.fixture
+def site_of(settings: ServeSettings, states: tuple[TrialState, ...]) -> Callable[..., Any]:
+    """A page with other settings."""
+
+    def make(**changed: Any) -> Any:
+        return served(replace(settings, **changed), states)
+
+    return make
+
+
+__all__ = ["LOG", "NODE", "ROW", "Answered", "Readers", "Site", "summary"]
