@@ -87,7 +87,7 @@ def report(
         bool,
         typer.Option(
             "--unused",
-            help="Report which rules of roles nobody needed. With `--format rbac`: print roles and bindings without them.",
+            help="Report which rules of roles are not needed. With `--format rbac`: print roles and bindings without them.",
         ),
     ] = False,
     full: FullReport = False,
@@ -159,7 +159,7 @@ def report(
 def _print_unused(
     scenario: Scenario, question: UnusedQuestion, output: ReportFormat, zone: tzinfo, *, full: bool
 ) -> None:
-    """Which permissions nobody needed."""
+    """Which permissions are not needed."""
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415

@@ -77,7 +77,10 @@ def _search(settings: ServeSettings, fields: dict[str, str]) -> Answer:
     policy, user, namespace, subject, since, until, action = (fields.get(name) or None for name in SEARCHED)
     try:
         found = look_up(
-            Scenario((), store=settings.store, cluster=settings.cluster), LookupFilter(policy, user, namespace, subject, since, until, action), _no_progress, zone=zone
+            Scenario((), store=settings.store, cluster=settings.cluster),
+            LookupFilter(policy, user, namespace, subject, since, until, action),
+            _no_progress,
+            zone=zone,
         )
     except ReplayError as error:
         return Answer(error=str(error))

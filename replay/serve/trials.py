@@ -175,7 +175,9 @@ class TrialRunner(threading.Thread):
             code = self._process.wait()
         lines = (work / "error").read_text("utf-8", "replace").strip().splitlines()
         (work / "error").unlink()
-        return "" if code == 0 else (lines[-1].removeprefix("replay: ") if lines else f"replay run ended with code {code}")
+        return (
+            "" if code == 0 else (lines[-1].removeprefix("replay: ") if lines else f"replay run ended with code {code}")
+        )
 
 
 def run_command(settings: ServeSettings, trial: Trial, work: Path) -> list[str]:

@@ -211,7 +211,9 @@ def runtime_lock(*extras: str) -> str:
         names |= found
 
 
-@pytest.mark.parametrize(("name", "extras"), [("requirements", ("listen", "serve")), ("fleet", ("listen", "bucket", "dask"))])
+@pytest.mark.parametrize(
+    ("name", "extras"), [("requirements", ("listen", "serve")), ("fleet", ("listen", "bucket", "dask"))]
+)
 def test_the_lock_of_an_image_is_what_the_project_needs_of_that_of_developers(
     name: str, extras: tuple[str, ...], request: pytest.FixtureRequest
 ) -> None:
