@@ -48,7 +48,10 @@ def scan(
     namespace: Namespaces = None,
     operation: Annotated[
         CaseOperation,
-        typer.Option("--as", help="Check the next update without changes, or a new creation of the object."),
+        typer.Option(
+            "--as",
+            help="Check the next update without changes, a new creation, or what Kyverno's background scan reports.",
+        ),
     ] = CaseOperation.UPDATE,
     user: Annotated[str | None, typer.Option(help="User for objects whose writer is not in the log.")] = None,
     group: Annotated[list[str] | None, typer.Option(help="Group of that user. Repeatable.")] = None,

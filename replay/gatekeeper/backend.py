@@ -45,6 +45,11 @@ class Gatekeeper:
         """The objects that Gatekeeper refuses, which decide nothing."""
         return self._policies.refused
 
+    @property
+    def refused_if_new(self) -> Sequence[Refusal]:
+        """No other ones."""
+        return ()
+
     def looked_up(self) -> Iterator[tuple[str, str]]:
         """Namespaces, and the kinds that are synchronized where a template reads any."""
         yield "", "Namespace"

@@ -38,6 +38,7 @@ from replay.kyverno.rules.exception import PolicyExceptions
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.match import Requester
+from replay.kyverno.rules.policy_check import policy_refusal
 from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, FAIL, PASS
 from replay.kyverno.rules.validate_cel import matches_cel
@@ -92,6 +93,8 @@ class Kyverno:
         self._exceptions = [each for each in of_rules if each.get("kind") == "PolicyException"]
         self.exceptions = PolicyExceptions(self._exceptions)
         self.entries = [each for each in taken if each.get("kind") == "GlobalContextEntry"]
+        self.cel_objects = [each for each in taken if each not in of_rules]
+        """Policies of CEL and their exceptions."""
         self.cel = CELPolicies(taken)
         self.library = kyverno_library(_clock, self.configuration.images)
         self.kinds = {
@@ -103,6 +106,17 @@ class Kyverno:
         self._made: IdentityMap[Discovery, RuleWebhook] = IdentityMap()
         self._texts: dict[tuple[int, ...], RuleText] = {}
         self._behind: dict[tuple[int, str], list[RulePolicy]] = {}
+
+    @property
+    def refused_if_new(self) -> Sequence[Refusal]:
+        """The policies that Kyverno's policy webhook refuses; what has a uid was taken once, maybe by an older Kyverno."""
+        new = (each for each in self.policies if not each["metadata"].get("uid"))
+        refusals = ((each, policy_refusal(each, self.library)) for each in new)
+        return [
+            Refusal(str(each["kind"]), str(each["metadata"]["name"]), refusal)
+            for each, refusal in refusals
+            if refusal is not None
+        ]
 
     def answers_for(self, webhook: str) -> bool:
         """Whether it answers for the webhook of a name."""

@@ -33,7 +33,7 @@ from replay.kyverno.rules.jmespath.library import kyverno_library
 from replay.kyverno.rules.loader import LoaderSource
 from replay.kyverno.rules.match import Requester, texts_of
 from replay.kyverno.rules.policy_check import policy_refusal
-from replay.kyverno.rules.request import Request
+from replay.kyverno.rules.request import Request, StillRequest
 from replay.kyverno.rules.response import FAIL, PolicyResponse, RuleResponse
 from replay.kyverno.rules.validate_cel import matches_cel
 
@@ -114,23 +114,6 @@ class _OfflineCluster(ListedCluster):
         """See `Cluster.global_entry`."""
         value = self.values.get(name)
         return as_map(value).get(projection) if projection else value
-
-
-class _OfflineRequest(Request):
-    """A request of which variables see the object, the operation, the namespace and the user, where one is given."""
-
-    def _fill_context(self) -> None:
-        shown: dict[str, Any] = {"operation": self.operation}
-        for field, obj in (("object", self.new), ("oldObject", self.old)):
-            if obj is not None:
-                shown[field] = with_floats(obj)
-        shown["namespace"] = str(self.request.get("namespace") or "")
-        self.context.put(shown, "request")
-        self.context.operation = self.operation
-        if not self.requester.is_empty:
-            self.context.put(with_floats(self.request.get("userInfo") or {}), "request", "userInfo")
-            self._put_user()
-        self.context.defer("images", self._images)
 
 
 class OfflinePolicies:
@@ -249,8 +232,7 @@ class OfflinePolicies:
             shown["userInfo"] = self._given.user.get("userInfo") or {}
         if subresource:
             shown["subResource"] = subresource
-        request = _OfflineRequest(shown, kind, self._requester, self._library, self._images)
-        request.is_admission = False
+        request = StillRequest(shown, kind, self._requester, self._library, self._images)
         request.namespace_of = values.namespaces.get
         request.namespace_labels = texts_of(values.namespaces.get(namespace) or {}, "labels")
         for path, value in _paths(given):

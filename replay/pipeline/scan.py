@@ -12,6 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain
+from replay.admission.decision import Decision, Denial, Undetermined, Verdict
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.webhook.engine import engines_of
 from replay.audit.ingest import Progress
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
@@ -28,6 +31,8 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.redact.redactor import Redactor
 from replay.kube.schema import Schemas
+from replay.kyverno.backend import Kyverno
+from replay.kyverno.background import BackgroundScan
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.replay.distinct_set import distinct_sets
@@ -158,6 +163,22 @@ class _Scanner(Struct, frozen=True, dict=True):
         return Chain(sets, self.manifests.version, self._cluster.discovery, self._schemas, authorizer=RBACAuthorizer)
 
     @cached_property
+    def _in_background(self) -> tuple[BackgroundScan | None, BackgroundScan | None]:
+        """The scan of each set, None for one that has nothing to scan with."""
+        scans: list[BackgroundScan | None] = []
+        for manifests in (self.manifests.current, self.manifests.candidate):
+            engines = engines_of(manifests) if manifests is not None else ()
+            kyverno = next((each for each in engines if isinstance(each, Kyverno)), None)
+            if kyverno is None:
+                scans.append(None)
+                continue
+            patchers = ObjectPatchers(self._schemas)
+            scans.append(BackgroundScan(kyverno, self._lister, self._cluster.discovery, patchers) or None)
+        if scans[1] is None:
+            raise ReplayError("the candidate holds no policy of Kyverno that scans in the background", path="--as")
+        return scans[0], scans[1]
+
+    @cached_property
     def _owners(self) -> Owners:
         objects_by_name = {}
         for obj in self.manifests.snapshot:
@@ -182,7 +203,11 @@ class _Scanner(Struct, frozen=True, dict=True):
             case_attributes = self._told(obj, served, kind, user)
         except CaseError as error:
             return f"{kind.kind}: {error.message}"
-        _, current, candidate = self._chain.decide(case_attributes.original, case_attributes.validated, self._lister)
+        if self.options.operation is CaseOperation.BACKGROUND:
+            current, candidate = (_reported(each, obj, served) for each in self._in_background)
+        else:
+            original, validated = case_attributes.original, case_attributes.validated
+            _, current, candidate = self._chain.decide(original, validated, self._lister)
         attributes = case_attributes.validated
         bodies = (obj,)
         redactor = Redactor(served.resource.resource, bodies, redact=self.options.redact)
@@ -254,6 +279,19 @@ class _Scanner(Struct, frozen=True, dict=True):
             replace(each, namespace_object=namespace) for each in (case_attributes.original, case_attributes.validated)
         )
         return CaseAttributes(original, validated, is_stated=False, namespace=None)
+
+
+def _reported(scan: BackgroundScan | None, obj: JSON, served: APIResource) -> Decision:
+    """What a background scan reports, as a decision: each violation in the place of a denial."""
+    reported = scan.reported(obj, served) if scan is not None else []
+    denials = tuple(
+        Denial(each.policy, "", None, each.message, "", 0, is_error=each.is_error)
+        for each in reported
+        if not each.unknown
+    )
+    gaps = tuple(Undetermined(each.policy, "", each.unknown) for each in reported if each.unknown)
+    verdict = Verdict.UNDETERMINED if gaps else Verdict.DENIED if denials else Verdict.ADMITTED
+    return Decision(verdict, denials, undetermined=gaps)
 
 
 _WRITTEN = frozenset(

@@ -24,7 +24,17 @@ from replay.report.render.document import (
 )
 from replay.report.render.screen import first_screen
 
-_ASKED = {"update": "at its next update without changes", "create": "if it were created again"}
+_ASKED = {
+    "update": "at its next update without changes",
+    "create": "if it were created again",
+    "background": "in Kyverno's background scan",
+}
+_BACKGROUND = "background"
+
+
+def _done(scan: Scan) -> str:
+    """What a set does to objects that are against it: a background scan denies nothing."""
+    return "reported" if scan.operation == _BACKGROUND else "denied"
 
 
 def at_rest_section(scan: Scan | None, rows: int) -> Section:
@@ -66,8 +76,8 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
     """The document; at most `rows` owners and objects are listed."""
     owners = by_owner(scan.breaches)
     workloads = len(owners)
-    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} of {plural(workloads, 'workload')} would be denied."
-    verdict = verdict if workloads else "No object would be denied."
+    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} of {plural(workloads, 'workload')} would be {_done(scan)}."
+    verdict = verdict if workloads else f"No object would be {_done(scan)}."
     sections = (_policies(scan), _owners(scan, rows), _gaps(scan))
     return Document(
         "Existing objects under the candidate",
@@ -91,10 +101,11 @@ def scan_screen(scan: Scan) -> Document:
 def _facts(scan: Scan) -> Iterable[Fact]:
     shown = sum(each.is_shown for each in scan.objects)
     whom = f"{number(shown)} as their last writer in the log, the others as {inert(scan.named_user)}"
-    yield Fact("Objects", number(len(scan.objects)), whom)
+    yield Fact("Objects", number(len(scan.objects)), whom if scan.operation != _BACKGROUND else "as created by nobody")
     newly = sum(not each.current.denials for each in scan.breaches)
-    in_force = f"{number(newly)} of these are not denied by the baseline"
-    yield Fact("Denied", number(len(scan.breaches)), in_force, Tone.BAD if scan.breaches else Tone.GOOD)
+    in_force = f"{number(newly)} of these are not {_done(scan)} by the baseline"
+    tone = Tone.BAD if scan.breaches else Tone.GOOD
+    yield Fact(_done(scan).capitalize(), number(len(scan.breaches)), in_force, tone)
     yield Fact("Mutated", number(len(scan.mutated)))
     unsure = Tone.WARN if scan.undetermined else Tone.PLAIN
     yield Fact("Undetermined", number(len(scan.undetermined)), tone=unsure)
@@ -124,7 +135,8 @@ def _policies(scan: Scan) -> Section:
         for policy, count in sorted(objects.items(), key=lambda item: (-item[1], item[0]))
     )
     table = Table("policies", "", columns, rows, len(rows))
-    return Section("policies", "Policies that deny objects", "", (table,) if rows else ())
+    title = "Policies that report objects" if scan.operation == _BACKGROUND else "Policies that deny objects"
+    return Section("policies", title, "", (table,) if rows else ())
 
 
 def _owners(scan: Scan, rows: int) -> Section:

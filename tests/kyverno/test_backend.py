@@ -304,6 +304,14 @@ def test_a_set_with_what_kyverno_refuses_is_refused(tmp_path: Path) -> None:
         check_engines(_load(tmp_path, TEAM.replace("failureAction", "failureActions")))
 
 
+def test_a_policy_that_kyverno_refuses_when_it_is_written(tmp_path: Path) -> None:
+    by_user = TEAM.replace("[ConfigMap]}}", "[ConfigMap]}, subjects: [{kind: User, name: a}]}")
+    with pytest.raises(ManifestError, match=r"all\.yaml:1: ClusterPolicy/labels: only select variables are allowed in"):
+        check_engines(_load(tmp_path / "new", by_user))
+    exported = by_user.replace("{name: labels}", "{name: labels, uid: x}")
+    assert check_engines(_load(tmp_path / "exported", exported)) == ()
+
+
 _MOUNT = Missing("object.spec.containers[0].volumeMounts[0].name", "it is random")
 _POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "a", "volumeMounts": [{"name": _MOUNT}]}]}}
 READ = [

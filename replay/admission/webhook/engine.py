@@ -43,7 +43,12 @@ class WebhookEngine(Protocol):
 
     @property
     def refused(self) -> Sequence[Refused]:
-        """The objects that it refuses."""
+        """The objects that it refuses, which decide nothing."""
+        ...
+
+    @property
+    def refused_if_new(self) -> Sequence[Refused]:
+        """Other objects that it refuses when they are written; one that a cluster has was taken at its time, and decides."""
         ...
 
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> WebhookBackend:
@@ -56,8 +61,9 @@ _known: IdentityMap[object, tuple[WebhookEngine, ...]] = IdentityMap()
 
 def check_engines(manifests: ManifestSet) -> tuple[str, ...]:
     """Name the objects of a cluster that an engine refuses; raise ManifestError for one that stands in a file of the set."""
-    refused = [each for engine in engines_of(manifests) for each in engine.refused]
-    for each in refused:
+    engines = engines_of(manifests)
+    refused = [each for engine in engines for each in engine.refused]
+    for each in (*refused, *(each for engine in engines for each in engine.refused_if_new)):
         origin = manifests.origins.get((each.kind, each.name))
         if origin is not None:
             raise ManifestError(f"{each.kind}/{each.name}: {each.message}", path=origin.file, line=origin.line)

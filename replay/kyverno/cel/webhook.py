@@ -116,6 +116,11 @@ class CELPolicies:
             setattr(made, kind, own)
         return made
 
+    @property
+    def all(self) -> tuple[ValidatingPolicy | MutatingPolicy | ImagePolicy, ...]:
+        """Those that decide about objects."""
+        return (*self.validating, *self.mutating, *self.images)
+
     def __bool__(self) -> bool:
         """Whether there is any policy."""
         return bool(self.validating or self.mutating or self.images or self.generating)

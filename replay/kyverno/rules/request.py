@@ -132,6 +132,27 @@ class Request:
         return self._images.images()
 
 
+class StillRequest(Request):
+    """An object that nobody sent: variables see it, the operation, the namespace, and the user where one is given.
+
+    It is how Kyverno's command line and its background scan ask (`engine.NewPolicyContext`).
+    """
+
+    def _fill_context(self) -> None:
+        self.is_admission = False
+        shown: dict[str, Any] = {"operation": self.operation}
+        for field, obj in (("object", self.new), ("oldObject", self.old)):
+            if obj is not None:
+                shown[field] = with_floats(obj)
+        shown["namespace"] = str(self.request.get("namespace") or "")
+        self.context.put(shown, "request")
+        self.context.operation = self.operation
+        if not self.requester.is_empty:
+            self.context.put(with_floats(self.request.get("userInfo") or {}), "request", "userInfo")
+            self._put_user()
+        self.context.defer("images", self._images)
+
+
 class _ImageLoader:
     """Brings `images` into the context, each time it is asked for again."""
 

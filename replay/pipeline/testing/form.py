@@ -24,7 +24,8 @@ class DecidingSet(StrEnum):
 
 
 class CaseOperation(StrEnum):
-    """Operation on each object: an unchanged update, or a creation."""
+    """What is asked about each object: an unchanged update, a creation, or what Kyverno's background scan reports."""
 
     UPDATE = "update"
     CREATE = "create"
+    BACKGROUND = "background"

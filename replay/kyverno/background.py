@@ -1,0 +1,152 @@
+"""What Kyverno's background scan reports of an object at rest (`pkg/controllers/report/{background,utils}`).
+
+Each policy that allows it is asked as if nobody had created the object just now. Nothing is denied: rules that deny and rules that audit are
+reported alike, and a MutatingPolicy is reported where its mutation is not applied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.json import JSON
+from replay.kube.discovery import APIResource, Discovery
+from replay.kube.engine_policy import rule_name
+from replay.kube.gvk import GroupVersionKind
+from replay.kube.json_patch import diff
+from replay.kube.lister import Lister
+from replay.kyverno.backend import Kyverno
+from replay.kyverno.cel.images import ImagePolicy
+from replay.kyverno.cel.mutating import MutatingPolicy
+from replay.kyverno.cel.reader import ListerReader
+from replay.kyverno.cel.request import CELRequest
+from replay.kyverno.cel.validating import ValidatingPolicy
+from replay.kyverno.cel.webhook import CELPolicies
+from replay.kyverno.cluster import ListedCluster
+from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
+from replay.kyverno.rules.go_value import as_map, with_floats
+from replay.kyverno.rules.match import Requester, texts_of
+from replay.kyverno.rules.request import StillRequest
+from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
+
+_NAMESPACE = GroupVersionKind("", "v1", "Namespace")
+
+
+class Reported(Struct, frozen=True):
+    """A policy or rule that an object violates, or that cannot be evaluated for it; `unknown` where that cannot be told."""
+
+    policy: str
+    message: str
+    is_error: bool = False
+    unknown: str = ""
+
+
+class BackgroundScan:
+    """The policies of a set that scan in the background, against one cluster."""
+
+    def __init__(self, kyverno: Kyverno, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> None:
+        """Policies that are out of admission scan all the same."""
+        self._kyverno = kyverno
+        self._lister = lister
+        self._discovery = discovery
+        self._cluster = ListedCluster(lister, discovery, kyverno.entries, kyverno.library)
+        self._patchers = patchers
+        self._engine = replace(kyverno.rules(discovery).engine, cluster=self._cluster)
+        self._policies = [with_floats(each) for each in kyverno.policies if _scans(each)]
+        self._cel = CELPolicies([each for each in kyverno.cel_objects if _scans_in_cel(each)], is_offline=True)
+
+    def __bool__(self) -> bool:
+        """Whether any policy scans."""
+        return bool(self._policies or self._cel.validating or self._cel.mutating or self._cel.images)
+
+    def reported(self, obj: JSON, served: APIResource) -> list[Reported]:
+        """What is reported of an object; nothing of one that the configuration leaves out."""
+        metadata = as_map(obj.get("metadata"))
+        place = (str(metadata.get(key) or "") for key in ("namespace", "name"))
+        if self._kyverno.configuration.is_filtered(served.kind, "", *place):
+            return []
+        return [*self._by_rules(obj, served), *self._by_cel(obj, served)]
+
+    def _request(self, obj: JSON, served: APIResource) -> dict[str, Any]:
+        metadata = as_map(obj.get("metadata"))
+        return {
+            "kind": served.kind._asdict(),
+            "resource": served.resource._asdict(),
+            "operation": "CREATE",
+            "name": str(metadata.get("name") or ""),
+            "namespace": str(metadata.get("namespace") or ""),
+            "object": obj,
+            "userInfo": {},
+        }
+
+    def _by_rules(self, obj: JSON, served: APIResource) -> Iterator[Reported]:
+        kyverno, namespace = self._kyverno, str(as_map(obj.get("metadata")).get("namespace") or "")
+        for policy in self._policies:
+            shown = self._request(obj, served)
+            request = StillRequest(
+                shown, served.kind, Requester(is_empty=True), kyverno.library, kyverno.configuration.images
+            )
+            request.namespace_of = self._cluster.namespace
+            try:
+                found = self._cluster.namespace(namespace) if namespace else None
+                request.namespace_labels = texts_of(found or {}, "labels")
+                response = self._engine.validate(policy, request)
+            except (UndeterminedError, GoPanicError) as error:
+                for rule in policy["spec"].get("rules") or ():
+                    if rule.get("validate") or rule.get("verifyImages"):
+                        yield Reported(rule_name(policy, rule.get("name")), "", unknown=str(error))
+                continue
+            for answer in response.rules:
+                if answer.status in (FAIL, ERROR):
+                    yield Reported(rule_name(policy, answer.name), answer.message, answer.status == ERROR)
+
+    def _by_cel(self, obj: JSON, served: APIResource) -> Iterator[Reported]:
+        shown = self._request(obj, served)
+        namespace = shown["namespace"]
+        found = self._lister.get(_NAMESPACE, "", namespace) if namespace else None
+        request = CELRequest(shown, found)
+        reader = ListerReader(self._lister, self._discovery, self._cluster.global_entry)
+        for policy in self._cel.all:
+            if policy.namespace not in ("", namespace):
+                continue
+            key = f"{policy.namespace}/{policy.name}".lstrip("/")
+            name = f"{self._kyverno.kinds[key]}/{key}"
+            try:
+                rule = self._said(policy, request, reader)
+            except UndeterminedError as error:
+                yield Reported(name, "", unknown=str(error))
+                continue
+            if rule is not None and rule.status in (FAIL, ERROR):
+                yield Reported(name, rule.message, rule.status == ERROR)
+
+    def _said(
+        self, policy: ValidatingPolicy | MutatingPolicy | ImagePolicy, request: CELRequest, reader: ListerReader
+    ) -> RuleResponse | None:
+        """What a policy says of an object: one that mutates fails where it would change it."""
+        if isinstance(policy, ValidatingPolicy):
+            result = policy.validate(request, reader)
+            return None if result is None else result.rule
+        if isinstance(policy, ImagePolicy):
+            if policy.concerns(request, reader):
+                raise UndeterminedError("it verifies images, which only their registry can answer")
+            return None
+        if policy.namespace or policy.spec.mutates_existing:
+            return None
+        mutation = policy.mutate(request, reader, self._patchers)
+        if mutation is None or mutation.object is None or not diff(request.object, mutation.object):
+            return None if mutation is None else mutation.rule
+        return RuleResponse("", FAIL, "mutation is not applied")
+
+
+def _scans(policy: Mapping[str, Any]) -> bool:
+    """Whether a ClusterPolicy or Policy scans: unless `background` says otherwise."""
+    return as_map(policy.get("spec")).get("background") is not False
+
+
+def _scans_in_cel(obj: Mapping[str, Any]) -> bool:
+    evaluation = as_map(as_map(obj.get("spec")).get("evaluation"))
+    return as_map(evaluation.get("background")).get("enabled") is not False
