@@ -6,7 +6,7 @@ A type is declared when an expression first reaches it: the pod template of a De
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from replay.cel.value.types import (
     BOOL,
@@ -17,6 +17,7 @@ from replay.cel.value.types import (
     INT,
     STRING,
     TIMESTAMP,
+    Kind,
     Type,
     list_type,
     map_type,
@@ -44,9 +45,13 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
     The server adds digits to the name of the kind, which are others each time; here there are none.
     """
 
-    def __init__(self, kind: str, schema: Schema, *, has_keywords: bool = True) -> None:
-        """`has_keywords`: fields named like keywords can be read under their own names, as since 1.31."""
+    def __init__(self, kind: str, schema: Schema, *, has_keywords: bool = True, has_hidden: bool = False) -> None:
+        """`has_keywords`: fields named like keywords can be read under their own names, as since 1.31.
+
+        `has_hidden`: fields whose schema gives them no type, such as quantities, are there too, of any type.
+        """
         self._has_keywords = has_keywords
+        self._has_hidden = has_hidden
         self._schemas: dict[str, tuple[Schema, frozenset[str]]] = {}
         self._fields: dict[str, Mapping[str, Type]] = {}
         self.type = self._declared(schema, kind, frozenset())
@@ -69,7 +74,8 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
         return len(self._schemas)
 
     def _fields_of(self, schema: Schema, name: str, around: frozenset[str]) -> Mapping[str, Type]:
-        fields = _Fields() if self._has_keywords else dict[str, Type]()
+        is_open = self._has_hidden and (schema.allows_any_field or schema.preserve_unknown_fields)
+        fields = _OpenFields() if is_open else _Fields() if self._has_keywords else dict[str, Type]()
         for field_name, field in schema.fields.items():
             escaped = escape(field_name)
             if escaped is not None:
@@ -78,8 +84,24 @@ class DeclaredKind(Mapping[str, Mapping[str, Type]]):
                     fields[escaped] = type_
         return fields
 
+    def has(self, path: Iterable[str]) -> bool:
+        """Return whether an object of the kind may have a field, by its path; what has no declared fields may have any."""
+        type_ = self.type
+        for name in path:
+            if type_ is None or type_.kind is not Kind.STRUCT:
+                return True
+            fields = self[type_.name]
+            if name not in fields and fields.get(name) is None:
+                return False
+            type_ = fields.get(name)
+        return True
+
     def _declared(self, schema: Schema, name: str, around: frozenset[str]) -> Type | None:
         """The type of a schema, None where expressions do not see it; `around` are the named schemas that it stands in."""
+        declared = self._type(schema, name, around)
+        return DYN if declared is None and self._has_hidden else declared
+
+    def _type(self, schema: Schema, name: str, around: frozenset[str]) -> Type | None:
         if schema.int_or_string:
             return DYN
         if schema.name in around:
@@ -109,6 +131,14 @@ class _Fields(dict[str, Type]):
         """Return the type of a field."""
         type_ = super().get(key)
         return super().get(f"__{key}__", default) if type_ is None and key in _RESERVED else type_
+
+
+class _OpenFields(_Fields):
+    """Fields of what may have others beside those that are declared, of any type."""
+
+    def get(self, key: str, default: Type | None = None, /) -> Type | None:  # type: ignore[override]
+        """Return the type of a field."""
+        return super().get(key, default) or DYN
 
 
 def escape(name: str) -> str | None:

@@ -13,10 +13,11 @@ SERVER = "server"
 
 
 class Severity(StrEnum):
-    """An error stops the server (or a reload); a warning is ours alone."""
+    """An error stops the server (or a reload); a warning is ours alone; an information needs no action."""
 
     ERROR = "error"
     WARNING = "warning"
+    INFO = "info"
 
 
 class Finding(Struct, frozen=True):

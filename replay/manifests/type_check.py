@@ -9,20 +9,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
+from replay.cel.ast import operator
 from replay.cel.ast.issues import Issues
-from replay.cel.ast.tree import Ast
+from replay.cel.ast.tree import Ast, Const, Expr
+from replay.cel.check.checker import check
+from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.env import Env
-from replay.cel.value.types import DYN, Type
+from replay.cel.strict.folding import PlanError
+from replay.cel.value.types import DYN, Kind, Type
+from replay.cel.value.values import Value
 from replay.cellib.admission_types import VARIABLES_TYPE
 from replay.cellib.environment import type_checking_env
 from replay.cellib.expression import declared_type
+from replay.cellib.library.authorizer import RESOURCE_CHECK_TYPE
 from replay.cellib.schema_type import DeclaredKind
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schemas
+from replay.manifests.lint.reachable import KnownFields, reachable, tested_paths
+from replay.manifests.lint.reading import SchemaPath
 
 _MAX_TYPES = 10
 """How many kinds of one rule are looked at (`maxTypesToCheck`)."""
@@ -32,11 +41,20 @@ _KEYWORDS_SINCE = 31
 """The minor since which fields named like keywords are found (`SetRecognizeKeywordAsFieldName`)."""
 
 
+_EQUALITY = frozenset({operator.EQUALS, operator.NOT_EQUALS})
+_OPTIONALS = frozenset({"or", "orValue"})
+_OF_ANY_TYPES = _OPTIONALS | {operator.CONDITIONAL}
+"""Functions whose arguments may be of several types when they run."""
+_OBJECTS = ("object", "oldObject")
+
+
 class ExpressionWarning(Struct, frozen=True):
     """What is wrong with the types of one expression, as the server words it (`v1.ExpressionWarning`)."""
 
     field_ref: str
     warning: str
+    can_fail: bool = True
+    """Whether an evaluation can meet it: at run time, objects are maps and quantities are texts."""
 
 
 class TypeChecker:
@@ -47,27 +65,87 @@ class TypeChecker:
         self._discovery = discovery
         self._schemas = schemas
         self._version = version
-        self._kinds: dict[GroupVersionKind, DeclaredKind | None] = {}
+        self._kinds: dict[tuple[GroupVersionKind, bool], DeclaredKind | None] = {}
 
     def check(self, policy: JSON) -> list[ExpressionWarning]:
         """The warnings about a policy, in the order of its expressions."""
         spec = policy["spec"]
-        kinds = [
-            (kind, declared) for kind in self.kinds_to_check(spec) if (declared := self._declared(kind)) is not None
-        ]
+        kinds = [kind for kind in self.kinds_to_check(spec) if self._declared(kind) is not None]
         if not kinds:
             return []
         env = self._env(spec)
         parsed = {path: env.parse(expression) for path, expression in _expressions(spec)}
         variables = [(each["name"], env.parse(each["expression"])) for each in spec.get("variables") or ()]
-        results: dict[str, list[str]] = {path: [] for path in parsed}
-        for kind, declared in kinds:
-            env_of_kind = self._typed(env, declared, spec, variables)
+        results: dict[str, dict[GroupVersionKind, str]] = {path: {} for path in parsed}
+        for kind in kinds:
+            env_of_kind = self._typed(env, kind, spec, variables)
             for path, ast in parsed.items():
                 checked = ast if isinstance(ast, Issues) else env_of_kind.check(ast)
                 if isinstance(checked, Issues):
-                    results[path].append(f"{_shown(kind)}: {checked.to_display_string()}\n")
-        return [ExpressionWarning(path, "\n".join(texts)) for path, texts in results.items() if texts]
+                    results[path][kind] = f"{_shown(kind)}: {checked.to_display_string()}\n"
+        return [
+            ExpressionWarning(
+                path, "\n".join(texts.values()), self._can_fail(parsed[path], texts, kinds, spec, variables)
+            )
+            for path, texts in results.items()
+            if texts
+        ]
+
+    def _can_fail(
+        self,
+        ast: Ast | Issues,
+        failing: Iterable[GroupVersionKind],
+        kinds: Sequence[GroupVersionKind],
+        spec: JSON,
+        variables: Sequence[tuple[str, Ast | Issues]],
+    ) -> bool:
+        """Whether what is wrong for some kind is reached there, and wrong for values as well as for declared types."""
+        if isinstance(ast, Issues):
+            return True
+        env = self._env(spec)
+        for kind in failing:
+            known = self._known(kind, kinds, variables, ast, env)
+            left = [(name, each if isinstance(each, Issues) else _left(each, known, env)) for name, each in variables]
+            typed = self._typed(env, kind, spec, left, as_values=True)
+            checked = check(_left(ast, known, env), typed.declarations, typed.release, _OfValues)
+            if isinstance(checked, Issues):
+                return True
+        return False
+
+    def _known(
+        self,
+        kind: GroupVersionKind,
+        kinds: Sequence[GroupVersionKind],
+        variables: Sequence[tuple[str, Ast | Issues]],
+        ast: Ast,
+        env: Env,
+    ) -> KnownFields:
+        """What is known of an object of a kind: its kind, which variables follow from it, and fields that others have."""
+        values: dict[SchemaPath, Value] = {
+            ("request", "kind", "group"): kind.group,
+            ("request", "kind", "version"): kind.version,
+            ("request", "kind", "kind"): kind.kind,
+        }
+        for name in _OBJECTS:
+            values |= {(name, "kind"): kind.kind, (name, "apiVersion"): kind.api_version}
+        asts = [each for _, each in variables if not isinstance(each, Issues)]
+        tested = frozenset[SchemaPath]().union(*(tested_paths(each.expr) for each in (*asts, ast)))
+        absent = frozenset(
+            path
+            for path in tested
+            if path[0] in _OBJECTS
+            and not self._has(kind, path[1:])
+            and any(self._has(each, path[1:]) for each in kinds)
+        )
+        for name, each in variables:
+            left = None if isinstance(each, Issues) else _left(each, KnownFields(values, absent), env).expr
+            if isinstance(left, Const):
+                values["variables", name] = left.value
+        return KnownFields(values, absent)
+
+    def _has(self, kind: GroupVersionKind, path: SchemaPath) -> bool:
+        declared = self._declared(kind, has_hidden=True)
+        return declared is None or declared.has(path)
 
     def kinds_to_check(self, spec: JSON) -> list[GroupVersionKind]:
         """The kinds that the rules name without a wildcard, by group, version and kind; of one rule up to 10."""
@@ -89,37 +167,104 @@ class TypeChecker:
                 for resource in sorted(resources):
                     yield from kinds_for(self._discovery, group, version, resource)
 
-    def _declared(self, kind: GroupVersionKind) -> DeclaredKind | None:
-        if kind not in self._kinds:
+    def _declared(self, kind: GroupVersionKind, *, has_hidden: bool = False) -> DeclaredKind | None:
+        key = kind, has_hidden
+        if key not in self._kinds:
             schema = self._schemas.for_kind(kind)
             has_keywords = self._version.minor >= _KEYWORDS_SINCE
-            declared = None if schema is None else DeclaredKind(kind.kind, schema, has_keywords=has_keywords)
-            self._kinds[kind] = declared
-        return self._kinds[kind]
+            self._kinds[key] = (
+                None
+                if schema is None
+                else DeclaredKind(kind.kind, schema, has_keywords=has_keywords, has_hidden=has_hidden)
+            )
+        return self._kinds[key]
 
-    def _params(self, spec: JSON) -> DeclaredKind | None:
+    def _params(self, spec: JSON, *, has_hidden: bool = False) -> DeclaredKind | None:
         param_kind = spec.get("paramKind")
-        return None if param_kind is None else self._declared(_kind_of_params(param_kind))
+        return None if param_kind is None else self._declared(_kind_of_params(param_kind), has_hidden=has_hidden)
 
     def _env(self, spec: JSON) -> Env:
         """The environment of a policy's expressions, before the kind of the object is known."""
         is_declared = self._version.minor >= _UNRESOLVED_PARAMS_SINCE or self._params(spec) is not None
         return type_checking_env(self._version, has_params=spec.get("paramKind") is not None and is_declared)
 
-    def _typed(self, env: Env, declared: DeclaredKind, spec: JSON, parsed: Sequence[tuple[str, Ast | Issues]]) -> Env:
+    def _typed(
+        self,
+        env: Env,
+        kind: GroupVersionKind,
+        spec: JSON,
+        parsed: Sequence[tuple[str, Ast | Issues]],
+        *,
+        as_values: bool = False,
+    ) -> Env:
         """The same for objects of one kind, with the types that variables then have; one with an error is of any type."""
-        types: dict[str, Type] = dict.fromkeys(("object", "oldObject"), declared.type or DYN)
+        declared, params = self._declared(kind, has_hidden=as_values), self._params(spec, has_hidden=as_values)
+        types = {"authorizer.requestResource": RESOURCE_CHECK_TYPE} if as_values else {}
         variables: dict[str, Type] = {}
-        structs: list[Mapping[str, Mapping[str, Type]]] = [{VARIABLES_TYPE.name: variables}, declared]
-        params = self._params(spec)
-        if params is not None:
-            types["params"] = params.type or DYN
-            structs.append(params)
+        structs: list[Mapping[str, Mapping[str, Type]]] = [{VARIABLES_TYPE.name: variables}]
+        for names, each in ((_OBJECTS, declared), (("params",), params)):
+            if each is not None:
+                types |= dict.fromkeys(names, each.type or DYN)
+                structs.append(each)
         typed = env.with_variables(types, structs)
         for name, ast in parsed:
             checked = ast if isinstance(ast, Issues) else typed.check(ast)
             variables[name] = DYN if isinstance(checked, Issues) else declared_type(checked.type_map[checked.expr.id])
         return typed
+
+
+class _OfValues(Diagnostics):
+    """What is wrong at run time: there, objects are maps, and only scalars do not fit what is done with them."""
+
+    def no_matching_overload(self, node: Expr, function: str, args: Sequence[Type], *, member: bool) -> None:
+        """Report what no values of these types fit."""
+        shapes = [_shape(each) for each in args]
+        is_optional = function not in _OPTIONALS or args[0].kind is Kind.OPAQUE
+        if (function in _OF_ANY_TYPES and is_optional) or (function in _EQUALITY and Kind.NULL in shapes):
+            fits = True
+        elif Kind.STRUCT not in (inner for each in args for inner in _kinds_in(each)):
+            fits = False
+        elif function in (operator.INDEX, operator.OPT_INDEX, operator.IN, "size"):
+            container, key = (shapes[-1], shapes[0]) if function == operator.IN else (shapes[0], shapes[-1])
+            fits = container is not Kind.MAP or len(args) == 1 or key is Kind.STRING
+        else:
+            fits = len(set(shapes)) == 1 and (shapes[0] is Kind.LIST or function in _EQUALITY)
+        if not fits:
+            super().no_matching_overload(node, function, args, member=member)
+
+    def not_a_comprehension_range(self, node: Expr, type_: Type) -> None:
+        """Report a loop over what has no elements; an object has its fields."""
+        if type_.kind is not Kind.STRUCT:
+            super().not_a_comprehension_range(node, type_)
+
+
+def _shape(type_: Type) -> Kind:
+    """What a value of a type is: an object is a map, and an optional is what it holds."""
+    if type_.kind is Kind.OPAQUE and type_.parameters:
+        return _shape(type_.parameters[0])
+    return Kind.MAP if type_.kind is Kind.STRUCT else type_.kind
+
+
+def _kinds_in(type_: Type) -> Iterator[Kind]:
+    yield type_.kind
+    for parameter in type_.parameters:
+        yield from _kinds_in(parameter)
+
+
+def _left(ast: Ast, known: KnownFields, env: Env) -> Ast:
+    """What is reached of an expression."""
+
+    def evaluated(node: Expr) -> Value:
+        checked = env.check(replace(ast, expr=node, macro_calls={}))
+        if isinstance(checked, Issues):
+            return None
+        try:
+            value = env.program(checked).eval({}).value
+        except PlanError:
+            return None
+        return value if isinstance(value, bool | int | str) else None
+
+    return replace(ast, expr=reachable(ast.expr, known, evaluated), macro_calls={})
 
 
 def _expressions(spec: JSON) -> Iterator[tuple[str, str]]:

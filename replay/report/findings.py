@@ -14,6 +14,12 @@ from replay.manifests.lint.catalogue import REASONS
 from replay.manifests.loader import LoadedDirectory
 from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
 
+_LEVELS = {
+    Severity.ERROR: FindingLevel.ERROR,
+    Severity.WARNING: FindingLevel.WARNING,
+    Severity.INFO: FindingLevel.NOTE,
+}
+
 
 def findings_text(checked: CheckedSet) -> Iterator[str]:
     """Lines for a terminal: each finding with its place, then what the server does with the set."""
@@ -43,7 +49,10 @@ def findings_text(checked: CheckedSet) -> Iterator[str]:
 def _line(finding: Finding) -> str:
     mark = " (the server stops here)" if finding.first else ""
     subject = f"{finding.object}: " if finding.object else ""
-    message = finding.message.replace("\n", "\n    ")
+    first_line, *others = finding.message.split("\n")
+    message = "\n    ".join((first_line, *others))
+    if finding.severity is Severity.INFO:
+        message = f"{first_line} (needs no action)"
     fix = f"\n    to mend it: {finding.fix}" if finding.fix else ""
     return f"{_place(finding)}: {finding.severity.value}: {subject}{message} [{finding.name}]{mark}{fix}"
 
@@ -163,6 +172,6 @@ def _help(name: str) -> str:
 
 def _annotation(finding: Finding) -> Annotation:
     line, column = finding.position
-    level = FindingLevel.ERROR if finding.severity is Severity.ERROR else FindingLevel.WARNING
+    level = _LEVELS[finding.severity]
     detail = f"{finding.field_path} {finding.message}"
     return Annotation(finding.name, level, finding.message, finding.object, finding.path, line, column, detail)

@@ -55,3 +55,78 @@ def test_warnings_are_those_of_the_controller(name: str) -> None:
 def test_what_minors_do_otherwise(name: str, minor: int, fields: list[int]) -> None:
     found = checker(KubernetesVersion(1, minor)).check(policies()[name])
     assert [each.field_ref for each in found] == [f"spec.validations[{index}].expression" for index in fields]
+
+
+BOTH_KINDS = [("", "pods"), ("apps", "deployments")]
+
+
+@pytest.mark.parametrize(
+    ("expression", "resources", "can_fail"),
+    [
+        pytest.param("object.spec.nodename == 'a'", [("", "pods")], True, id="a field that is nowhere"),
+        pytest.param("object.spec.priority == 'a'", [("", "pods")], True, id="a number and a text"),
+        pytest.param("object.spec + 1 == 2", [("", "pods")], True, id="an object and a number"),
+        pytest.param("object > oldObject", [("", "pods")], True, id="objects have no order"),
+        pytest.param("object.spec.replicas > 1", BOTH_KINDS, True, id="a field that one kind lacks"),
+        pytest.param("object.spec.?nodename.hasValue()", [("", "pods")], True, id="an optional that is nowhere"),
+        pytest.param(
+            "object.kind != 'Deployment' || object.spec.replicas > 1", BOTH_KINDS, False, id="behind the kind"
+        ),
+        pytest.param("object.kind == 'Pod' || object.spec.replicas > 1", BOTH_KINDS, False, id="behind another kind"),
+        pytest.param(
+            "object.kind in ['Deployment', 'Job'] ? object.spec.replicas > 1 : true",
+            BOTH_KINDS,
+            False,
+            id="behind kinds",
+        ),
+        pytest.param(
+            "['Deployment', 'Job'].all(kind, kind != object.kind) || object.spec.replicas > 1",
+            BOTH_KINDS,
+            False,
+            id="behind a loop over kinds",
+        ),
+        pytest.param(
+            "request.kind.kind != 'Deployment' || object.spec.replicas > 1", BOTH_KINDS, False, id="behind the request"
+        ),
+        pytest.param("!variables.scaled || object.spec.replicas > 1", BOTH_KINDS, False, id="behind a variable"),
+        pytest.param("object.kind != 'Pod' || object.spec.replicas > 1", BOTH_KINDS, True, id="behind the wrong kind"),
+        pytest.param("!has(object.spec.replicas) || object.spec.replicas > 1", BOTH_KINDS, False, id="behind has()"),
+        pytest.param(
+            "!has(object.spec.replica) || object.spec.replica > 1", BOTH_KINDS, True, id="behind has() of nothing"
+        ),
+        pytest.param("object.spec.?replicas.orValue(1) > 0", BOTH_KINDS, False, id="an optional of one kind"),
+        pytest.param(
+            "(object.spec.containers + object.spec.?initContainers.orValue([])).all(c, c.name != 'a')",
+            [("", "pods")],
+            False,
+            id="lists whose elements have types of two names",
+        ),
+        pytest.param(
+            "object.spec.containers.all(c, !has(c.resources.limits) || 'cpu' in c.resources.limits)",
+            [("", "pods")],
+            False,
+            id="quantities, which the declared types lack",
+        ),
+        pytest.param(
+            "'annotations' in object.metadata", [("", "pods")], False, id="a field that is looked for as a key"
+        ),
+        pytest.param("object.spec.volumes == null", [("", "pods")], False, id="a comparison with null"),
+        pytest.param(
+            "authorizer.requestResource.check('get').allowed()", [("", "pods")], False, id="authorizer.requestResource"
+        ),
+        pytest.param(
+            "object.spec.open.anything == 1", [("acme.test", "widgets")], False, id="a field that may be there"
+        ),
+    ],
+)
+def test_which_warnings_can_come_true(expression: str, resources: list[tuple[str, str]], can_fail: bool) -> None:
+    rules = [
+        {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+        for group, resource in resources
+    ]
+    spec = {
+        "matchConstraints": {"resourceRules": rules},
+        "variables": [{"name": "scaled", "expression": "object.kind == 'Deployment'"}],
+        "validations": [{"expression": expression}],
+    }
+    assert [each.can_fail for each in checker().check({"spec": spec})] == [can_fail]

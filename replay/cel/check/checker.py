@@ -47,14 +47,19 @@ from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value.types import BOOL, DYN, ERROR, UNSPECIFIED, Kind, Type, list_type, map_type, optional_type
 
 
-def check(ast: Ast, declarations: Declarations, release: Release = NEWEST_RELEASE) -> Ast | Issues:
+def check(
+    ast: Ast,
+    declarations: Declarations,
+    release: Release = NEWEST_RELEASE,
+    diagnostics: type[Diagnostics] = Diagnostics,
+) -> Ast | Issues:
     """The expression with `type_map` and `reference_map` filled in by node id, or everything that is wrong with it."""
-    return with_deep_stack(lambda: _check(ast, declarations, release))
+    return with_deep_stack(lambda: _check(ast, declarations, release, diagnostics))
 
 
-def _check(ast: Ast, declarations: Declarations, release: Release) -> Ast | Issues:
+def _check(ast: Ast, declarations: Declarations, release: Release, diagnostics: type[Diagnostics]) -> Ast | Issues:
     issues = Issues(ast.source)
-    checker = _Checker(declarations, Diagnostics(issues, ast.positions, release), release)
+    checker = _Checker(declarations, diagnostics(issues, ast.positions, release), release)
     expr = checker.check(ast.expr)
     if issues:
         return issues

@@ -82,6 +82,8 @@ class Declarations:
         extended = copy(self)
         extended._variables = {**self._variables, **variables}  # noqa: SLF001 - of its own class
         extended._structs = [*structs, *self._structs]  # noqa: SLF001
+        roots = {name.partition(".")[0] for name in variables if "." in name}
+        extended._qualified_roots = self._qualified_roots | roots  # noqa: SLF001
         return extended
 
     def candidate_names(self, name: str) -> Sequence[str]:

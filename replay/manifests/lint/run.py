@@ -9,6 +9,7 @@ from replay.json import JSON
 from replay.kube.discovery import builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
 from replay.manifests.api_object import RESERVED, LoadedApi
+from replay.manifests.finding import Severity
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
@@ -70,10 +71,9 @@ def _context(
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:
     warnings = [*lint_match(loaded, context), *lint_expressions(loaded, context)]
     if loaded.kind == "ValidatingAdmissionPolicy":
-        warnings += [
-            warned(loaded, catalogue.TYPE_CHECKING, each.warning.rstrip(), each.field_ref)
-            for each in context.type_checker.check(loaded.value)
-        ]
+        for each in context.type_checker.check(loaded.value):
+            severity = Severity.WARNING if each.can_fail else Severity.INFO
+            warnings.append(warned(loaded, catalogue.TYPE_CHECKING, each.warning.rstrip(), each.field_ref, severity))
     if loaded.kind.endswith("WebhookConfiguration"):
         warnings += [*lint_webhooks(loaded), *lint_own_namespace(loaded, context)]
     kind = loaded.node.get("kind") if isinstance(loaded.node, Mapping) else None

@@ -55,11 +55,13 @@ class LintContext(Struct, frozen=True, dict=True):
         ]
 
 
-def warned(loaded: LoadedObject, name: str, message: str, field_path: str) -> SilenceableWarning:
+def warned(
+    loaded: LoadedObject, name: str, message: str, field_path: str, severity: Severity = Severity.WARNING
+) -> SilenceableWarning:
     """A warning about a field of an object."""
     subject = f"{loaded.kind}/{loaded.name}"
     position = loaded.position(field_path)
-    finding = Finding(Severity.WARNING, name, message, loaded.path, position, field_path, subject)
+    finding = Finding(severity, name, message, loaded.path, position, field_path, subject)
     return SilenceableWarning(finding, silenced_names(loaded.text))
 
 
