@@ -20,6 +20,7 @@ COMMANDS = {
     "accept": [str(SAMPLE), "--reason", "meant", "--print"],
     "check": [CANDIDATE],
     "diff": [CURRENT, CANDIDATE],
+    "convert": [str(SAMPLE.parent / "to-static"), "--out", "unwritten"],
     "verify": [LOG, "--current", CURRENT],
     "explain": ["4643ba19-8f5c-4d9d-921a-eb6cb22bdb75", str(SAMPLE)],
     "coverage": [LOG, "--candidate", CANDIDATE],

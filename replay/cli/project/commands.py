@@ -31,6 +31,7 @@ _PLACES = {
     "scan": "scan:scan",
     "check": "check:check",
     "diff": "diff:diff",
+    "convert": "convert:convert",
     "test": "test:run_cases",
     "plugin": "plugin:plugin",
     "can-i": "can_i:can_i",

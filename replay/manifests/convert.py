@@ -1,0 +1,213 @@
+"""From the API to static manifests: names, references and files as `staticManifestsDir` wants them (KEP-5793).
+
+What static manifests may not say is not guessed: such an object is left, with what to do instead. Parameters that are one constant object
+can be written into the policy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from typing import Any
+
+from msgspec import Struct
+
+from replay.errors import ManifestError
+from replay.json import JSON
+from replay.manifests.inlined_params import NotConstantError, with_params
+from replay.manifests.loader import LoadedObject
+from replay.manifests.plugin import CHAIN_ORDER, PluginName
+from replay.manifests.static_rule import STATIC_SUFFIX
+
+FindParam = Callable[[str, str, str, str], JSON]
+"""The object of an apiVersion, kind, namespace and name, None where it is not known."""
+_LONGEST_NAME = 253
+_KEPT_METADATA = ("name", "labels", "annotations")
+_SELECTORS = ("namespaceSelector", "objectSelector")
+"""What selects everything where it is empty, and where it is not there."""
+_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
+
+
+class StaticFile(Struct, frozen=True):
+    """One file below a plugin's directory: a policy with its bindings, or a webhook configuration."""
+
+    plugin: PluginName
+    name: str
+    objects: tuple[JSON, ...]
+
+
+class NotConverted(Struct, frozen=True):
+    """An object that static manifests cannot say, and what to do instead."""
+
+    object: LoadedObject
+    problem: str
+    advice: str
+
+    @property
+    def text(self) -> str:
+        """One line, its place first."""
+        origin, what = self.object.origin, f"{self.object.kind}/{self.object.name}"
+        place = f"{origin.file}:{origin.line}" if origin.line else origin.file
+        return f"{place}: {what}: {self.problem}: {self.advice}"
+
+
+class Conversion(Struct, frozen=True):
+    """The files, what is left, and what a reader has to know of the rest."""
+
+    files: tuple[StaticFile, ...]
+    left: tuple[NotConverted, ...]
+    hints: tuple[str, ...]
+
+
+class _Converter(Struct):
+    urls: Mapping[str, str]
+    find_param: FindParam
+    left: list[NotConverted]
+    hints: list[str]
+
+    def refuse(self, obj: LoadedObject, problem: str, advice: str) -> None:
+        self.left.append(NotConverted(obj, problem, advice))
+
+    def files(self, objects: Sequence[LoadedObject]) -> Iterator[StaticFile]:
+        by_kind: dict[str, list[LoadedObject]] = {}
+        for obj in objects:
+            if len(static_name(obj.name)) > _LONGEST_NAME:
+                self.refuse(obj, f"its name is too long with {STATIC_SUFFIX}", "give it a shorter name")
+            else:
+                by_kind.setdefault(obj.kind, []).append(obj)
+        for plugin in CHAIN_ORDER:
+            if plugin.is_webhook:
+                yield from self._webhooks(plugin, by_kind.get(plugin.kinds[0], []))
+            else:
+                policies, bindings = (by_kind.get(kind, []) for kind in plugin.kinds)
+                yield from self._policies(plugin, policies, bindings)
+
+    def _policies(
+        self, plugin: PluginName, policies: Sequence[LoadedObject], bindings: Sequence[LoadedObject]
+    ) -> Iterator[StaticFile]:
+        by_policy: dict[str, list[LoadedObject]] = {}
+        for binding in bindings:
+            by_policy.setdefault(binding.value["spec"]["policyName"], []).append(binding)
+        for policy in policies:
+            bound = by_policy.pop(policy.name, [])
+            if not bound:
+                self.hints.append(f"{policy.kind}/{policy.name} has no binding, without which it decides nothing")
+            written = tuple(self._bound(policy, bound))
+            if written:
+                yield StaticFile(plugin, policy.name.removesuffix(STATIC_SUFFIX), written)
+        for others in by_policy.values():
+            for binding in others:
+                name = binding.value["spec"]["policyName"]
+                advice = "convert both together, a static binding has a static policy"
+                self.refuse(binding, f"its policy `{name}` is not here", advice)
+
+    def _bound(self, policy: LoadedObject, bindings: Sequence[LoadedObject]) -> Iterator[JSON]:
+        """A policy with its bindings; one that has parameters, once for each binding with the parameters written into it."""
+        if policy.value["spec"].get("paramKind") is None:
+            yield _static(policy)
+            for binding in bindings:
+                if binding.value["spec"].get("paramRef") is not None:
+                    self.refuse(binding, "spec.paramRef has no paramKind in its policy", "remove it")
+                else:
+                    yield _static_binding(binding, static_name(policy.name))
+            return
+        for binding in bindings:
+            try:
+                param = self._param(policy, binding)
+                own = with_params(_static(policy), policy.expressions, param)
+            except NotConstantError as error:
+                self.refuse(binding, f"spec.paramRef is not supported for static manifests, and {error}", error.advice)
+                continue
+            name = policy.name if len(bindings) == 1 else f"{policy.name}-{binding.name}"
+            own["metadata"]["name"] = static_name(name)
+            yield own
+            yield _static_binding(binding, static_name(name))
+            metadata = param["metadata"]
+            what = f"{param['kind']} {'/'.join(filter(None, (metadata.get('namespace'), metadata['name'])))}"
+            self.hints.append(
+                f"{policy.kind}/{policy.name}: {what} is written into it; later changes of that object do not count"
+            )
+        if not bindings:
+            self.refuse(policy, "spec.paramKind is not supported for static manifests", "give its binding with it")
+
+    def _param(self, policy: LoadedObject, binding: LoadedObject) -> JSON:
+        """The one object that a binding names. Raises NotConstantError."""
+        kind, ref = policy.value["spec"]["paramKind"], binding.value["spec"].get("paramRef")
+        if ref is None:
+            raise NotConstantError("there is none", "give the binding a paramRef, or the policy no paramKind")
+        if not ref.get("name"):
+            advice = "write one policy for each object that the selector means, or keep the policy in the API"
+            raise NotConstantError("a selector may mean any number of objects", advice)
+        param = self.find_param(kind["apiVersion"], kind["kind"], ref.get("namespace") or "", ref["name"])
+        if param is None:
+            where = f"{ref['namespace']}/{ref['name']}" if ref.get("namespace") else ref["name"]
+            advice = "give it with --cluster, or keep the policy in the API"
+            raise NotConstantError(f"{kind['kind']} {where} is not known as one object", advice)
+        return param
+
+    def _webhooks(self, plugin: PluginName, configurations: Sequence[LoadedObject]) -> Iterator[StaticFile]:
+        for configuration in configurations:
+            value = _static(configuration)
+            services = [each for each in value["webhooks"] if each["clientConfig"].get("service") is not None]
+            unknown = [each["name"] for each in services if each["name"] not in self.urls]
+            if unknown:
+                named = ", ".join(f"`{name}`" for name in unknown)
+                self.refuse(
+                    configuration,
+                    f"clientConfig.service is not supported for static manifests ({named})",
+                    "name an address that the API server reaches without the cluster, with --url NAME=https://…",
+                )
+                continue
+            for webhook in services:
+                config = {name: each for name, each in webhook["clientConfig"].items() if name != "service"}
+                webhook["clientConfig"] = {"url": self.urls[webhook["name"]], **config}
+                self.hints.append(
+                    f"webhook `{webhook['name']}`: its certificate must be one for {self.urls[webhook['name']]}"
+                )
+            yield StaticFile(plugin, configuration.name.removesuffix(STATIC_SUFFIX), (value,))
+
+
+def convert(objects: Iterable[LoadedObject], urls: Mapping[str, str], find_param: FindParam) -> Conversion:
+    """Objects of the API as static manifests; `urls` are where webhooks with a Service are called, by their names.
+
+    Raises ManifestError for a URL of a webhook that there is not.
+    """
+    every = tuple(objects)
+    names = {webhook["name"] for obj in every for webhook in obj.value.get("webhooks") or ()}
+    for name in urls:
+        if name not in names:
+            there_are = ", ".join(f"`{each}`" for each in sorted(names)) or "none"
+            raise ManifestError(f"no webhook `{name}`; there are: {there_are}", path="--url")
+    converter = _Converter(urls, find_param, [], [])
+    return Conversion(tuple(converter.files(every)), tuple(converter.left), tuple(converter.hints))
+
+
+def static_name(name: str) -> str:
+    """The name of an object as a static manifest."""
+    return name if name.endswith(STATIC_SUFFIX) else f"{name}{STATIC_SUFFIX}"
+
+
+def _static(obj: LoadedObject) -> dict[str, Any]:
+    """An object without what the server wrote into it, under its static name."""
+    value = _without_nulls(deepcopy(obj.value))
+    metadata = {key: value["metadata"][key] for key in _KEPT_METADATA if key in value["metadata"]}
+    annotations = {key: text for key, text in metadata.pop("annotations", {}).items() if key != _APPLIED}
+    metadata["name"] = static_name(obj.name)
+    if annotations:
+        metadata["annotations"] = annotations
+    rest = {key: each for key, each in value.items() if key not in ("apiVersion", "kind", "metadata", "status")}
+    return {"apiVersion": value["apiVersion"], "kind": value["kind"], "metadata": metadata, **rest}
+
+
+def _static_binding(binding: LoadedObject, policy_name: str) -> dict[str, Any]:
+    value = _static(binding)
+    value["spec"].pop("paramRef", None)
+    value["spec"]["policyName"] = policy_name
+    return value
+
+
+def _without_nulls(value: Any) -> Any:
+    if isinstance(value, dict):
+        kept = {key: each for key, each in value.items() if each is not None and not (key in _SELECTORS and not each)}
+        return {key: _without_nulls(each) for key, each in kept.items()}
+    return [_without_nulls(each) for each in value] if isinstance(value, list) else value
