@@ -1,0 +1,109 @@
+"""Options of `replay serve`, and the commands that it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from msgspec.structs import replace
+
+from replay.audit.live.tls import ServerTls
+from replay.errors import ReplayError
+from replay.serve.metrics import MOST_SERIES, bounded
+from replay.serve.notices import notice, slack_text
+from replay.serve.processes import ingest_command, weekly_command, weekly_names
+from replay.serve.settings import Readers, Receiving, ServeSettings, parse_proxy, parse_trials, read_secret
+from replay.serve.trials import TrialPhase, TrialState, run_command
+from tests.serve.conftest import NODE, ROW, summary
+
+
+class Bad(NamedTuple):
+    """A setting that is refused, with the message."""
+
+    name: str
+    make: Callable[[Path], object]
+    says: str
+
+
+BAD = [
+    Bad("a trial without a name", lambda place: parse_trials([str(place)]), "no trial `{place}`: write NAME=DIR"),
+    Bad("a name that leads elsewhere", lambda place: parse_trials([f"../x={place}"]), "no trial `../x={place}`: write NAME=DIR"),
+    Bad("one name twice", lambda place: parse_trials([f"a={place}", f"a={place}"]), "two trials are called `a`"),
+    Bad("manifests that are not there", lambda place: parse_trials([f"a={place}/none"]), "{place}/none: there is no such file or directory"),
+    Bad("a proxy without a header", lambda _place: parse_proxy("10.0.0.7"), "no proxy `10.0.0.7`: write ADDRESS=HEADER"),
+    Bad("a proxy by name", lambda _place: parse_proxy("proxy=X-User"), "no proxy `proxy=X-User`: write ADDRESS=HEADER"),
+    Bad("a secret that is not there", lambda place: read_secret(place / "none", "--x"), "{place}/none: the file cannot be read"),
+    Bad("an address without a port", lambda _place: Readers("localhost").require(), "no address `localhost`: write HOST:PORT"),
+    Bad("other machines without TLS", lambda _place: Readers("0.0.0.0:1", token="x" * 20).require(), "0.0.0.0 is reached from other machines: give --tls-cert-file"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", BAD, ids=lambda row: row.name)
+def test_a_setting_is_refused(row: Bad, tmp_path: Path) -> None:
+    with pytest.raises(ReplayError) as raised:
+        row.make(tmp_path)
+    assert row.says.replace("{place}", str(tmp_path)) in str(raised.value)
+
+
+def test_a_short_secret_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "token").write_text("short\n")
+    with pytest.raises(ReplayError, match="a secret needs 16 characters or more"):
+        read_secret(tmp_path / "token", "--reader-token-file")
+
+
+def test_commands(settings: ServeSettings, tmp_path: Path) -> None:
+    receiving = Receiving(listen="127.0.0.1:1", tls=ServerTls(Path("c"), Path("k")), keep="30d")
+    listening = replace(settings, receiving=receiving, cluster=Path("cluster.jsonl"))
+    following = replace(settings, receiving=Receiving(follow=("/var/log/audit",)))
+    store = ["--store", settings.store]
+    assert ingest_command(settings) == []
+    assert ingest_command(listening)[3:] == [
+        *("ingest", *store, "--keep", "30d", "--flush-age", "5m", "--listen", "127.0.0.1:1"),
+        *("--tls-cert-file", "c", "--tls-private-key-file", "k"),
+    ]
+    assert ingest_command(following)[3:] == ["ingest", "/var/log/audit", "--follow", *store, "--flush-age", "5m"]
+    assert run_command(listening, listening.trials[0], tmp_path)[3:] == [
+        *("run", *store, "--candidate", str(settings.trials[0].candidate), "--cluster", "cluster.jsonl"),
+        *("--owner-label", "team", "--workers", "0", "--format", "json", "--out", str(tmp_path / "summary.json")),
+        *("--report", str(tmp_path), "--fail-on", "none"),
+    ]
+    assert weekly_command(settings, tmp_path)[3:] == [
+        *("report", *store, "--since", "7d", "--candidate", str(settings.trials[0].candidate)),
+        *("--owner-label", "team", "--out", str(tmp_path)),
+    ]
+
+
+def test_weekly_reports_are_named_by_their_day(tmp_path: Path) -> None:
+    for name in ("2026-11-01", "2026-11-08", "latest", ".2026-11-15"):
+        (tmp_path / "weekly" / name).mkdir(parents=True)
+        (tmp_path / "weekly" / name / "report.html").touch()
+    (tmp_path / "weekly" / "2026-11-22").mkdir()
+    assert weekly_names(tmp_path) == ["2026-11-08", "2026-11-01"]
+    assert weekly_names(tmp_path / "none") == []
+
+
+def test_series_are_bounded() -> None:
+    rows = [(f"policy-{index % 3000}", "a", "b", 1) for index in range(6000)]
+    found = bounded(rows)
+    assert (len(found), found[-1]) == (MOST_SERIES + 1, (("other", "other", "other"), 4000))
+    assert sum(count for _, count in found) == 6000
+
+
+def test_a_notice_names_what_is_new(settings: ServeSettings) -> None:
+    trial = settings.trials[0]
+    first = TrialState(trial, TrialPhase.READY, summary=summary(ROW))
+    same = TrialState(trial, TrialPhase.READY, summary=summary(ROW), previous=summary(ROW))
+    more = TrialState(trial, TrialPhase.READY, summary=summary(ROW, NODE), previous=summary(ROW))
+    hostile = {**ROW, "workload": "Pod/<!channel> `x` @here", "namespace": "n"}
+    worse = TrialState(trial, TrialPhase.READY, summary=summary(hostile), previous=summary())
+    assert (notice(first), notice(same)) == (None, None)
+    document = notice(more)
+    assert document is not None
+    assert (document["findings"], document["isLockout"], document["first"][0]["workload"]) == (1, True, "Node/a")
+    attack = notice(worse)
+    assert attack is not None
+    assert slack_text(attack)["text"].splitlines()[-1] == (
+        "team-label.static.k8s.io denies Pod/&lt;!channel&gt; 'x' (at)here in n"
+    )
