@@ -10,6 +10,15 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.authorization.configuration import AuthorizationConfiguration
+from replay.authorization.flags import (
+    CONFIGURATION,
+    configuration_of_flags,
+    flags_of,
+    local_configuration,
+    require_flags,
+    says_authorization,
+    unseen_text,
+)
 from replay.authorization.server_file import ServerFiles
 from replay.authorization.start import check_start
 from replay.cellib.version import KubernetesVersion
@@ -18,6 +27,7 @@ from replay.json import JSON
 from replay.kube.rbac.aggregation import aggregated
 from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
 from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_configuration, is_rbac
+from replay.manifests.server.flags import ServerFlags
 from replay.reconstruct.snapshot import read_snapshot
 
 _KINDS = sorted(kind.kind for kind in RBAC_KINDS)
@@ -29,7 +39,8 @@ RBACKey = tuple[str, str, str]
 class AuthorizationManifests(Struct, frozen=True):
     """The chain and the RBAC objects of one set; None where the set has none of its own.
 
-    `alone` means that RBAC objects were given and no set: they say nothing about the chain.
+    `alone` means that RBAC objects were given and no set: they say nothing about the chain. `of_flags`: flags of the server name
+    the chain; `unseen` says that they name a file which does not lie with the set.
     """
 
     path: str = ""
@@ -38,6 +49,8 @@ class AuthorizationManifests(Struct, frozen=True):
     alone: bool = False
     removed: frozenset[RBACKey] = frozenset()
     """The RBAC objects of the cluster that are taken away."""
+    of_flags: bool = False
+    unseen: str = ""
 
     @property
     def is_empty(self) -> bool:
@@ -72,10 +85,57 @@ NOTHING = AuthorizationManifests()
 
 
 def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
-    """What the set at `path` says.
+    """What the set at `path` says: `authorization.yaml` of its own, else what the flags of its server name.
 
-    Raises ManifestError where a server would refuse the configuration, or `rbac/` holds what is no RBAC object.
+    Raises ManifestError where a server would refuse its flags or the configuration, or `rbac/` holds what is no RBAC object.
     """
+    flags = flags_of(path, version) if path.exists() else None
+    if flags is not None:
+        require_flags(flags, version)
+    own = _own(path, version)
+    if own.configuration is not None or flags is None or not says_authorization(flags):
+        return own
+    named = _of_flags(flags, version)
+    return replace(named, rbac=own.rbac) if own.rbac is not None else named
+
+
+def _of_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationManifests:
+    """The chain that flags name."""
+    if not flags.values.get(CONFIGURATION):
+        return AuthorizationManifests(flags.path, configuration_of_flags(flags), of_flags=True)
+    local = local_configuration(flags)
+    if local is None:
+        return AuthorizationManifests(flags.path, of_flags=True, unseen=f"{flags.path}: {unseen_text(flags)}")
+    return replace(_configured(local, version), of_flags=True)
+
+
+def as_logged(
+    manifests: tuple[AuthorizationManifests, AuthorizationManifests], default: AuthorizationConfiguration
+) -> tuple[AuthorizationManifests, AuthorizationManifests]:
+    """What of two sets there is to compare: chains that flags name alike, or in a file that nobody gave, are those of the log.
+
+    A candidate without flags has those of the current set.
+    """
+    current, candidate = manifests
+    if current.of_flags and candidate.configuration is None and not candidate.of_flags:
+        candidate = replace(candidate, configuration=current.configuration, of_flags=True, unseen=current.unseen)
+    sides = (current, candidate)
+    if any(each.configuration is not None and not each.of_flags for each in sides):
+        return sides
+    if any(each.unseen for each in sides):
+        return _without_chain(current), _without_chain(candidate)
+    is_same = (current.configuration or default) == (candidate.configuration or default)
+    if is_same and not any(each.rbac is not None or each.removed for each in sides):
+        return _without_chain(current), _without_chain(candidate)
+    return sides
+
+
+def _without_chain(manifests: AuthorizationManifests) -> AuthorizationManifests:
+    return replace(manifests, configuration=None)
+
+
+def _own(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
+    """What a set says in files of its own."""
     if not path.is_dir():
         if is_configuration(path):
             return _configured(path, version)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from replay.authorization.flags import CONFIGURATION, flags_of, local_configuration, refusal_of, unseen_text
 from replay.authorization.lint import lint_configuration
 from replay.authorization.manifest import dangling_bindings, load_rbac
 from replay.authorization.server_file import ServerFiles
@@ -18,7 +19,8 @@ from replay.manifests.authorization_file import CONFIGURATION_FILE, is_about_aut
 from replay.manifests.check import CheckedSet, check_set
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.plugin import PluginName
-from replay.manifests.read.node import NOWHERE
+from replay.manifests.read.node import NOWHERE, Position
+from replay.manifests.server.flags import ServerFlags
 
 _ON_SERVER, _DANGLING = "file-on-the-server", "binding-without-role"
 
@@ -31,7 +33,7 @@ def check_whole_set(
     cluster: list[JSON] | None = None,
     silenced: Iterable[str] = (),
 ) -> CheckedSet:
-    """`check_set` with what is found in `authorization.yaml` and `rbac/`. Raises ManifestError if there is nothing."""
+    """`check_set` with what is found in `authorization.yaml`, in flags of the server and in `rbac/`. Raises ManifestError if there is nothing."""
     hidden = frozenset(silenced)
     alone = path.is_file() and is_about_authorization(path)
     checked = (
@@ -41,10 +43,20 @@ def check_whole_set(
     )
     if plugin is not None:
         return checked
-    file = path if is_configuration(path) else path / CONFIGURATION_FILE
-    configured = check_start(file.read_bytes(), version, ServerFiles()) if file.is_file() else None
     error = checked.error
     findings = list(checked.findings)
+    flags = flags_of(path, version)
+    refusal = None if flags is None else refusal_of(flags, version)
+    if flags is not None and refusal is not None:
+        error = error if error is not None else refusal
+        findings.append(Finding(Severity.ERROR, SERVER, refusal, flags.path, _place(flags), first=True))
+    file = path if is_configuration(path) else path / CONFIGURATION_FILE
+    if not file.is_file() and flags is not None and refusal is None and flags.values.get(CONFIGURATION):
+        local = local_configuration(flags)
+        file = local or file
+        if local is None:
+            findings.append(Finding(Severity.WARNING, _ON_SERVER, unseen_text(flags), flags.path, _place(flags)))
+    configured = check_start(file.read_bytes(), version, ServerFiles()) if file.is_file() else None
     if configured is not None:
         error = error if error is not None or configured.is_accepted else configured.error
         findings += _configuration_findings(str(file), configured, version)
@@ -54,6 +66,12 @@ def check_whole_set(
     shown = [each for each in (*findings, *rbac) if each.name not in hidden]
     quiet = checked.silenced + len(findings) + len(rbac) - len(shown)
     return replace(checked, findings=tuple(shown), error=error, silenced=quiet)
+
+
+def _place(flags: ServerFlags) -> Position:
+    """Where the first flag of authorization stands in its file."""
+    lines = Path(flags.path).read_text("utf-8", "replace").splitlines()
+    return next((Position(number, 1) for number, line in enumerate(lines, 1) if "authorization-" in line), NOWHERE)
 
 
 def _configuration_findings(path: str, checked: Checked, version: KubernetesVersion) -> Iterator[Finding]:

@@ -108,7 +108,7 @@ def _is_bundle_directory(path: Path) -> bool:
     if any(is_kustomization(each) or is_chart(each) for each in entries):
         return True
     files = [each for each in entries if is_manifest(each) and not each.is_symlink()]
-    if any(is_server_file(each) or is_configuration_file(each) for each in files) or is_about_authorization(path):
+    if any(map(is_server_file, entries)) or any(map(is_configuration_file, files)) or is_about_authorization(path):
         return False
     contents = [content for each in files if (content := _content(each)) is not None]
     versions = [version for content in contents for version in _API_VERSION.findall(content)]

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import check_plugins, looked_up_kinds, reads_of
 from replay.admission.webhook.engine import check_engines
-from replay.authorization.manifest import NOTHING, AuthorizationManifests, load_authorization
+from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.json import JSON
@@ -159,11 +160,19 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         return own if objects is None else own.with_rbac(objects.rbac, objects.removed, path)
 
     planned = scenario.current if files.added or files.bundles or files.upgraded is not None else scenario.candidate
+    authorization = as_logged(
+        (
+            authorizing(scenario.current, files.current, versions.current),
+            authorizing(planned, candidate, versions.candidate),
+        ),
+        DEFAULT_CONFIGURATION,
+    )
     current = with_plugins(files.current, api_objects, versions.current)
     planned_set = with_plugins(candidate, left, versions.candidate)
     if scenario.down or scenario.current_down:
         current, planned_set = with_outage((current, planned_set), scenario.current_down, scenario.down)
     hints += (hint for each in (files.current, candidate) if each is not None for hint in each.hints)
+    hints += (f"{each.unseen}: authorization is taken as the log has it" for each in authorization if each.unseen)
     if current is not None or planned_set is not None:
         others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]
         current, planned_set, idle = without_idle((current, planned_set), others)
@@ -173,10 +182,7 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
         snapshot,
         current,
         planned_set,
-        (
-            authorizing(scenario.current, files.current, versions.current),
-            authorizing(planned, candidate, versions.candidate),
-        ),
+        authorization,
         tuple(dict.fromkeys(hints)),
         path=scenario.current or next(iter(scenario.candidate_paths), Path()),
     )

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from replay.authorization.build import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
-from replay.authorization.manifest import load_authorization
+from replay.authorization.manifest import as_logged, load_authorization
 from replay.cellib.version import Versions
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
@@ -45,9 +45,6 @@ def set_difference(
         after = set_objects(candidate, versions.candidate, stored).manifest_set(versions.candidate)
         sets = before, after
         objects = (*diff_sets(before, after), *diff_minors(before, after, versions))
-    authorization = diff_authorization(
-        load_authorization(current, versions.current),
-        load_authorization(candidate, versions.candidate),
-        DEFAULT_CONFIGURATION,
-    )
+    chains = load_authorization(current, versions.current), load_authorization(candidate, versions.candidate)
+    authorization = diff_authorization(*as_logged(chains, DEFAULT_CONFIGURATION), DEFAULT_CONFIGURATION)
     return SetDifference((*objects, *authorization), sets)

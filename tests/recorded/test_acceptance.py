@@ -120,6 +120,22 @@ STATEMENTS: dict[str, Statement] = {
         ("reproduces all 1 decision", "the log creates or deletes"),
         ("reload",),
     ),
+    **{
+        f"authorization flags, {name}": Statement(
+            ("can-i", "get", "pods", "--as", "jane", "--current", f"seed-authorization-flags/{name}"), code, (says,)
+        )
+        for name, code, says in (
+            ("f1", 1, "--authorization-config can not be specified when --authorization-mode or"),
+            ("f2", 1, "--authorization-config can not be specified when --authorization-mode or"),
+            ("f3", 1, "guard (Webhook): would be asked"),
+            ("f4", 0, "alwaysallow (AlwaysAllow): allows"),
+            ("f6", 1, 'authorization-mode "Nonsense" is not a valid mode'),
+        )
+    },
+    **{
+        f"a check of authorization flags, {name}": Statement(("check", f"seed-authorization-flags/{name}"), code)
+        for name, code in (("f1", 2), ("f2", 2), ("f3", 0), ("f4", 0), ("f6", 2))
+    },
     "a test in the hidden folder of its tool": Statement(("test", "seed-test-folders/lib"), 0, ("2 passed",)),
     "static manifests with the gate of 1.36": Statement(
         ("check", "seed-feature-gate/set", "--kubernetes-version", "1.36"), 0, (), ("not enabled",)
@@ -147,7 +163,7 @@ def test_statements(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(CASES)
     statement = STATEMENTS[name]
     result = CliRunner().invoke(app, list(statement.arguments))
-    output = result.stdout + result.stderr
+    output = f"{result.stdout}{result.stderr}{result.exception or ''}"
     assert (result.exit_code, [text for text in statement.says if text not in output]) == (statement.code, [])
     assert [text for text in statement.silent if text in output] == []
 

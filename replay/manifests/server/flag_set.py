@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
+from replay.go.duration import DurationError, parse_duration
 from replay.go.format import quote
 
 _ADDING: Final = frozenset({"stringSlice", "stringArray", "colonSeparatedMultimapStringString"})
@@ -132,7 +133,18 @@ def _problem(flag: Flag, value: str) -> str:
         return "" if value in _BOOL else f"strconv.ParseBool: parsing {quote(value)}: invalid syntax"
     if flag.type == "stringSlice":
         return _list_problem(value)
+    if flag.type == "duration":
+        return _duration_problem(value)
     return _number_problem(_NUMBERS[flag.type], value) if flag.type in _NUMBERS else ""
+
+
+def _duration_problem(value: str) -> str:
+    """What `time.ParseDuration` has against a value."""
+    try:
+        parse_duration(value)
+    except DurationError as error:
+        return str(error)
+    return ""
 
 
 def _number_problem(kind: str, value: str) -> str:

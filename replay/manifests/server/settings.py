@@ -19,6 +19,7 @@ from replay.errors import ManifestError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.quantity import QuantityError, parse_quantity
+from replay.manifests.authorization_file import is_configuration
 from replay.manifests.plugin import PluginName, plugins_of
 from replay.manifests.served import NO_GATES, Gates
 from replay.manifests.server.flags import (
@@ -104,7 +105,7 @@ def server_of_directory(path: Path, version: KubernetesVersion) -> ServerSetting
         configuration = configurations[0]
     objects_directory = path / OBJECTS_DIRECTORY
     objects = tuple(_objects(objects_directory)) if objects_directory.is_dir() else ()
-    file_names = frozenset(each.name for each in (*servers, *configurations))
+    file_names = frozenset(each.name for each in (*servers, *configurations, *filter(is_configuration, files)))
     return ServerSettings(flags, configuration, objects, file_names)
 
 

@@ -54,6 +54,8 @@ def load_oracle(scenario: AuthorizationScenario) -> Oracle:
     manifests = load_authorization(scenario.current, version) if scenario.current is not None else NOTHING
     if scenario.current is not None and not scenario.current.exists():
         raise ReplayError("no such file or directory", path=str(scenario.current))
+    if manifests.unseen:
+        raise ReplayError(f"{manifests.unseen}: put it there, under its name")
     if manifests.is_empty and scenario.current is not None and not scenario.current.is_dir():
         raise ReplayError("neither an AuthorizationConfiguration nor RBAC objects", path=str(scenario.current))
     if manifests.is_empty and scenario.cluster is None:

@@ -1,0 +1,147 @@
+"""What the flags of a kube-apiserver say about authorization, and what it refuses of them before it starts.
+
+`pkg/kubeapiserver/options/authorization.go` of Kubernetes: `Validate` has the texts, `buildAuthorizationConfiguration` makes a
+configuration of flags that name none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, AuthorizerWebhook
+from replay.authorization.validation import TYPES, WEBHOOK
+from replay.cellib.version import KubernetesVersion
+from replay.checkout import require_inside
+from replay.errors import ManifestError
+from replay.go.duration import parse_duration
+from replay.go.format import quote
+from replay.manifests.server.flags import ServerFlags, is_server_file, read_server_flags
+
+MODE, CONFIGURATION, POLICY_FILE = "authorization-mode", "authorization-config", "authorization-policy-file"
+WEBHOOK_FILE, WEBHOOK_VERSION = "authorization-webhook-config-file", "authorization-webhook-version"
+AUTHORIZED_TTL = "authorization-webhook-cache-authorized-ttl"
+UNAUTHORIZED_TTL = "authorization-webhook-cache-unauthorized-ttl"
+_LEGACY: Final = (MODE, WEBHOOK_FILE, WEBHOOK_VERSION, AUTHORIZED_TTL, UNAUTHORIZED_TTL)
+"""What does not go together with a configuration (`AreLegacyFlagsSet`)."""
+_GATE, _GATE_IS_FIXED = "StructuredAuthorizationConfiguration", 32
+_VERSIONS = ("v1", "v1beta1")
+_TIMEOUT = 30_000_000_000
+_DEFAULTS = {WEBHOOK_VERSION: "v1beta1", AUTHORIZED_TTL: "5m", UNAUTHORIZED_TTL: "30s"}
+
+
+def flags_of(path: Path, version: KubernetesVersion) -> ServerFlags | None:
+    """The flags of the server of a set, None where the set has none. Raises ManifestError."""
+    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+    server = next((each for each in files if is_server_file(each)), None)
+    return None if server is None else read_server_flags(server, version)
+
+
+def says_authorization(flags: ServerFlags) -> bool:
+    """Whether any flag is about authorization."""
+    return any(name in flags.values for name in (*_LEGACY, CONFIGURATION, POLICY_FILE))
+
+
+def problems_of(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]:
+    """Why a server does not start with these flags, in its words; what its configuration file says stands apart."""
+    if not flags.values.get(CONFIGURATION):
+        yield from _mode_problems(flags)
+    elif version.minor < _GATE_IS_FIXED and flags.gates.get(_GATE) is False:
+        yield f"--{CONFIGURATION} cannot be used without enabling {_GATE} feature flag"
+    elif any(name in flags.values for name in _LEGACY):
+        yield f"--{CONFIGURATION} can not be specified when --{MODE} or --authorization-webhook-* flags are defined"
+
+
+def _mode_problems(flags: ServerFlags) -> Iterator[str]:
+    """What is wrong with flags that name modes."""
+    values, modes = flags.values, flags.names(MODE) or ()
+    for mode in modes:
+        if mode not in TYPES:
+            yield f"authorization-mode {quote(mode)} is not a valid mode"
+        if mode == "ABAC" and not values.get(POLICY_FILE):
+            yield "authorization-mode ABAC's authorization policy file not passed"
+        if mode == WEBHOOK and not values.get(WEBHOOK_FILE):
+            yield "authorization-mode Webhook's authorization config file not passed"
+    if values.get(POLICY_FILE) and "ABAC" not in modes:
+        yield f"cannot specify --{POLICY_FILE} without mode ABAC"
+    if values.get(WEBHOOK_FILE) and WEBHOOK not in modes:
+        yield f"cannot specify --{WEBHOOK_FILE} without mode Webhook"
+    if len(set(modes)) != len(modes):
+        yield f"authorization-mode [{' '.join(map(quote, modes))}] has mode specified more than once"
+
+
+def built_problem(flags: ServerFlags) -> str | None:
+    """Why the authorizers of valid flags cannot be made; None where they can, as far as files of the server allow."""
+    served = flags.values.get(WEBHOOK_VERSION, _DEFAULTS[WEBHOOK_VERSION])
+    if WEBHOOK in (flags.names(MODE) or ()) and served not in _VERSIONS:
+        known = ", ".join(map(quote, _VERSIONS))
+        return f"unsupported webhook authorizer version {quote(served)}, supported versions are {known}"
+    return None
+
+
+def refusal_of(flags: ServerFlags, version: KubernetesVersion) -> str | None:
+    """The text with which a server refuses its flags of authorization, None where it takes them."""
+    texts = list(dict.fromkeys(problems_of(flags, version)))
+    if texts:
+        return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
+    return built_problem(flags)
+
+
+def configuration_of_flags(flags: ServerFlags) -> AuthorizationConfiguration:
+    """The chain of flags that name modes and no file; without a mode everything is allowed (`Complete`)."""
+    modes = flags.names(MODE) or ("AlwaysAllow",)
+    webhook = _webhook(flags) if WEBHOOK in modes else None
+    return AuthorizationConfiguration(
+        tuple(
+            AuthorizerConfiguration(mode, "default", webhook)
+            if mode == WEBHOOK
+            else AuthorizerConfiguration(mode, mode.lower())
+            for mode in modes
+        )
+    )
+
+
+def _webhook(flags: ServerFlags) -> AuthorizerWebhook:
+    values = _DEFAULTS | dict(flags.values)
+    authorized, unauthorized = parse_duration(values[AUTHORIZED_TTL]), parse_duration(values[UNAUTHORIZED_TTL])
+    return AuthorizerWebhook(
+        authorized_ttl=authorized,
+        cache_authorized_requests=authorized != 0,
+        unauthorized_ttl=unauthorized,
+        cache_unauthorized_requests=unauthorized != 0,
+        timeout=_TIMEOUT,
+        subject_access_review_version=values[WEBHOOK_VERSION],
+        match_condition_subject_access_review_version="",
+        failure_policy="NoOpinion",
+        connection_type="KubeConfigFile",
+        kube_config_file=values[WEBHOOK_FILE],
+        match_conditions=None,
+    )
+
+
+def local_configuration(flags: ServerFlags) -> Path | None:
+    """The file that `--authorization-config` names, where it lies with the set: below it by its path, in it or beside it by its name.
+
+    None where it does not. Raises ReplayError for one that leads out of a checkout.
+    """
+    named, directory = flags.values[CONFIGURATION], Path(flags.path).parent
+    name = Path(named).name
+    above = directory.parent if directory.parts else directory.absolute().parent
+    for path in (directory / named.lstrip("/"), directory / name, above / name):
+        if path.is_file():
+            require_inside(path, flags.path)
+            return path
+    return None
+
+
+def unseen_text(flags: ServerFlags) -> str:
+    """What is said of a configuration that does not lie with the set."""
+    return f"--{CONFIGURATION} names {flags.values[CONFIGURATION]}, which is not beside the set"
+
+
+def require_flags(flags: ServerFlags, version: KubernetesVersion) -> None:
+    """Raise ManifestError with the server's text for flags of authorization that it does not start with."""
+    refusal = refusal_of(flags, version)
+    if refusal is not None:
+        raise ManifestError(refusal, path=flags.path)
