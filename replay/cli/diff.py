@@ -67,7 +67,9 @@ def diff(
     ] = None,
     pairs: Annotated[
         Path | None,
-        typer.Option(help="With --log: a list of `{old: NAME, new: NAME}`. All other policies are paired by name."),
+        typer.Option(
+            help="With --log: a list of `{old: NAME, new: NAME}`. Other policies are paired by name, then by what they match."
+        ),
     ] = None,
     no_new_access: Annotated[
         bool,

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from msgspec import Struct, field
 
+_NOTHING: Mapping[str, frozenset[str]] = {}
+
 
 class PolicyPair(Struct, frozen=True):
-    """The policies of the baseline, and those of the candidate that take their place."""
+    """The policies of the baseline, and those of the candidate that take their place.
+
+    `guessed` says what they have in common where neither a file nor equal names pair them.
+    """
 
     old: tuple[str, ...]
     new: tuple[str, ...]
+    guessed: str = ""
 
     @property
     def title(self) -> str:
@@ -42,20 +48,75 @@ class PairComparison(Struct):
         return bool(self.old_only or self.new_only)
 
 
-def pairs_by_name(old: Iterable[str], new: Iterable[str], written: Iterable[PolicyPair] = ()) -> tuple[PolicyPair, ...]:
-    """The pairs that are `written`, and of all else those with the same name: the rules of a policy together.
+def paired(
+    old: Iterable[str],
+    new: Iterable[str],
+    written: Iterable[PolicyPair] = (),
+    matched: Mapping[str, frozenset[str]] = _NOTHING,
+) -> tuple[PolicyPair, ...]:
+    """The pairs that are `written`; of all else those with the same name, the rules of a policy together.
 
-    A policy that has no counterpart is a pair with nothing.
+    Of what is left, those named after a rule as `POLICY-RULE`, then those that alone on each side are for the same resources, of which `matched`
+    says some for each policy. A policy without any counterpart is a pair with nothing.
     """
     pairs = list(written)
     taken = {name for pair in pairs for name in (*pair.old, *pair.new)}
     left = [name for name in dict.fromkeys(old) if name not in taken]
     right = [name for name in dict.fromkeys(new) if name not in taken]
-    groups = dict.fromkeys(map(_own_name, (*left, *right)))
-    for group in groups:
-        ours, theirs = (tuple(name for name in side if _own_name(name) == group) for side in (left, right))
-        pairs.append(PolicyPair(ours, theirs))
-    return tuple(pairs)
+    same = set(map(_own_name, left)) & set(map(_own_name, right))
+    groups = dict.fromkeys(map(_own_name, left))
+    found = [PolicyPair(_named(left, group), _named(right, group)) for group in groups if group in same]
+    rest = [name for name in left if _own_name(name) not in same]
+    free = [name for name in right if _own_name(name) not in same]
+    found += _named_after_rules(rest, free)
+    found += _matching(_without(rest, found), _without(free, found), matched)
+    ours, theirs = _without(rest, found), _without(free, found)
+    groups = dict.fromkeys(map(_own_name, (*ours, *theirs)))
+    found += [PolicyPair(_named(ours, group), _named(theirs, group)) for group in groups]
+    order = {name: number for number, name in enumerate((*left, *right))}
+    return (*pairs, *sorted(found, key=lambda pair: min(order[name] for name in (*pair.old, *pair.new))))
+
+
+def _named(names: Iterable[str], group: str) -> tuple[str, ...]:
+    return tuple(name for name in names if _own_name(name) == group)
+
+
+def _without(names: Iterable[str], pairs: Iterable[PolicyPair]) -> list[str]:
+    taken = {name for pair in pairs for name in (*pair.old, *pair.new)}
+    return [name for name in names if name not in taken]
+
+
+def _named_after_rules(old: Sequence[str], new: Sequence[str]) -> list[PolicyPair]:
+    """Rules with the policies that begin with the name of their policy and their own, as `replay check --migrate` names them.
+
+    The longest name decides: `a-b-c` is after the rule `c` of `a-b`, not after `b` of `a`.
+    """
+    titles = {name: f"{_own_name(name)}-{name.rpartition('/')[2]}".lower() for name in old if _has_rule(name)}
+    after: dict[str, list[str]] = {}
+    for name in new:
+        own = _own_name(name)
+        fitting = [each for each, title in titles.items() if own == title or own.startswith(f"{title}-")]
+        if fitting:
+            after.setdefault(max(fitting, key=lambda each: len(titles[each])), []).append(name)
+    return [PolicyPair((name,), tuple(after[name]), "the name of the rule") for name in old if name in after]
+
+
+def _matching(old: Sequence[str], new: Sequence[str], matched: Mapping[str, frozenset[str]]) -> list[PolicyPair]:
+    """The policies of one name on each side that alone are for some resources."""
+    by_resources: dict[frozenset[str], tuple[list[str], list[str]]] = {}
+    for index, side in enumerate((old, new)):
+        for name in side:
+            if matched.get(name):
+                by_resources.setdefault(matched[name], ([], []))[index].append(name)
+    return [
+        PolicyPair(tuple(ours), tuple(theirs), "the resources that they match")
+        for ours, theirs in by_resources.values()
+        if len(set(map(_own_name, ours))) == len(set(map(_own_name, theirs))) == 1
+    ]
+
+
+def _has_rule(name: str) -> bool:
+    return name.partition("/")[0] in ("ClusterPolicy", "Policy")
 
 
 def _own_name(name: str) -> str:
@@ -64,8 +125,7 @@ def _own_name(name: str) -> str:
     if not rest:
         return kind.removesuffix(".static.k8s.io")
     parts = rest.split("/")
-    has_rule = kind in ("ClusterPolicy", "Policy")
-    return parts[-2] if has_rule and len(parts) > 1 else parts[-1]
+    return parts[-2] if _has_rule(name) and len(parts) > 1 else parts[-1]
 
 
 def is_denied_by(policies: Sequence[str], names: Collection[str]) -> bool:

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from replay.admission.decision import Verdict
 from replay.audit.ingest import Progress
 from replay.cellib.version import KubernetesVersion
-from replay.compare.policy_pairs import PairComparison, PolicyPair, Witness, is_denied_by, pairs_by_name
+from replay.compare.policy_pairs import PairComparison, PolicyPair, Witness, is_denied_by, paired
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.engine_policy import engine_policies
 from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.matched_resources import matched_resources
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -31,10 +32,10 @@ def compare_pairs(
 
     Raises ReplayError for what cannot be used.
     """
-    old, new = (
-        _policies(load_manifest_set(path, version=version)) for path in (scenario.current, scenario.candidate) if path
-    )
-    pairs = pairs_by_name(old, new, () if written is None else _read(written, old, new))
+    sets = [load_manifest_set(path, version=version) for path in (scenario.current, scenario.candidate) if path]
+    old, new = map(_policies, sets)
+    matched = {name: resources for each in sets for name, resources in matched_resources(each).items()}
+    pairs = paired(old, new, () if written is None else _read(written, old, new), matched)
     compared = [PairComparison(pair) for pair in pairs]
     with scratch() as directory:
         outcomes = directory / "outcomes.jsonl"

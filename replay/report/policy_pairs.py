@@ -20,7 +20,7 @@ def pairs_text(compared: Sequence[PairComparison], *, code: str = "") -> Iterato
     for each in compared:
         if each.differs or each.undetermined:
             yield ""
-            yield inert(each.pair.title)
+            yield inert(f"{each.pair.title}{f' (by {each.pair.guessed})' if each.pair.guessed else ''}")
             yield f"  both deny {plural(each.both, 'request')}, {number(each.undetermined)} undetermined"
         for title, witnesses in (("the old", each.old_only), ("the new", each.new_only)):
             if witnesses:
