@@ -59,6 +59,8 @@ SERVERS = {
     "--disable-admission-plugins",
     "--admission-control",
     "--admission-control-config-file",
+    "--authorization-config",
+    "--authorization-webhook-",
     "--feature-gates",
 }
 """Flags of the kube-apiserver that a set may hold."""
