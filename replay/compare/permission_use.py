@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from enum import StrEnum
 
 from msgspec import Struct, field
 
 from replay.audit.period import Period
 from replay.authorization.access import Subject
 from replay.authorization.manifest import RBACKey, rbac_key
+from replay.compare.confidence import Confidence, Doubt, confidence
 from replay.json import JSON
 from replay.kube.rbac.rule import Permission
 from replay.reconstruct.history.derived import instant
 
-_DAY = 86_400 * 1_000_000
-SHORT, LONG = 7 * _DAY, 30 * _DAY
-_FIRST = "a rule was needed for the first time"
 _UNLOGGED = frozenset(["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"])
 """Verbs that no request has: the server asks for them beside a request, and its audit log says nothing of it."""
 
@@ -25,14 +22,6 @@ _UNLOGGED = frozenset(["approve", "attest", "bind", "escalate", "impersonate", "
 def is_unlogged(permission: Permission) -> bool:
     """Whether a log can never show that a permission was needed."""
     return permission.verb in _UNLOGGED or permission.resource.endswith("/finalizers")
-
-
-class Confidence(StrEnum):
-    """How sure it is that what was not needed in a period is not needed at all."""
-
-    LOW = "low"
-    MEDIUM = "medium"
-    HIGH = "high"
 
 
 class PermissionUse(Struct):
@@ -79,30 +68,14 @@ class SubjectUse(Struct):
         """How many permissions it needed a single time."""
         return sum(use.requests == 1 for use in self.used.values())
 
-    def confidence(self, period: Period) -> tuple[Confidence, str]:
-        """How sure it is that the rest is not needed, and why not more; `period` is that in which it was bound.
-
-        HIGH: the period is 30 days or longer, nothing was needed for the first time in its second half, and nothing a single time.
-        MEDIUM: it is a week or longer, and nothing was needed for the first time in its last quarter.
-        """
+    def confidence(self, period: Period) -> Doubt:
+        """How sure it is that the rest is not needed; `period` is that in which it was bound."""
+        idle = not self.used and not self.allowed_before
         doubts = (
-            (period.length < SHORT, Confidence.LOW, "the log has less than a week of it"),
-            (not self.used and not self.allowed_before, Confidence.LOW, "it made no request"),
-            (
-                self.newest >= period.end - period.length // 4,
-                Confidence.LOW,
-                f"{_FIRST} in the last quarter of the log",
-            ),
-            (period.length < LONG, Confidence.MEDIUM, "the log has less than 30 days of it"),
-            (
-                self.newest >= period.end - period.length // 2,
-                Confidence.MEDIUM,
-                f"{_FIRST} in the second half of the log",
-            ),
-            (self.once > 0, Confidence.MEDIUM, "a rule was needed a single time"),
+            Doubt(idle, Confidence.LOW, "it made no request"),
+            Doubt(self.once > 0, Confidence.MEDIUM, "a rule was needed a single time"),
         )
-        sure = (Confidence.HIGH, "")
-        return next(((confidence, why) for is_doubt, confidence, why in doubts if is_doubt), sure)
+        return confidence(period, self.newest, "a rule was needed for the first time", doubts)
 
 
 class BindingUse(Struct, frozen=True):

@@ -17,8 +17,8 @@ _CUT = "\u2026"
 """Ending of static names in narrow reports."""
 
 
-def meant(name: str, names: Collection[str]) -> set[str]:
-    """Return the known names that match; raises ReplayError with near matches for none or several.
+def meant(name: str, names: Collection[str], place: str = "--policy") -> set[str]:
+    """Return the known names that match; raises ReplayError with near matches for none or several, at `place`.
 
     A name without wildcards is complete, lacks the static suffix, or is a unique prefix or part. The first reading that
     fits counts, so `team-label` is not also `default-team-label`.
@@ -36,7 +36,7 @@ def meant(name: str, names: Collection[str]) -> set[str]:
     near = holding or get_close_matches(name, sorted(names), n=NEAR, cutoff=0.4)
     hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:NEAR])}?" if near else ""
     what = f"`{name}` is part of {len(holding)} names" if holding else f"the sets have no policy `{name}`"
-    raise ReplayError(f"{what}{hint}", path="--policy")
+    raise ReplayError(f"{what}{hint}", path=place)
 
 
 def names_of(manifests: ManifestSet) -> Iterator[str]:

@@ -42,7 +42,7 @@ from replay.pipeline.health import health_notes
 from replay.pipeline.kcp.diff import diff_workspaces
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
-from replay.pipeline.manifests import Manifests, SetFiles, manifests_of, set_files
+from replay.pipeline.manifests import Manifests, manifests_of, set_files
 from replay.pipeline.moved import newly_asked
 from replay.pipeline.options import Options
 from replay.pipeline.outage import outage_of
@@ -104,16 +104,34 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     if files is not None and reading is not None and are_forked(options):  # a store that is kept may hold all results
         files.compile(scenario.versions)
     with forked_workers(options):  # an engine reads the snapshot
-        return _answer(_question(scenario, options, files), scenario, options, progress, reading)
+        question = _question(manifests_of(scenario, files), options)
+        return _answer(question, scenario, options, progress, reading)
 
 
-def _answer(
-    question: _Question, scenario: Scenario, options: Options, progress: Progress, reading: Reading | None
+def run_sets(
+    scenario: Scenario, manifests: Manifests, options: Options, progress: Progress, ask: Callable[[Store], None]
+) -> RunResult:
+    """Replay the log of a scenario with sets that no file holds; `ask` asks it something more. Raises ReplayError as `run`."""
+    if scenario.logs:
+        prepare_workers(options)
+    with forked_workers(options):
+        return _answer(_question(manifests, options), scenario, options, progress, None, ask)
+
+
+def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how it works
+    question: _Question,
+    scenario: Scenario,
+    options: Options,
+    progress: Progress,
+    reading: Reading | None,
+    ask: Callable[[Store], None] | None = None,
 ) -> RunResult:
     """Return the result of a run."""
     manifests = question.manifests
     webhooks = webhook_answers(question.webhooks, manifests.sets) if manifests.folders is None else NO_WEBHOOK_ANSWERS
     with filled(scenario, progress, options.fleet, reading) as (store, ingest), scratch() as spool:
+        if ask is not None:
+            ask(store)
         if options.rejects is not None:
             write_rejects(store.rejects(), options.rejects, redact=options.redact)
         if manifests.folders is not None:
@@ -156,9 +174,8 @@ def _answer(
     )
 
 
-def _question(scenario: Scenario, options: Options, files: SetFiles | None) -> _Question:
-    """Read what the scenario and the options name beside the sets. Raises ReplayError."""
-    manifests = manifests_of(scenario, files)
+def _question(manifests: Manifests, options: Options) -> _Question:
+    """Read what the options name beside the sets. Raises ReplayError."""
     accepted = AcceptanceLedger(str(options.accepted or ""), _accepted(options), options.today)
     named = named_policies(manifests, options.focus.policies)
     manifests = narrowed(manifests, named) if named else manifests

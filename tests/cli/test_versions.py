@@ -27,6 +27,7 @@ COMMANDS = {
     "lookup": [LOG, "--static", "--current", CURRENT],
     "mutations": [LOG, "--current", CURRENT],
     "report": [LOG, *SETS],
+    "promote": ["team", LOG, "--current", CURRENT],
     "snapshot": ["--candidate", CANDIDATE, "--print"],
     "scan": [str(SAMPLE / "cluster.jsonl.zst"), "--candidate", CANDIDATE],
     "export": ["4643ba19-8f5c-4d9d-921a-eb6cb22bdb75", str(SAMPLE)],

@@ -31,6 +31,7 @@ COMMANDS: list[tuple[str, list[str]]] = [
     ("manual", ["manual", "manual"]),
     ("verify", ["verify", LOG, "--second-opinion"]),
     ("report", ["report", LOG, "--out", "weekly"]),
+    ("promote", ["promote", "team-label", LOG]),
     ("lookup", ["lookup", LOG, "--action", "warn"]),
     ("explain", ["explain", AUDIT_ID, LOG]),
     ("timeline", ["timeline", "Deployment", "team-a/app-128", LOG]),

@@ -20,6 +20,7 @@ _PLACES = {
     "snapshot": "snapshot:snapshot",
     "verify": "verify:verify",
     "report": "report:report",
+    "promote": "promote:promote",
     "lookup": "forensic.lookup:lookup",
     "mutations": "forensic.mutations:mutations",
     "explain": "forensic.explain:explain",

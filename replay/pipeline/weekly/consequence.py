@@ -51,7 +51,7 @@ class Enforcement(Struct, frozen=True):
         manifests, folders = self.manifests, self.manifests.folders
         if folders is None:
             assert manifests.current is not None
-            return replace(manifests, candidate=_bound_to_deny(manifests.current, self.trial[""]))
+            return replace(manifests, candidate=bound_to_deny(manifests.current, self.trial[""]))
         trial_folders = {
             path: _folder_bound_to_deny(folder, self.trial.get(path, frozenset()))
             for path, folder in (folders.current or {}).items()
@@ -72,9 +72,12 @@ def worlds_of(
     return {where: world_of(answers, worker_pools[where[1]], begins[where], progress) for where in sorted(begins)}
 
 
-def _bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
+def bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
+    """The set with all bindings of some policies denying, and doing nothing else."""
     bindings = (
-        replace(binding, validation_actions=("Deny",)) if binding.policy_name in names else binding
+        replace(binding, validation_actions=("Deny",))
+        if binding.policy_name in names and "Deny" not in binding.validation_actions
+        else binding
         for binding in manifests.validating_bindings
     )
     return replace(manifests, validating_bindings=tuple(bindings))

@@ -7,8 +7,9 @@ from datetime import UTC, tzinfo
 
 import yaml
 
+from replay.compare.confidence import Confidence, Doubt
 from replay.compare.narrowed_rbac import narrowed
-from replay.compare.permission_use import BindingUse, Confidence, PermissionUses, SubjectUse, is_unlogged
+from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse, is_unlogged
 from replay.json import JSON
 from replay.kube.rbac.rule import compacted, rule_text
 from replay.report.outcome_line import timestamp
@@ -75,7 +76,7 @@ def _verdict(uses: PermissionUses) -> str:
 
 
 def _facts(uses: PermissionUses) -> Iterator[Fact]:
-    confidence, why = _lowest(uses)
+    _, confidence, why = _lowest(uses)
     tone = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIGH: Tone.GOOD}[confidence]
     yield Fact("Confidence", confidence.value, why, tone)
     yield Fact("Log", span(uses.period.length), f"{plural(uses.requests, 'request')} that RBAC allowed")
@@ -95,19 +96,16 @@ def _facts(uses: PermissionUses) -> Iterator[Fact]:
         )
 
 
-def _lowest(uses: PermissionUses) -> tuple[Confidence, str]:
+def _lowest(uses: PermissionUses) -> Doubt:
     """The lowest confidence of all that made requests, which holds for the whole candidate."""
     order = tuple(Confidence)
-    all_ = [
-        each.confidence(binding.bound_in(uses.period))
-        for binding in uses.bindings
-        for each in binding.subjects
-        if each.used
-    ]
-    all_ = all_ or [
-        each.confidence(binding.bound_in(uses.period)) for binding in uses.bindings for each in binding.subjects
-    ]
-    return min(all_, key=lambda each: order.index(each[0]), default=(Confidence.LOW, "there is no subject"))
+    subjects = [(binding.bound_in(uses.period), each) for binding in uses.bindings for each in binding.subjects]
+    asking = [row for row in subjects if row[1].used] or subjects
+    return min(
+        (each.confidence(period) for period, each in asking),
+        key=lambda doubt: order.index(doubt.most),
+        default=Doubt(True, Confidence.LOW, "nobody is bound"),
+    )
 
 
 def _subjects(uses: PermissionUses, zone: tzinfo) -> Section | None:
@@ -136,7 +134,7 @@ def _subjects(uses: PermissionUses, zone: tzinfo) -> Section | None:
 
 
 def _subject_cells(binding: BindingUse, each: SubjectUse, uses: PermissionUses, zone: tzinfo) -> tuple[str, ...]:
-    confidence, why = each.confidence(binding.bound_in(uses.period))
+    _, confidence, why = each.confidence(binding.bound_in(uses.period))
     return (
         inert(binding.name),
         inert(binding.role_name),
@@ -200,7 +198,7 @@ def _binding_json(binding: BindingUse, uses: PermissionUses) -> JSON:
 
 
 def _subject_json(binding: BindingUse, each: SubjectUse, uses: PermissionUses) -> JSON:
-    confidence, why = each.confidence(binding.bound_in(uses.period))
+    _, confidence, why = each.confidence(binding.bound_in(uses.period))
     return {
         "subject": each.subject._asdict(),
         "requests": each.requests,
@@ -222,7 +220,7 @@ def unused_yaml(uses: PermissionUses) -> str:
     start, end = moment(uses.period.start), moment(uses.period.end)
     if not objects:
         return f"# Everything that the bindings give was needed from {start} to {end}.\n"
-    confidence, why = _lowest(uses)
+    _, confidence, why = _lowest(uses)
     reason = f" ({why})" if why else ""
     header = (
         f"# Roles and bindings without what nobody needed from {start} to {end} ({span(uses.period.length)}).\n"
