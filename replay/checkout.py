@@ -43,7 +43,7 @@ def require_links_inside(path: Path | str) -> None:
 
     A pattern stands for all that it means. A path outside of every checkout may lead anywhere.
     """
-    for each in _meant(str(path)):
+    for each in _expand(str(path)):
         root = None if is_trusted() else root_of(each)
         if root is None:
             continue
@@ -56,7 +56,7 @@ def _leads_out(path: str, message: str) -> ReplayError:
     return ReplayError(f"{message}: run `replay trust` once, or give `replay --trust-project`", path=path)
 
 
-def _meant(path: str) -> list[str]:
+def _expand(path: str) -> list[str]:
     """The paths that a text means: itself, or the matches of a pattern."""
     return [path] if os.path.lexists(path) or not glob.has_magic(path) else glob.glob(path, recursive=True)  # noqa: PTH207
 

@@ -38,12 +38,12 @@ def _verdict(expected: Expectation, decision: Decision) -> Iterator[str]:
     if expected.verdict is None:
         # What is expected without a verdict is expected of a decision.
         if decision.verdict is Verdict.UNDETERMINED and expected.undetermined is None:
-            yield f"verdict: {_told(decision)}"
+            yield f"verdict: {_verdict_text(decision)}"
     elif decision.verdict is not expected.verdict:
-        yield f"verdict: expected {expected.verdict.value}, got {_told(decision)}"
+        yield f"verdict: expected {expected.verdict.value}, got {_verdict_text(decision)}"
 
 
-def _told(decision: Decision) -> str:
+def _verdict_text(decision: Decision) -> str:
     """A verdict with why."""
     if decision.verdict is Verdict.UNDETERMINED:
         gap = decision.undetermined[0]

@@ -135,7 +135,7 @@ def main() -> None:
         for again in timers:  # nor may it come when Python ends, which heeds no handler any more
             again.cancel()
             again.join()
-        sys.exit(_told(TerminatedError(interrupts[0]) if interrupts else _cause(error)))
+        sys.exit(_report_error(TerminatedError(interrupts[0]) if interrupts else _cause(error)))
 
 
 def _ignore(*signals: int) -> None:
@@ -199,7 +199,7 @@ def _drop_output() -> None:
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _told(error: BaseException) -> int:
+def _report_error(error: BaseException) -> int:
     """Tell an error in one line, and return the exit code; raises Typer's exits.
 
     An error of `replay` itself is told with its traceback, for a report of it.

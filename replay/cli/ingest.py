@@ -147,10 +147,10 @@ def _live(
     from replay.pipeline.live.ending import ended_by_signals  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.live.filling import Filling  # noqa: PLC0415
 
-    def told(text: str) -> None:
+    def tell(text: str) -> None:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
 
     with ended_by_signals() as is_ended:
-        filling = Filling(scenario, pace, retention, rejects, told, is_ended)
+        filling = Filling(scenario, pace, retention, rejects, tell, is_ended)
         return filling.listen(listen, tls) if listen else filling.follow()

@@ -76,13 +76,13 @@ class AcceptanceLedger(Struct):
             return False
         accepts = self._answers.get(key)
         if accepts is None:
-            accepts = self._answers[key] = self._asked(key)
+            accepts = self._answers[key] = self._acceptances_of(key)
         accepted, used = accepts
         self._counts.update(used)
         self.requests += accepted
         return accepted
 
-    def _asked(self, key: CellKey) -> tuple[bool, tuple[int, ...]]:
+    def _acceptances_of(self, key: CellKey) -> tuple[bool, tuple[int, ...]]:
         """Whether every policy that denies has an acceptance that holds, and which acceptances speak of it."""
         used: set[int] = set()
         holds = True

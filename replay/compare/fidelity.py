@@ -15,7 +15,7 @@ from msgspec import Struct, field
 
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.answer.observed import NOTHING_OBSERVED, VALIDATION_FAILURE, Observed
-from replay.compare.in_force.same_text import says_the_same
+from replay.compare.in_force.same_text import equal_texts
 
 MAX_EXAMPLES = 20
 
@@ -94,12 +94,12 @@ class Fidelity(Struct):
             if not observation and not replayed:
                 continue
             agreement.observed += bool(observation)
-            is_same = says_the_same(observation, replayed)
+            is_same = equal_texts(observation, replayed)
             if decision.verdict is Verdict.UNDETERMINED and not is_same:
                 agreement.undetermined += 1
             elif is_same:
                 agreement.reproduced += 1
-            elif aspect == "failure" and says_the_same(observation, replayed[:1]):
+            elif aspect == "failure" and equal_texts(observation, replayed[:1]):
                 agreement.differs += 1
                 self.first_only.append(
                     Disagreement(seq, audit_id, aspect, shown(_text(observation)), shown(_text(replayed)))
@@ -151,7 +151,7 @@ def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str,
     return denial.policy, denial.binding, denial.message
 
 
-def told_denial(decision: Decision, observed: Observed) -> Denial | None:
+def visible_denial(decision: Decision, observed: Observed) -> Denial | None:
     """Return the denial that the client sees: the first, unless the server reported another one of them."""
     named = observed.denial
     for denial in decision.denials if named is not None else ():
@@ -165,7 +165,7 @@ def told_denial(decision: Decision, observed: Observed) -> Denial | None:
 
 
 def _replayed_denial(decision: Decision, observed: Observed) -> tuple[str, str, str] | None:
-    first = told_denial(decision, observed)
+    first = visible_denial(decision, observed)
     if first is None or first.of_webhook:
         return None  # an answer of today says nothing about how well the past is replayed
     return first.policy, first.binding, first.message

@@ -162,7 +162,7 @@ class CELTemplate:
         if said is not None:
             return said
         evaluation = _Evaluation(self._validator.compiler, inputs.of(constraint))
-        said = tuple(_said(self._validator.decided(evaluation)))
+        said = tuple(_message_of(self._validator.decided(evaluation)))
         if key is None or any(each.unknown for each in said):
             return said
         if evaluation.has_read_messages:
@@ -186,7 +186,7 @@ def _of_request(footprint: frozenset[str]) -> frozenset[str]:
     return frozenset(path for path in footprint if root_of(path) != "params")
 
 
-def _said(result: ValidateResult) -> list[CELViolation]:
+def _message_of(result: ValidateResult) -> list[CELViolation]:
     if result.unknown:
         return [CELViolation("", -1, result.unknown[0].reason)]
     return [

@@ -111,7 +111,7 @@ def review(policies: GatekeeperPolicies, under: Review, inventory: Inventory, po
             found.undetermined.append((constraint, str(error)))
     inputs = _Inputs(under, inventory, policies.answers)
     for group in asked.values():
-        said = _said([constraint for constraint, _ in group], inputs, policies.alike)
+        said = _violations([constraint for constraint, _ in group], inputs, policies.alike)
         actions_of = {constraint.key: actions for constraint, actions in group}
         found.violations += [
             Violation(each.constraint, each.message, actions_of[each.constraint.key], each.details, each.line)
@@ -161,28 +161,28 @@ class _Inputs:
         return self._inventory()
 
 
-def _said(constraints: Sequence[Constraint], inputs: _Inputs, alike: AlikeSaid) -> Said:
+def _violations(constraints: Sequence[Constraint], inputs: _Inputs, alike: AlikeSaid) -> Said:
     """What the constraints of one template say."""
     template = constraints[0].template
     if template.unsupported:
         return Said(undetermined=tuple((constraint, template.unsupported) for constraint in constraints))
     if template.cel is not None:
-        each = [_said_by_cel(template.cel, constraint, inputs.cel) for constraint in constraints]
+        each = [_violations_by_cel(template.cel, constraint, inputs.cel) for constraint in constraints]
         return Said(
             tuple(f for said in each for f in said.findings), tuple(u for said in each for u in said.undetermined)
         )
     assert template.rego is not None
     if template.rego.uses_inventory:
-        return _said_by_rego(template.rego, constraints, inputs)[0]
+        return _violations_by_rego(template.rego, constraints, inputs)[0]
     keys = tuple(constraint.key for constraint in constraints)
     said = alike.find(keys, inputs.request)
     if said is None:
-        said, reads = _said_by_rego(template.rego, constraints, inputs)
+        said, reads = _violations_by_rego(template.rego, constraints, inputs)
         alike.remember(keys, inputs.request, template.rego.paths(reads), said)
     return said
 
 
-def _said_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInputs) -> Said:
+def _violations_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInputs) -> Said:
     said = cel.violations(inputs, constraint.object)
     return Said(
         tuple(Finding(constraint, each.message, line=each.validation + 1) for each in said if not each.unknown),
@@ -190,7 +190,7 @@ def _said_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInputs) ->
     )
 
 
-def _said_by_rego(rego: Program, constraints: Sequence[Constraint], inputs: _Inputs) -> tuple[Said, set[int]]:
+def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs: _Inputs) -> tuple[Said, set[int]]:
     """What all constraints of one template say in one query, and which paths they read: an error is the message of each of them."""
     left = [STEPS]
     reads: set[int] = set()

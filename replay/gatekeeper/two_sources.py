@@ -41,7 +41,9 @@ def two_sources(objects: Iterable[JSON], path: str = "") -> TwoSources:
         {"apiVersion": f"{GROUP}/v1beta1", "kind": kind, "metadata": {"name": kind.lower()}} for kind in bare
     )
     others = [each for each in own if not _is_template(each) and group_of(each) not in (GROUP, MUTATIONS)]
-    sides = [(*others, *(_alone(each, engine) for each in both.values()), *constraints) for engine in (REGO, CEL)]
+    sides = [
+        (*others, *(_with_one_engine(each, engine) for each in both.values()), *constraints) for engine in (REGO, CEL)
+    ]
     for side in sides:
         for refusal in GatekeeperPolicies(side, prune=True).refused:
             raise ReplayError(str(refusal), path=path)
@@ -52,7 +54,7 @@ def _is_template(value: JSON) -> bool:
     return group_of(value) == TEMPLATES and value.get("kind") == _TEMPLATE
 
 
-def _alone(template: JSON, engine: str) -> JSON:
+def _with_one_engine(template: JSON, engine: str) -> JSON:
     """A template with the code of one engine."""
     spec = template["spec"]
     target = dict(spec["targets"][0])

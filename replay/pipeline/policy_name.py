@@ -17,7 +17,7 @@ _CUT = "\u2026"
 """Ending of static names in narrow reports."""
 
 
-def meant(name: str, names: Collection[str], place: str = "--policy") -> set[str]:
+def resolve_policy_names(name: str, names: Collection[str], place: str = "--policy") -> set[str]:
     """Return the known names that match; raises ReplayError with near matches for none or several, at `place`.
 
     A name without wildcards is complete, lacks the static suffix, or is a unique prefix or part. The first reading that

@@ -200,7 +200,7 @@ class _Scanner(Struct, frozen=True, dict=True):
             return f"{kind.kind} is written by components alone"
         user, is_shown = self._writer(served, obj)
         try:
-            case_attributes = self._told(obj, served, kind, user)
+            case_attributes = self._request_of(obj, served, kind, user)
         except CaseError as error:
             return f"{kind.kind}: {error.message}"
         if self.options.operation is CaseOperation.BACKGROUND:
@@ -230,7 +230,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         shown = self.writers.get((served.resource.group, served.resource.resource, *place))
         return (self.named, False) if shown is None else (shown, True)
 
-    def _told(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> CaseAttributes:
+    def _request_of(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> CaseAttributes:
         """The request about an object: an update that changes nothing meets itself."""
         metadata = obj.get("metadata") or {}
         name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")

@@ -42,7 +42,7 @@ def properties_of(prover: Prover, manifests: ManifestSet) -> Iterator[Property]:
         yield from _what_it_denies(prover, unit)
         yield from _conditions(prover, unit)
     for unit in units:
-        yield from _beside(prover, unit, units)
+        yield from _redundant(prover, unit, units)
     yield from _contradictions(prover, units)
 
 
@@ -113,7 +113,7 @@ def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
     )
 
 
-def _beside(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) -> Iterator[Property]:
+def _redundant(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) -> Iterator[Property]:
     """Yield another policy that denies everything that this policy denies."""
     for other in units:
         if other is unit or other.policy.match_constraints is None or not _may_imply(other, unit):

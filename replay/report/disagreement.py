@@ -38,7 +38,7 @@ def _parts(text: str) -> list[str]:
         return [_failure(each) for each in value]
     if isinstance(value, list) and len(value) == 3 and all(isinstance(each, str) for each in value):
         policy, binding, message = value
-        return [_said(policy, binding, message)]
+        return [_text_of(policy, binding, message)]
     return [str(each) for each in value] if isinstance(value, list) else [str(value)]
 
 
@@ -49,11 +49,11 @@ def _failure(entry: dict[str, Any]) -> str:
     where = [str(entry.get("binding") or "")]
     if "expressionIndex" in entry:
         where.append(f"validation {entry['expressionIndex']}")
-    said = _said(str(entry.get("policy", "")), ", ".join(filter(None, where)), str(entry.get("message", "")))
+    said = _text_of(str(entry.get("policy", "")), ", ".join(filter(None, where)), str(entry.get("message", "")))
     return f"{said} [{listed}]" if listed else said
 
 
-def _said(policy: str, where: str, message: str) -> str:
+def _text_of(policy: str, where: str, message: str) -> str:
     return f"{policy} ({where}): {message}" if where else f"{policy}: {message}"
 
 

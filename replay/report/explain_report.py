@@ -127,7 +127,7 @@ def _verdict(explained: Explained) -> str:
     request = explained.request
     if request.reached is Reached.FAILED_BEFORE:
         return inert(f"No validating policy was asked: {request.reached_reason}.")
-    decisions = [f"{each.name}: {_said(explained, each.decision)}" for each in explained.sets]
+    decisions = [f"{each.name}: {_text_of(explained, each.decision)}" for each in explained.sets]
     denial = explained.observed.denial
     observation = (
         f"observed: denied by {', '.join(each.policy for each in denial.by_policy)}"
@@ -137,7 +137,7 @@ def _verdict(explained: Explained) -> str:
     return inert("; ".join([observation, *decisions])) + "."
 
 
-def _said(explained: Explained, decision: Decision) -> str:
+def _text_of(explained: Explained, decision: Decision) -> str:
     if decision.denials:
         first = decision.denials[0]
         more = f" and {plural(len(decision.denials) - 1, 'other denial')}" if len(decision.denials) > 1 else ""

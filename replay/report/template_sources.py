@@ -19,7 +19,7 @@ def sources_text(result: SourceComparison, rows: int = 20) -> Iterator[str]:
         yield f"{title}:"
         for each in answers[:rows]:
             yield f"  {inert(each.request)} ({inert(each.id)})"
-            yield from (f"    {line}" for line in _said(each))
+            yield from (f"    {line}" for line in _answer_text(each))
         if len(answers) > rows:
             yield f"  … and {number(len(answers) - rows)} more (--format json lists all)"
 
@@ -33,7 +33,7 @@ def sources_markdown(result: SourceComparison, rows: int = 20) -> Iterator[str]:
         yield ""
         for each in answers[:rows]:
             yield f"- {_code(each.request)} ({_code(each.id)})"
-            yield from (f"  - {_code(line)}" for line in _said(each))
+            yield from (f"  - {_code(line)}" for line in _answer_text(each))
         if len(answers) > rows:
             yield f"- … and {number(len(answers) - rows)} more"
 
@@ -76,7 +76,7 @@ def _groups(result: SourceComparison) -> Iterator[tuple[str, Sequence[SourceAnsw
     yield from ((f"{title}: {plural(len(answers), 'request')}", answers) for title, answers in groups if answers)
 
 
-def _said(each: SourceAnswers) -> Iterator[str]:
+def _answer_text(each: SourceAnswers) -> Iterator[str]:
     if each.unknown:
         yield inert(each.unknown)
         return

@@ -11,7 +11,7 @@ from replay.audit.answer.observed import Observed, ObservedDenial, observed_deni
 from replay.audit.event import RequestRecord
 from replay.compare.fidelity import Fidelity
 from replay.compare.in_force.evidence import Sign, evidence_of
-from replay.compare.in_force.same_text import says_the_same
+from replay.compare.in_force.same_text import equal_texts
 
 RECORD = RequestRecord._make([0, "id", *("",) * (len(RequestRecord._fields) - 2)])
 POLICIES = frozenset({"a", "b", "m"})
@@ -81,4 +81,4 @@ def test_the_order_of_keys_is_no_difference_of_fidelity() -> None:
     ],
 )
 def test_says_the_same(one: object, other: object, same: bool) -> None:
-    assert says_the_same(one, other) is same
+    assert equal_texts(one, other) is same

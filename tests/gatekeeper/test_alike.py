@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -122,9 +122,16 @@ def test_alike_requests_are_decided_once_and_the_same(
     code, requests, wanted = row
     alone = [GatekeeperEngine(objects(code), ()).results(None, each) for each in requests]
     evaluations: list[object] = []
-    by_rego, by_cel = review._said_by_rego, cel_template._Validator.decided
-    monkeypatch.setattr(review, "_said_by_rego", lambda *args: (evaluations.append(args), by_rego(*args))[1])
-    monkeypatch.setattr(cel_template._Validator, "decided", lambda *args: (evaluations.append(args), by_cel(*args))[1])
+
+    def counted(decide: Callable[..., Any]) -> Callable[..., Any]:
+        def counting(*arguments: Any) -> Any:
+            evaluations.append(arguments)
+            return decide(*arguments)
+
+        return counting
+
+    monkeypatch.setattr(review, "_violations_by_rego", counted(review._violations_by_rego))
+    monkeypatch.setattr(cel_template._Validator, "decided", counted(cel_template._Validator.decided))
     engine = GatekeeperEngine(objects(code), ())
     assert engine.refused() == []
     assert [engine.results(None, each) for each in requests] == alone

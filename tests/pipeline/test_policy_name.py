@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.policy_name import meant
+from replay.pipeline.policy_name import resolve_policy_names
 
 TEAM, OTHER, PDB, HOOK = "team-label.static.k8s.io", "cand-team-label.static.k8s.io", "pdb-sane", "pdb-sane.example.com"
 KNOWN = (TEAM, OTHER, PDB, HOOK)
@@ -22,7 +22,7 @@ KNOWN = (TEAM, OTHER, PDB, HOOK)
     ],
 )
 def test_a_part_that_one_name_has_is_enough(name: str, expected: set[str]) -> None:
-    assert meant(name, KNOWN) == expected
+    assert resolve_policy_names(name, KNOWN) == expected
 
 
 @pytest.mark.parametrize(
@@ -39,5 +39,5 @@ def test_a_part_that_one_name_has_is_enough(name: str, expected: set[str]) -> No
 )
 def test_a_part_of_several_or_of_none_is_an_error(name: str, message: str) -> None:
     with pytest.raises(ReplayError) as error:
-        meant(name, KNOWN)
+        resolve_policy_names(name, KNOWN)
     assert str(error.value).startswith(f"--policy: {message}")

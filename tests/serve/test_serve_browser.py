@@ -114,5 +114,5 @@ def test_axe_finds_nothing_serious(browser: WebDriver, pages: Site, path: str, s
 def test_nothing_is_blocked_by_the_policy_of_the_page(browser: WebDriver, pages: Site) -> None:
     for path in PATHS[:-1]:
         opened(browser, pages, path)
-        said = [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[attr-defined]
+        said = [entry["message"] for entry in browser.get_log("browser")]  # type: ignore[no-untyped-call]
         assert [text for text in said if "Content Security Policy" in text] == []

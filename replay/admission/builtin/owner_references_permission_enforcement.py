@@ -34,11 +34,11 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         if attributes.operation is not Operation.CREATE:
             target = attributes.subresource, attributes.name
             resource = attributes.resource.group_resource
-            decision = _asked(review, "delete", resource, target, attributes.namespace)
+            decision = _is_allowed(review, "delete", resource, target, attributes.namespace)
             if not decision.allowed:
                 return review.forbidden(f"{_NOT_DELETABLE}: {decision.reason}, {decision.error or '<nil>'}")
         blocking = list(_newly_blocking(new, old))
-        if not blocking or _asked(review, "update", _ANYTHING, ("finalizers", "*"), "").allowed:
+        if not blocking or _is_allowed(review, "update", _ANYTHING, ("finalizers", "*"), "").allowed:
             return None
         return next((refusal for owner in blocking if (refusal := self._refusal(review, owner)) is not None), None)
 
@@ -54,13 +54,13 @@ class OwnerReferencesPermissionEnforcement(Plugin):
             return review.forbidden(f'{unknown}: no matches for kind "{kind}" in version "{api_version}"')
         namespace = review.attributes.namespace if served.namespaced else ""
         target = "finalizers", owner.get("name") or ""
-        decision = _asked(review, "update", served.resource.group_resource, target, namespace)
+        decision = _is_allowed(review, "update", served.resource.group_resource, target, namespace)
         if decision.allowed:
             return None
         return review.forbidden(f"{_NOT_FINALIZABLE}: {decision.reason}, {decision.error or '<nil>'}")
 
 
-def _asked(
+def _is_allowed(
     review: Review, verb: str, resource: GroupResource, target: tuple[str, str], namespace: str
 ) -> AuthorizationDecision:
     """Whether the user may do something to a target (subresource, name); raises UnknownInputError."""

@@ -46,7 +46,7 @@ class PluginResult(Struct, frozen=True):
         return not any(phase is not None and phase.refusal is not None for phase in (self.admit, self.validate))
 
     @property
-    def says_anything(self) -> bool:
+    def has_effect(self) -> bool:
         """Whether a phase refused, changed or said something."""
         return any(phase is not None and not phase.is_silent for phase in (self.admit, self.validate))
 

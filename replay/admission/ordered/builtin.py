@@ -72,10 +72,10 @@ class BuiltinPlugin(Struct, frozen=True):
 
     def _digest(self, settings: PluginSettings, manifests: ManifestSet) -> str:
         """Return a digest of its configuration and of the objects that it may look up."""
-        said = orjson.dumps([settings.configuration, self.said_flags(settings), manifests.objects, manifests.removed])
+        said = orjson.dumps([settings.configuration, self.given_flags(settings), manifests.objects, manifests.removed])
         return digest_of("builtin", self.name, said.decode("utf-8", "replace"))
 
-    def said_flags(self, settings: PluginSettings) -> dict[str, str]:
+    def given_flags(self, settings: PluginSettings) -> dict[str, str]:
         """Return the given flags that it reads."""
         return {name: settings.flags[name] for name in self.type.flags if name in settings.flags}
 
@@ -84,7 +84,7 @@ class BuiltinPlugin(Struct, frozen=True):
         first, second = self.settings(one), self.settings(other)
         if first is None or second is None:
             return first is second
-        return (first.configuration, self.said_flags(first)) == (second.configuration, self.said_flags(second))
+        return (first.configuration, self.given_flags(first)) == (second.configuration, self.given_flags(second))
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
         """Its name, and what its audit annotations begin with."""
@@ -189,7 +189,7 @@ class CompiledBuiltin:
         """Return one set's decision in the validating phase."""
         attributes = side.attributes if value is side.attributes.object else side.attributes.with_object(value)
         effects = Effects()
-        result, _ = _asked(plugin, plugin.validate, attributes, self.cluster(side), effects)
+        result, _ = _run_phase(plugin, plugin.validate, attributes, self.cluster(side), effects)
         if result is not None:
             note(effects, plugin.name, result)
         return effects.decision()
@@ -226,21 +226,21 @@ class BuiltinAdmitter:
         """Run one pass. Its changes do not cause a second pass (`admission.reinvoker`)."""
         del reinvoke
         attributes = replace(self._original, object=value)
-        result, left = _asked(self._plugin, self._plugin.admit, attributes, self._cluster, self.effects)
+        result, left = _run_phase(self._plugin, self._plugin.admit, attributes, self._cluster, self.effects)
         if result is None:
             return Missing("object", f"what {self._plugin.name} makes of it is not known"), False
         note(self.effects, self._plugin.name, result)
         return left if result.patch else value, False
 
 
-def asked_phase(
+def run_stateful_phase(
     plugin: Plugin, attributes: Attributes, cluster: PluginCluster, time: int, effects: Effects
 ) -> tuple[PhaseResult | None, Object]:
     """The validating phase of a plugin that remembers, at a time in microseconds."""
-    return _asked(plugin, plugin.validate, attributes, cluster, effects, time)
+    return _run_phase(plugin, plugin.validate, attributes, cluster, effects, time)
 
 
-def _asked(  # noqa: PLR0913, PLR0917 - what a phase is asked with
+def _run_phase(  # noqa: PLR0913, PLR0917 - what a phase is asked with
     plugin: Plugin,
     phase: PluginPhase | None,
     attributes: Attributes,

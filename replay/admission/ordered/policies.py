@@ -229,7 +229,7 @@ class _ValidatingRequest:
         """Return each set's decision. Sets that are not live are decided too, because they share evaluations."""
         del live
         if not asking.is_shared:
-            return [self._alone(index, objects, asking) for index in range(len(objects))]
+            return [self._decide_separately(index, objects, asking) for index in range(len(objects))]
         side, hooks = asking.sides[0], self._candidates[0]
         if all(value is objects[0] for value in objects):
             same = objects[0] is side.attributes.object
@@ -237,7 +237,7 @@ class _ValidatingRequest:
             return self._admission.decide_candidates(hooks, attributes, side.lister)
         return self._admission.decide_each(hooks, objects, side.attributes, side.lister, asking.changes)
 
-    def _alone(self, index: int, objects: Sequence[Object], asking: Asking) -> Decision:
+    def _decide_separately(self, index: int, objects: Sequence[Object], asking: Asking) -> Decision:
         """Return the decision of a set whose cluster objects differ from the first set's."""
         side, hooks = asking.sides[index], self._candidates[index]
         pair = [objects[0], objects[index]]

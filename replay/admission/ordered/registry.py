@@ -174,11 +174,11 @@ def changed_kinds(current: ManifestSet, candidate: ManifestSet, *, bare: bool = 
         kind
         for kind, objects in current_objects.items()
         for name, obj in objects.items()
-        if _bare(candidate_objects.get(kind, {}).get(name)) != _bare(obj)
-    } | {kind for kind, objects in candidate_objects.items() if any(_bare(obj) for obj in objects.values())}
+        if _content(candidate_objects.get(kind, {}).get(name)) != _content(obj)
+    } | {kind for kind, objects in candidate_objects.items() if any(_content(obj) for obj in objects.values())}
 
 
-def _bare(obj: JSON) -> JSON:
+def _content(obj: JSON) -> JSON:
     """Return an object's content without identity and metadata; None for no object."""
     return None if obj is None else {key: obj[key] for key in obj if key not in ("apiVersion", "kind", "metadata")}
 

@@ -33,7 +33,7 @@ class GzipReader(io.RawIOBase):
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
         """Fill a part of the buffer; 0 at the end."""
-        while self._begun():
+        while self._has_more():
             try:
                 data = self._member.decompress(self._rest, len(buffer))
             except zlib.error as error:
@@ -45,7 +45,7 @@ class GzipReader(io.RawIOBase):
                 return len(data)
         return 0
 
-    def _begun(self) -> bool:
+    def _has_more(self) -> bool:
         """Whether there is more to decompress: the next member where one has ended, the next bytes where they are used up."""
         if self._member.eof:
             self._rest = self._member.unused_data

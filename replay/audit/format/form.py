@@ -60,7 +60,9 @@ class FileForm(Struct, frozen=True):
         for place, step in enumerate(steps):
             listed = _listed(rows, step)
             rows = (
-                _told(listed, columns_told) if is_object and step is steps[-1] else _decoded(listed, columns[place + 1])
+                _columns_of(listed, columns_told)
+                if is_object and step is steps[-1]
+                else _decoded(listed, columns[place + 1])
             )
         return _translated(rows, translation) if translation else rows
 
@@ -90,10 +92,10 @@ def _listed(rows: str, step: FieldWrapper) -> str:
 def _decoded(documents: str, columns: Columns) -> str:
     """The columns of documents that are text; one that begins like no object is another line of the log, not a damaged event."""
     text = "if(starts_with(ltrim(document), '{'), document, if(document is null, null, '{}'))"
-    return _told(documents, columns, f"try(json_transform({text}, '{structure(columns)}'))")
+    return _columns_of(documents, columns, f"try(json_transform({text}, '{structure(columns)}'))")
 
 
-def _told(documents: str, columns: Columns, document: str = "document") -> str:
+def _columns_of(documents: str, columns: Columns, document: str = "document") -> str:
     """The columns of documents."""
     event_columns = _EVENT_TOLD if columns is EVENT else _TOLD
     return queries.filled("ingest_documents", document=document, told=event_columns, documents=documents)

@@ -44,10 +44,10 @@ def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
         return _form(layout, wrappers) if wrappers else FileForm()
     if layout is None and (form := _text_form(lines, formats)) is not None:
         return form
-    return _asked_for(layout, formats)
+    return _named_form(layout, formats)
 
 
-def _asked_for(layout: Layout | None, formats: Sequence[LogFormat]) -> FileForm:
+def _named_form(layout: Layout | None, formats: Sequence[LogFormat]) -> FileForm:
     """Return the form of the first format that the user named."""
     forced = next((each for each in formats if each.wrapper is not None), None)
     if forced is None or PLAIN in formats:

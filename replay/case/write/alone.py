@@ -53,14 +53,14 @@ def alone(exported: Exported) -> SinglePolicy:
     if len(acting) > 1 and not decision.denials:
         raise UnrepresentableError(f"{len(acting)} policies change the object, and it asks one at a time")
     policy, binding = acting[0]
-    policies = {(obj["kind"], obj["metadata"]["name"]): _bare(obj) for obj in exported.policies}
+    policies = {(obj["kind"], obj["metadata"]["name"]): _as_written(obj) for obj in exported.policies}
     own = next((obj for (kind, name), obj in policies.items() if name == policy and kind.endswith("Policy")), None)
     if own is None:
         raise UnrepresentableError(f"`{policy}` is no policy but a webhook")
     return SinglePolicy(own, policies.get((f"{own['kind']}Binding", binding)))
 
 
-def _bare(obj: JSON) -> JSON:
+def _as_written(obj: JSON) -> JSON:
     """A policy as one would write it: without what only a stored object has."""
     metadata = {name: obj["metadata"][name] for name in ("name", "labels") if obj["metadata"].get(name)}
     return {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "spec": obj.get("spec") or {}}

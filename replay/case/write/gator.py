@@ -35,7 +35,7 @@ def gator_files(exported: Exported) -> dict[str, str]:
         constraint = constraints[name]
         template = templates[str(constraint["kind"]).lower()]
         paths = f"template-{template['metadata']['name']}.yaml", f"constraint-{constraint['metadata']['name']}.yaml"
-        files |= dict(zip(paths, (yaml_text(_bare(template)), yaml_text(_bare(constraint))), strict=True))
+        files |= dict(zip(paths, (yaml_text(_as_written(template)), yaml_text(_as_written(constraint))), strict=True))
         case = {
             "name": exported.name,
             "object": _REVIEW,
@@ -51,7 +51,7 @@ def gator_files(exported: Exported) -> dict[str, str]:
 
 def _assertions(template: JSON, constraint: JSON, request: JSON, inventory: list[JSON]) -> list[JSON]:
     """Return one assertion per message, as gator's enforcement point words it."""
-    bare = [_bare(template), _bare(constraint)]
+    bare = [_as_written(template), _as_written(constraint)]
     (own,) = GatekeeperPolicies(bare).constraints.values()
     if not own.actions_at(GATOR):
         raise UnrepresentableError(f"{own.key} does not act at the enforcement point of gator, {GATOR}")
@@ -73,7 +73,7 @@ def _spec(value: JSON) -> JSON:
     return value.get("spec") or {}
 
 
-def _bare(value: JSON) -> JSON:
+def _as_written(value: JSON) -> JSON:
     """An object as one would write it: without what only a stored one has."""
     metadata = {"name": value["metadata"]["name"]}
     return {"apiVersion": value["apiVersion"], "kind": value["kind"], "metadata": metadata, "spec": _spec(value)}

@@ -94,7 +94,7 @@ def _check_list(ast: Ast, node: ListExpr, diagnostics: Diagnostics) -> None:
     """Only the first element of another type is reported."""
     first: Type | None = None
     for index, element in enumerate(node.elements):
-        type_ = _held(ast, element, diagnostics, optional=index in node.optional_indices)
+        type_ = _element_type(ast, element, diagnostics, optional=index in node.optional_indices)
         if first is None:
             first = type_
         elif not is_equivalent(first, type_):
@@ -106,7 +106,7 @@ def _check_map(ast: Ast, node: MapExpr, diagnostics: Diagnostics) -> None:
     first: tuple[Type, Type] | None = None
     for entry in node.entries:
         key = ast.type_map[entry.key.id]
-        value = _held(ast, entry.value, diagnostics, optional=entry.optional)
+        value = _element_type(ast, entry.value, diagnostics, optional=entry.optional)
         if first is None:
             first = key, value
             continue
@@ -116,7 +116,7 @@ def _check_map(ast: Ast, node: MapExpr, diagnostics: Diagnostics) -> None:
             diagnostics.type_mismatch(entry.value, first[1], value)
 
 
-def _held(ast: Ast, node: Expr, diagnostics: Diagnostics, *, optional: bool) -> Type:
+def _element_type(ast: Ast, node: Expr, diagnostics: Diagnostics, *, optional: bool) -> Type:
     """Return the type of an element. The server crashes for a dynamic value marked with `?`. Here that is a finding."""
     type_ = ast.type_map[node.id]
     if not optional:

@@ -96,7 +96,7 @@ def accept(
     from replay.pipeline.run import run  # noqa: PLC0415
 
     if not reason:
-        raise ReplayError("say why this is meant", path="--reason")
+        raise ReplayError("say why this is intended", path="--reason")
     day = expiry(expires, today())
     scenario = scenario_of(
         logs,

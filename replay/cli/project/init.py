@@ -20,7 +20,7 @@ EPILOG = (
 )
 _HEAD = """\
 # Defaults of `replay` in this directory and below: the command line and REPLAY_... variables win.
-# Paths are meant from here. Options of one command stand in a table of its name.
+# Paths are relative to this file. Options of one command are in a table with its name.
 version = 1
 """
 _TABLES = """
@@ -71,7 +71,7 @@ def project_text(findings: ProjectFindings) -> str:
         _line("candidate", _quoted(findings.candidate), '"manifests/next"', "the manifests that are planned"),
         _line("cluster", _quoted(findings.cluster), '"cluster.jsonl"', "a snapshot: replay snapshot"),
         _line("owner-label", _quoted(findings.owner_label), '"team"', "the label of namespaces that names their owner"),
-        _line("accepted", _quoted(Path("accepted.yaml")), "", "what is meant to be denied: replay accept"),
+        _line("accepted", _quoted(Path("accepted.yaml")), "", "intended denials: replay accept"),
     ]
     return _HEAD + "".join(lines) + _TABLES
 

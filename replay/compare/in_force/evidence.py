@@ -11,7 +11,7 @@ import orjson
 from replay.admission.decision import Decision, Verdict
 from replay.audit.answer.observed import VALIDATION_FAILURE, Observed
 from replay.audit.event import RequestRecord
-from replay.compare.in_force.same_text import says_the_same
+from replay.compare.in_force.same_text import equal_texts
 from replay.go.strconv import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
@@ -141,7 +141,7 @@ def _sign(observation: str | None, replayed: str | None) -> Sign:
         return Sign.ABSENT
     if replayed is None:
         return Sign.SURPLUS
-    return Sign.SEEN if says_the_same(observation, replayed) else Sign.OTHER
+    return Sign.SEEN if equal_texts(observation, replayed) else Sign.OTHER
 
 
 def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result

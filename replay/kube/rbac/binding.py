@@ -43,7 +43,7 @@ class RoleBindings:
             each for each in listed if isinstance(each, Missing) and not isinstance(each, PerhapsAbsent)
         )
         bindings = [each for each in listed if isinstance(each, PerhapsAbsent) or not isinstance(each, Missing)]
-        self._bindings = [_shown(each) for each in bindings]
+        self._bindings = [_known_part(each) for each in bindings]
         self._doubts = {number: each for number, each in enumerate(bindings) if isinstance(each, PerhapsAbsent)}
         self._partial = {number for number, each in enumerate(bindings) if isinstance(each, PartialObject)}
         self._by_subject: dict[tuple[str, str], list[int]] = defaultdict(list)
@@ -104,7 +104,7 @@ def _subject(binding: JSON, user: UserInfo, namespace: str) -> JSON | Missing | 
     return unknown
 
 
-def _shown(listed: JSON | PartialObject | PerhapsAbsent) -> JSON:
+def _known_part(listed: JSON | PartialObject | PerhapsAbsent) -> JSON:
     """A binding, as far as it is known, if it is there."""
     if isinstance(listed, PartialObject):
         return listed.value

@@ -63,14 +63,14 @@ def _diff_objects(current: ManifestSet, candidate: ManifestSet) -> Iterator[Obje
             if name not in old and kind == (CRD.group, CRD.kind):  # its schemas would hide all else
                 yield ObjectDiff(kind[1], shown, Verb.ADDED)
                 continue
-            fields = tuple(diff_json("", _told(old.get(name)), _told(new[name])))
+            fields = tuple(diff_json("", _without_name(old.get(name)), _without_name(new[name])))
             if name not in old:
                 yield ObjectDiff(kind[1], shown, Verb.ADDED, fields)
             elif fields:
                 yield ObjectDiff(kind[1], shown, Verb.CHANGED, fields)
 
 
-def _told(obj: JSON) -> JSON:
+def _without_name(obj: JSON) -> JSON:
     """An object without what its name says already."""
     if obj is None:
         return None

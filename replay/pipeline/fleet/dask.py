@@ -53,7 +53,7 @@ class DaskFleet:
         def submit(order: WorkOrder) -> Future[str]:
             return cast("Future[str]", lent.submit(work, order, key=f"replay-{order.result}"))
 
-        return OrderingExecutor(submit, _told, parcels, run)
+        return OrderingExecutor(submit, _as_own_error, parcels, run)
 
     def _leave(self, run: FleetRun) -> None:
         """Let idle workers forget a run; one that does not answer in time does so with its next one."""
@@ -67,7 +67,7 @@ class DaskFleet:
         asking.join(LEAVE_SECONDS)
 
 
-def _told(error: BaseException) -> BaseException:
+def _as_own_error(error: BaseException) -> BaseException:
     """Return this project's error for a task's end."""
     if isinstance(error, KilledWorker):
         return BrokenExecutor()

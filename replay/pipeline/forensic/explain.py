@@ -57,7 +57,7 @@ def explain(
         raise ReplayError(f"nothing can be told of the request with the auditID `{audit_id}`")
     if not 0 <= item < len(requests):
         raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
-    request = _asked(requests[item])
+    request = _unless_ignored(requests[item])
     attributes = request.attributes
     return Explained(
         log=scenario.name,
@@ -85,7 +85,7 @@ def _in(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) ->
         yield request
 
 
-def _asked(request: ReplayRequest) -> ReplayRequest:
+def _unless_ignored(request: ReplayRequest) -> ReplayRequest:
     """Return the request, marked as not reached if admission ignores its verb."""
     verb = request.record.verb
     if verb in _VERBS or request.record.subresource in CONNECT_SUBRESOURCES:
@@ -106,7 +106,7 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
         return verdicts
 
 
-def _asked_of(
+def _chain_of(
     job: Job, manifests: Manifests, request: ReplayRequest
 ) -> tuple[Chain, Lister, tuple[ManifestSet | None, ManifestSet | None]]:
     """The chain that decides a request, what its policies look up, and its sets; of a shard those of one workspace."""
@@ -127,7 +127,7 @@ def _asked_of(
 def _step_by_step(
     job: Job, manifests: Manifests, request: ReplayRequest, decisions: Sequence[Decision]
 ) -> tuple[SetExplanation, ...]:
-    chain, lister, sets = _asked_of(job, manifests, request)
+    chain, lister, sets = _chain_of(job, manifests, request)
     asking = chain.asking(request.before_mutation, request.attributes, lister, job.webhooks.backends(request))
     explanations = []
     for index, (name, each) in enumerate(zip((CURRENT, CANDIDATE), sets, strict=True)):

@@ -28,7 +28,7 @@ from replay.pipeline.kcp.place import Places, places_of
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.period import period, sql_time
-from replay.pipeline.policy_name import WILDCARDS, is_part, meant, names_of
+from replay.pipeline.policy_name import WILDCARDS, is_part, names_of, resolve_policy_names
 from replay.pipeline.replay.redaction import redactor_of, store_redactors
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.request import ReplayRequest
@@ -59,7 +59,7 @@ def look_up(
 ) -> Lookup:
     """Answer a question. Raises ReplayError for names that the log does not know and for a period without events.
 
-    A unique part of a policy's name is enough (`meant`).
+    A unique part of a policy's name is enough (`resolve_policy_names`).
     """
     manifests = manifests_of(scenario)
     with opened(scenario, progress) as store:
@@ -112,7 +112,7 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
     names = {*store.query("log_names")["name"].to_list(), *(name for each in sets for name in names_of(each))}
     if name in names or not is_part(name, names):
         return question
-    (full_name,) = meant(name, names)
+    (full_name,) = resolve_policy_names(name, names)
     return replace(question, policy=full_name)
 
 

@@ -86,12 +86,12 @@ def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, 
     said, there, planned_objects = (_objects(each) for each in (current, snapshot, planned))
     said_kinds, kinds = {key[:2] for key in said}, {key[:2] for key in planned_objects}
     base = said | {key: obj for key, obj in there.items() if key[:2] not in said_kinds}
-    changed = {key: obj for key, obj in planned_objects.items() if _says(obj) != _says(base.get(key))}
+    changed = {key: obj for key, obj in planned_objects.items() if _intent(obj) != _intent(base.get(key))}
     gone = [key for key in said if key[:2] in kinds and key not in planned_objects]
     earlier = [base[key] for key in (*changed, *gone) if key in base]
     return WorkspaceChange(
-        tuple(annotated(_bare(obj), cluster) for obj in changed.values()),
-        tuple(annotated(_bare(obj), cluster) for obj in earlier),
+        tuple(annotated(_without_server_fields(obj), cluster) for obj in changed.values()),
+        tuple(annotated(_without_server_fields(obj), cluster) for obj in earlier),
     )
 
 
@@ -108,11 +108,11 @@ def _is_namespace(obj: JSON) -> bool:
     return key_of(obj)[:2] == (NAMESPACE.group, NAMESPACE.kind)
 
 
-def _says(obj: JSON) -> JSON:
+def _intent(obj: JSON) -> JSON:
     """Return an object's intent, without status and system metadata."""
     if obj is None:
         return None
-    bare = _bare(obj)
+    bare = _without_server_fields(obj)
     metadata = bare["metadata"]
     ignored = {CLUSTER, _LAST_APPLIED}
     annotations = {key: text for key, text in (metadata.get("annotations") or {}).items() if key not in ignored}
@@ -120,7 +120,7 @@ def _says(obj: JSON) -> JSON:
     return {**bare, "metadata": {**metadata, "annotations": annotations, "labels": labels}}
 
 
-def _bare(obj: JSON) -> JSON:
+def _without_server_fields(obj: JSON) -> JSON:
     """An object without what the server alone writes of it."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
     fields = {key: value for key, value in obj.items() if key != "status" or key_of(obj)[:2] == _WITH_STATUS}

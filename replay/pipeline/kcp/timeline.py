@@ -65,7 +65,7 @@ class Planned(Struct, frozen=True):
         """The difference; a candidate that says nothing of a workspace leaves it as it is."""
         if candidate is None:
             return NOTHING_PLANNED
-        changed = {name: obj for name, obj in candidate.items() if _says(obj) != _says(current.get(name))}
+        changed = {name: obj for name, obj in candidate.items() if _content(obj) != _content(current.get(name))}
         return Planned(
             changed, frozenset(current.keys() - candidate.keys()), frozenset(changed.keys() - current.keys())
         )
@@ -89,7 +89,7 @@ class Planned(Struct, frozen=True):
 NOTHING_PLANNED = Planned({}, frozenset(), frozenset())
 
 
-def _says(obj: JSON) -> JSON:
+def _content(obj: JSON) -> JSON:
     """Return an object's content without name and kind."""
     return None if obj is None else {key: obj.get(key) for key in ("spec", "webhooks")}
 
@@ -140,7 +140,7 @@ class PolicyTimeline:
             if place == 0 and not is_creation and effect.exchange is not None:
                 previous = self._set_first(key, own)
             stored = self._stored(value)
-            if isinstance(stored, Missing) or _says(stored) != _says(previous):
+            if isinstance(stored, Missing) or _content(stored) != _content(previous):
                 self._changes.append(_Change(effect.start, effect.end, key, stored))
             previous = None if isinstance(stored, Missing) else stored
 

@@ -54,7 +54,7 @@ def _result(plugin: Plugin, each: LoggedRequest, world: PluginWorld, time: int) 
 
 def _line(result: PluginResult, each: LoggedRequest) -> dict[str, JSON]:
     """The line, empty where nothing happens."""
-    if result.unknown is None and not result.says_anything:
+    if result.unknown is None and not result.has_effect:
         return {}
     if result.unknown is None and not each.is_certain:
         reason = f"whether admission was asked is not known: {each.request.reached_reason}"

@@ -15,7 +15,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from replay.pipeline.process.start import begin, can_fork, deaf, forked
+from replay.pipeline.process.start import begin, can_fork, forked, shielded_from_signals
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.storage.scratch import scratch
 
@@ -87,7 +87,7 @@ def read_ahead(scenario: Scenario, options: Options) -> Iterator[Reading | None]
         ours, theirs = Pipe(duplex=False)
         process = forked().Process(target=_read, args=(directory.resolve(), scenario, theirs), daemon=True)  # type: ignore[attr-defined]
         try:
-            with deaf(endings=True):  # after which an interrupt is heard
+            with shielded_from_signals(endings=True):  # after which an interrupt is heard
                 process.start()
             theirs.close()
             yield Reading(directory.resolve(), ours)

@@ -72,7 +72,7 @@ def preload(module: str) -> None:
 
         forkserver.set_forkserver_preload([module])
         use_scratch()
-        with deaf():
+        with shielded_from_signals():
             forkserver.ensure_running()
 
 
@@ -105,7 +105,7 @@ def use_scratch() -> None:
 
 
 @contextmanager
-def deaf(*, endings: bool = False) -> Iterator[None]:
+def shielded_from_signals(*, endings: bool = False) -> Iterator[None]:
     """Shield new processes and their children from Ctrl-C, because this process ends them.
 
     This process is interrupted only afterwards, when it knows them all. With `endings` they ignore other signals too

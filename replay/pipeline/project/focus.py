@@ -25,7 +25,7 @@ from replay.pipeline.focus import Focus
 from replay.pipeline.log import require_known
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.period import period, sql_time
-from replay.pipeline.policy_name import WILDCARDS, meant, names_of
+from replay.pipeline.policy_name import WILDCARDS, names_of, resolve_policy_names
 from replay.pipeline.replay.distinct_set import only_named
 from replay.pipeline.replay.job import Job
 from replay.reconstruct.cluster import Cluster
@@ -41,12 +41,12 @@ _OF_ALL = frozenset({OutcomeKind.UNDETERMINED, OutcomeKind.NEWLY_WARNED, Outcome
 def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]:
     """Return the policies, webhooks and plugins that names match in both sets.
 
-    `meant` reads the names. Raises ReplayError with near matches.
+    `resolve_policy_names` reads the names. Raises ReplayError with near matches.
     """
     policy_names = {name for each in manifests.sets for name in names_of(each)}
     policies: set[str] = set()
     for name in names:
-        policies |= meant(name, policy_names)
+        policies |= resolve_policy_names(name, policy_names)
     listed = {
         (configuration.name, webhook.name)
         for each in manifests.sets

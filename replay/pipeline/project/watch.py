@@ -41,7 +41,7 @@ def watch(
 
 def state(paths: Iterable[str | Path], files: Iterable[str]) -> FileStates:
     """When each file was changed last and how large it is; one that is gone is not there."""
-    roots = [Path(each) for path in paths for each in _meant(str(path))]
+    roots = [Path(each) for path in paths for each in _expand(str(path))]
     below = (each for path in roots for each in (files_below(path) if path.is_dir() else (path,)))
     states: FileStates = {}
     for path in (*below, *map(Path, files)):
@@ -53,7 +53,7 @@ def state(paths: Iterable[str | Path], files: Iterable[str]) -> FileStates:
     return states
 
 
-def _meant(path: str) -> Iterable[str]:
+def _expand(path: str) -> Iterable[str]:
     return sorted(glob(path, recursive=True)) if has_magic(path) and not Path(path).exists() else (path,)  # noqa: PTH207
 
 

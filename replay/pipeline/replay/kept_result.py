@@ -150,7 +150,7 @@ def _read(storage: Storage, name: str) -> ClassResult | None:
         totals = _TOTALS.decode(next(_frames(_whole(storage, name))))
     except (OSError, StopIteration, msgspec.MsgspecError):
         return None
-    return ClassResult(totals, lambda: _findings(storage, name), lambda: _begins(storage, name))
+    return ClassResult(totals, lambda: _findings(storage, name), lambda: _divergence(storage, name))
 
 
 def _whole(storage: Storage, name: str) -> bytes:
@@ -179,7 +179,7 @@ def _findings(storage: Storage, name: str) -> Iterator[Pending]:
         yield from _PENDING.decode(frame)
 
 
-def _begins(storage: Storage, name: str) -> Divergence:
+def _divergence(storage: Storage, name: str) -> Divergence:
     """Return the divergence in a file that was whole a moment ago."""
     return _BEGINNING.decode(next(islice(_reread(storage, name), 1, None)))
 

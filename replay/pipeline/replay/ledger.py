@@ -20,7 +20,7 @@ from replay.admission.builtin.resource_quota.plugin import RESOURCE_QUOTA, Resou
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Undetermined
 from replay.admission.effects import ADMITTED, Effects, joined
-from replay.admission.ordered.builtin import asked_phase, cluster_of, note
+from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phase
 from replay.admission.ordered.registry import BUILTIN_PLUGINS, rules_criteria
 from replay.audit.store import Store
 from replay.kube.admissionregistration import ManifestSet
@@ -130,8 +130,8 @@ def _one(
     is_open = not each.is_certain or bool(decision.undetermined)
     least = book.least if not is_open else copy.deepcopy(book.least)
     low, high = Effects(), Effects()
-    result, _ = asked_phase(least, attributes, cluster, time, low)
-    more, _ = asked_phase(book.most, attributes, cluster, time, high)
+    result, _ = run_stateful_phase(least, attributes, cluster, time, low)
+    more, _ = run_stateful_phase(book.most, attributes, cluster, time, high)
     if result is None or more is None:
         effects = high
     elif result.refusal is not None:

@@ -58,7 +58,7 @@ def class_results(
         results_of_class[requests] = ClassResult(
             totals,
             _findings([(path, piece.findings) for path, piece in pieces]),
-            partial(_begins, [(path, piece.begins) for path, piece in pieces]),
+            partial(_divergence, [(path, piece.begins) for path, piece in pieces]),
         )
     for *columns, count in unread:
         result = results_of_class.setdefault(CoarseClass(*columns), NOTHING._replace(totals=Totals()))
@@ -161,7 +161,7 @@ def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pendi
     return read
 
 
-def _begins(places: Sequence[tuple[Path, int]]) -> Divergence:
+def _divergence(places: Sequence[tuple[Path, int]]) -> Divergence:
     """Return a class's divergence."""
     beginning = Divergence()
     with ExitStack() as stack:

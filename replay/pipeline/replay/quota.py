@@ -27,7 +27,7 @@ from replay.admission.builtin.resource_quota.pod_usage import ENDED
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision, Denial, Undetermined
 from replay.admission.effects import ADMITTED, Effects
-from replay.admission.ordered.builtin import asked_phase, cluster_of, note
+from replay.admission.ordered.builtin import cluster_of, note, run_stateful_phase
 from replay.audit.answer.refusal import refused_by
 from replay.audit.event import RequestRecord
 from replay.kube.attributes import Attributes, Missing, Operation, PartialObject
@@ -286,7 +286,7 @@ class _Step(Struct):
                 effects.undetermined.append(_UNKNOWN_USE)
                 return None
             self.book.plugin.set_used(namespace, quota.name, plus(used[bound], offset))
-        result, _ = asked_phase(self.book.plugin, self.attributes, self.where, self.record.received, effects)
+        result, _ = run_stateful_phase(self.book.plugin, self.attributes, self.where, self.record.received, effects)
         return result
 
     def _as_logged(self) -> Decision:

@@ -15,7 +15,7 @@ from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, Protocol, Self, TypeVar
 
-from replay.pipeline.process.start import apart, begin, can_fork, deaf, forked, preload, use_scratch
+from replay.pipeline.process.start import apart, begin, can_fork, forked, preload, shielded_from_signals, use_scratch
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def forked_workers(options: Workers) -> Iterator[None]:
     size = _size(options)
     pool = ProcessPoolExecutor(size, forked(), _begin_worker, (gc.get_threshold(),))
     try:
-        with deaf(endings=True):  # after which an interrupt is heard
+        with shielded_from_signals(endings=True):  # after which an interrupt is heard
             pool.submit(os.getpid)  # all begin with the first that is asked
             _reserve.append(_Reserve(pool, size))
         yield
@@ -253,7 +253,7 @@ class WorkerPool(Generic[J]):
     ) -> Iterator[Any]:
         try:
             use_scratch()
-            with deaf():
+            with shielded_from_signals():
                 futures = deque(map(submit, parts))
             meanwhile()
             yield from _in_order(futures, progress)

@@ -30,7 +30,7 @@ def promotions(
     """
     policies = [(each, own) for own in scope.own_sets() for each in planned_policies(own.manifests)]
     mapper = EquivalentResourceMapper(scope.discovery)
-    counts = selected_counts(store, [_asked(each, own, mapper) for each, own in policies], period)
+    counts = selected_counts(store, [_evaluated(each, own, mapper) for each, own in policies], period)
     cells = {key: cell for key, cell in effects.cells.items() if key.period == position}
     middle = period.start + period.length // 2
     halves: dict[_Series, list[int]] = {}
@@ -50,7 +50,7 @@ def promotions(
     )
 
 
-def _asked(planned: PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMapper) -> Predicate:
+def _evaluated(planned: PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMapper) -> Predicate:
     criteria = planned.policy.match_constraints
     predicate = coarse_predicate([] if criteria is None else [criteria], mapper, version=own.version)
     return predicate if own.within is None else both(predicate, own.within)

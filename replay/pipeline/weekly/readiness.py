@@ -57,7 +57,7 @@ class ReadinessJob(Struct, frozen=True):
             pod = _readable(attributes.object)
             try:
                 self._hold(pod, attributes, own)
-                own.steps.append((at, name, 1, _asked_for(pod["spec"])))
+                own.steps.append((at, name, 1, _requested(pod["spec"])))
             except (UnknownInputError, *MALFORMED):
                 own.unknown += 1
         elif succeeded and (attributes.operation is Operation.DELETE or _has_ended(attributes)):
@@ -84,7 +84,7 @@ def _readable(value: object) -> JSON:
     return guarded(value.value) if isinstance(value, PartialObject) else value
 
 
-def _asked_for(spec: JSON) -> dict[str, Quantity]:
+def _requested(spec: JSON) -> dict[str, Quantity]:
     """Return what a quota would charge."""
     return {
         f"{kind}.{name}": value for kind in ("requests", "limits") for name, value in pod_amounts(spec, kind).items()

@@ -40,14 +40,14 @@ def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet)
     candidate_policies = {each.name: each for each in candidate.mutating_policies}
     for name in sorted(current_policies.keys() | candidate_policies.keys()):
         sides = [
-            _alone(sets, policies.get(name))
+            _single_policy_set(sets, policies.get(name))
             for sets, policies in ((current, current_policies), (candidate, candidate_policies))
         ]
         if sides[0] != sides[1]:
             yield name, _prove(prover, name, sides[0], sides[1])
 
 
-def _alone(manifests: ManifestSet, policy: MutatingAdmissionPolicy | None) -> ManifestSet:
+def _single_policy_set(manifests: ManifestSet, policy: MutatingAdmissionPolicy | None) -> ManifestSet:
     """A set of one policy and its bindings."""
     if policy is None:
         return ManifestSet()

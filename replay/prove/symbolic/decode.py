@@ -226,7 +226,7 @@ class Decoder:
                 item = self._over(begun, node.items[index], below)
             else:
                 item = begun if begun is not None else least(below) if below is not None else "x"
-            items.append(_told_apart(item, index, node))
+            items.append(_uniquely_named(item, index, node))
         texts = [self._text(term) for term in self._root.sought.get(node, ()) if self._is_in(node, term)]
         if texts:
             items = [*texts, *[item for item in items if item not in texts]][: max(len(texts), size)]
@@ -285,7 +285,7 @@ def _amounts(amount: Fraction) -> Iterator[str]:
         yield f"{int(amount * 1000)}m"
 
 
-def _told_apart(item: JSON, index: int, node: JsonNode) -> JSON:
+def _uniquely_named(item: JSON, index: int, node: JsonNode) -> JSON:
     """Return a list item with a name of its own, unless the solution gives it one."""
     named = node.items.get(index)
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or (named and "name" in named.parts):

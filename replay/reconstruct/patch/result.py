@@ -93,22 +93,22 @@ def shown_form(exchange: Exchange, old: JSON) -> bool | None:
         merged = after_patch(exchange, old, strategic=False)
     except UnappliedPatchError:
         return True  # the server would have refused a merge patch
-    shown = set(_told(strategic, merged, answer))
+    shown = set(_shows_strategic_form(strategic, merged, answer))
     return shown.pop() if len(shown) == 1 else None
 
 
-def _told(strategic: JSON, merged: JSON, answer: JSON) -> Iterator[bool]:
+def _shows_strategic_form(strategic: JSON, merged: JSON, answer: JSON) -> Iterator[bool]:
     """Whether an answer has the value of the strategic form, for each place where both forms differ and it has one of their values."""
     if strategic == merged:
         return
     if isinstance(strategic, dict) and isinstance(merged, dict) and isinstance(answer, dict):
         for key in {**strategic, **merged}:
-            yield from _told(strategic.get(key), merged.get(key), answer.get(key))
+            yield from _shows_strategic_form(strategic.get(key), merged.get(key), answer.get(key))
     elif isinstance(strategic, list) and isinstance(merged, list) and isinstance(answer, list):
         if len(strategic) != len(merged) and len(answer) in (len(strategic), len(merged)):
             yield len(answer) == len(strategic)
         for one, other, item in zip(strategic, merged, answer, strict=False):
-            yield from _told(one, other, item)
+            yield from _shows_strategic_form(one, other, item)
     elif answer in (strategic, merged):
         yield bool(answer == strategic)
 

@@ -33,7 +33,7 @@ def trace_lines(decided: Authorization) -> Iterator[str]:
     """The answer, then a line for each authorizer, with its conditions below."""
     yield verdict_line(decided)
     for step in decided.trace:
-        yield f"  {step.name} ({step.type}): {_told(step)}"
+        yield f"  {step.name} ({step.type}): {_result_text(step)}"
         yield from (
             f"    condition {each.index}: {each.result.value}: {' '.join((each.error or each.expression).split())}"
             for each in step.conditions
@@ -61,7 +61,7 @@ def verdict_line(decided: Authorization) -> str:
     return f"{', '.join(parts)}{f': {text}' if text else ''}"
 
 
-def _told(step: AuthorizerStep) -> str:
+def _result_text(step: AuthorizerStep) -> str:
     """Return a step's result with its reason or cause."""
     if step.outcome is StepOutcome.SKIPPED:
         return f"skipped, condition {step.skipped_by} is false"

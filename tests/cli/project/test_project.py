@@ -231,7 +231,7 @@ def test_the_file_of_an_empty_directory_is_a_form_to_be_filled_in(here: Path) ->
     assert [line for line in text.splitlines() if line and line[0] != "#"] == [
         "version = 1",
         'store = "audit.store"                   # keeps logs and results; made by the first run',
-        'accepted = "accepted.yaml"              # what is meant to be denied: replay accept',
+        'accepted = "accepted.yaml"              # intended denials: replay accept',
     ]
     assert all(f"\n# {key} = " in text for key in ("logs", "current", "candidate", "cluster", "owner-label"))
     assert defaults(here, text)["ingest"] == {"store": "audit.store"}

@@ -62,6 +62,6 @@ def test_without_the_extra(tmp_path: Path) -> None:
     ids=["lost again and again", "no replay there", "an error of its own"],
 )
 def test_what_became_of_a_task(error: Exception, kind: type[Exception], told: str) -> None:
-    found = dask._told(error)
+    found = dask._as_own_error(error)
     assert isinstance(found, kind)
     assert told in repr(found)

@@ -153,7 +153,7 @@ def test_accept_then_run(short_sample: Path, tmp_path: Path, monkeypatch: pytest
     monkeypatch.chdir(tmp_path)
     log = [str(short_sample), "--workers", "1"]
     refused = invoke("accept", *log)
-    assert str(refused.exception) == "--reason: say why this is meant"
+    assert str(refused.exception) == "--reason: say why this is intended"
     first = invoke("accept", *log, "--reason", "meant", "--by", "policy", "-n", "team-a")
     assert (first.exit_code, first.exception) == (0, None)
     assert "written to accepted.yaml" in first.output
