@@ -16,7 +16,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.period import microseconds, period
-from replay.pipeline.policy_name import meant
+from replay.pipeline.policy_name import resolve_policy_names
 from replay.pipeline.run import run_sets
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.consequence import bound_to_deny
@@ -71,7 +71,7 @@ class _Asked:
 
 def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy:
     by_name = {policy.name: policy for policy in current.validating_policies}
-    names = meant(name, by_name, "POLICY")
+    names = resolve_policy_names(name, by_name, "POLICY")
     if len(names) > 1:
         raise ReplayError(f"`{name}` means {len(names)} policies: name one", path="POLICY")
     return by_name[names.pop()]

@@ -130,9 +130,9 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("name", "meant"), [row[1:] for row in NAMES], ids=[row[0] for row in NAMES])
-def test_what_a_name_means(name: str, resolve_policy_names: set[str], scenario: Scenario) -> None:
-    assert named_policies(manifests_of(scenario), [name]) == resolve_policy_names
+@pytest.mark.parametrize(("name", "wanted"), [row[1:] for row in NAMES], ids=[row[0] for row in NAMES])
+def test_what_a_name_means(name: str, wanted: set[str], scenario: Scenario) -> None:
+    assert named_policies(manifests_of(scenario), [name]) == wanted
 
 
 REFUSED = [
