@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
@@ -20,6 +20,29 @@ class Lister(Protocol):
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """Return all objects of a kind in a namespace (None: all), sorted by namespace and name, or why they are unknown."""
         ...
+
+
+@runtime_checkable
+class TimedLister(Protocol):
+    """A lister that knows between which instants the request was handled, in microseconds since 1970."""
+
+    @property
+    def start(self) -> int:
+        """When the request came."""
+        ...
+
+    @property
+    def end(self) -> int:
+        """When it was answered."""
+        ...
+
+
+def span_of(lister: Lister) -> tuple[int, int] | None:
+    """The instants between which the request of a lister was handled, be it one with other objects over its `origin`."""
+    each: Any = lister
+    while each is not None and not isinstance(each, TimedLister):
+        each = getattr(each, "origin", None)
+    return None if each is None else (each.start, each.end)
 
 
 class ObjectLister:

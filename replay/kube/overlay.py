@@ -95,16 +95,16 @@ class _OverLister:
 
     def __init__(self, overlay: Overlay, lister: Lister) -> None:
         self._overlay = overlay
-        self._lister = lister
+        self.origin = lister
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
         """See `Lister.get`."""
-        live = self._lister.get(kind, namespace, name)
+        live = self.origin.get(kind, namespace, name)
         return self._overlay.over((kind.group, kind.kind), (namespace, name), live)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
-        live = self._lister.list(kind, namespace)
+        live = self.origin.list(kind, namespace)
         key, overlay = (kind.group, kind.kind), self._overlay
         own, last = overlay.own.get(key, {}), overlay.last.get(key, {})
         if isinstance(live, Missing) or not (own or last):

@@ -31,6 +31,7 @@ from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWeb
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.explain import explained_cel, explained_result, explained_rules
+from replay.kyverno.moment import Moment
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
@@ -96,10 +97,13 @@ class Kyverno:
         self.cel_objects = [each for each in taken if each not in of_rules]
         """Policies of CEL and their exceptions."""
         self.cel = CELPolicies(taken)
-        self.library = kyverno_library(_clock, self.configuration.images)
+        self.moment = Moment()
+        self.library = kyverno_library(self.moment, self.configuration.images)
         self.kinds = {
             policy_name(each).partition("/")[2]: str(each.get("kind")) for each in taken if each not in of_rules
         }
+        self.reads_time = any(word in json.dumps(self.cel_objects) for word in ("time.now", "expiresAt"))
+        """Whether a policy of CEL reads the time, or an exception expires."""
         texts = json.dumps([*of_rules, *self.entries])
         self.reads_roles = "oles" in texts or self.configuration.reads_roles
         self._reads_config_maps = "configMap" in texts
@@ -163,10 +167,6 @@ class Kyverno:
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
         """Who answers about a request that meets these objects, in a cluster that serves these kinds."""
         return KyvernoBackend(self, lister, discovery, patchers)
-
-
-def _clock() -> Any:
-    raise UndeterminedError("the time of the request is not given")
 
 
 def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
@@ -241,7 +241,10 @@ class KyvernoBackend:
     ) -> WebhookAnswer | Missing | None:
         """An answer behind Kyverno's filters of users and objects, with what cannot be decided as such."""
         try:
-            return WebhookAnswer(allowed=True) if self._is_left_alone(request) else decide()
+            if self._is_left_alone(request):
+                return WebhookAnswer(allowed=True)
+            kyverno = self._kyverno
+            return kyverno.moment.decide(self._lister, decide, may_read=kyverno.reads_time)
         except UndeterminedError as error:
             return Missing("webhook", str(error))
         except GoPanicError as error:
@@ -303,7 +306,8 @@ class KyvernoBackend:
 
     def _cel_request(self, request: Mapping[str, Any]) -> CELRequest:
         name = str(request.get("namespace") or "")
-        return CELRequest(request, self._lister.get(_NAMESPACE, "", name) if name else None)
+        namespace = self._lister.get(_NAMESPACE, "", name) if name else None
+        return CELRequest(request, namespace, self._kyverno.moment.timestamp())
 
     @property
     def _reader(self) -> ListerReader:
@@ -311,6 +315,9 @@ class KyvernoBackend:
 
     def explain(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
         """The policies behind a webhook and what each says, those that do not match too."""
+        return self._kyverno.moment.begin(self._lister, lambda: self._explained(review))
+
+    def _explained(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
         webhook, request = review.invocation.hook.webhook, review.request
         mutates = review.phase == "mutating"
         try:

@@ -1,0 +1,70 @@
+"""The time at which policies are evaluated: of a request in a log it lies between its coming and its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeVar
+
+from replay.cel.value.timestamp import Timestamp
+from replay.go.time_layout import GoTime
+from replay.kube.attributes import Missing
+from replay.kube.lister import Lister, span_of
+from replay.kyverno.rules.errors import UndeterminedError
+
+_SECOND: Final = 10**9
+_LAST: Final = 253_402_300_799 * _SECOND
+"""The end of the year 9999: an instant after it stands for no time at all."""
+_NO_TIME: Final = "the time of the request is not given"
+_Answer = TypeVar("_Answer")
+
+
+class Moment:
+    """The clock that policies of one set read, set by whoever asks them."""
+
+    def __init__(self) -> None:
+        """The time is not known."""
+        self._nanoseconds: int | None = None
+        self._was_read = False
+
+    def __call__(self) -> GoTime:
+        """The time for rules. Raises UndeterminedError."""
+        self._was_read = True
+        if self._nanoseconds is None:
+            raise UndeterminedError(_NO_TIME)
+        return GoTime(self._nanoseconds)
+
+    def timestamp(self) -> Timestamp | Missing:
+        """The time for policies of CEL."""
+        if self._nanoseconds is None:
+            return Missing("time.now()", _NO_TIME)
+        return Timestamp(self._nanoseconds // _SECOND, self._nanoseconds % _SECOND)
+
+    def decide(self, lister: Lister, decide: Callable[[], _Answer], *, may_read: bool) -> _Answer | Missing:
+        """What is decided while a request is handled, if it is the same at the beginning and at the end.
+
+        `may_read`: whether policies read the time in a way that cannot be seen here.
+        """
+        start, end = _span(lister)
+        first = self._at(start, decide)
+        if start == end or not (self._was_read or may_read) or self._at(end, decide) == first:
+            return first
+        return Missing("webhook", "it depends on the very instant of the request")
+
+    def begin(self, lister: Lister, decide: Callable[[], _Answer]) -> _Answer:
+        """What is decided when a request comes."""
+        return self._at(_span(lister)[0], decide)
+
+    def _at(self, nanoseconds: int | None, decide: Callable[[], _Answer]) -> _Answer:
+        self._nanoseconds, self._was_read = nanoseconds, False
+        try:
+            return decide()
+        finally:
+            self._nanoseconds = None
+
+
+def _span(lister: Lister) -> tuple[int | None, int | None]:
+    span = span_of(lister)
+    if span is None:
+        return None, None
+    start, end = span[0] * 1000, span[1] * 1000
+    return (start, max(start, end)) if start > 0 and end <= _LAST else (None, None)
