@@ -139,7 +139,8 @@ class EngineDocument(NamedTuple):
 def engine_documents(path: Path, *, is_own: bool = False) -> tuple[EngineDocument, ...]:
     """Return the objects of policy engines in a file, or anywhere below a directory.
 
-    `is_own` is for the directory of an engine: every document in it must be an object of Kubernetes. Raises ManifestError.
+    `is_own` is for the directory of an engine: every document in it must be an object of Kubernetes, and ConfigMaps count too, which
+    policies read. Raises ManifestError.
     """
     if path.is_dir():
         files = [
@@ -163,7 +164,11 @@ def engine_documents(path: Path, *, is_own: bool = False) -> tuple[EngineDocumen
         if not all(map(_is_object, values)):
             text = "an object of Kubernetes needs apiVersion and kind, and its metadata is a mapping"
             raise ManifestError(text, path=str(path), line=node.position.line)
-        found += [EngineDocument(each, str(path), node, document.number) for each in values if is_engine_object(each)]
+        found += [
+            EngineDocument(each, str(path), node, document.number)
+            for each in values
+            if is_engine_object(each) or (is_own and _is_config_map(each))
+        ]
     return tuple(found)
 
 
@@ -173,6 +178,10 @@ def _objects(value: JSON) -> list[JSON]:
         items = value.get("items") or []
         return items if isinstance(items, list) else [items]
     return [] if value is None else [value]
+
+
+def _is_config_map(value: JSON) -> bool:
+    return (value.get("apiVersion"), value.get("kind")) == ("v1", "ConfigMap") and bool(value.get("metadata"))
 
 
 def _is_object(value: JSON) -> bool:

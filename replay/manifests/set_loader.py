@@ -53,7 +53,7 @@ class LoadedSet(Struct, frozen=True):
     rbac: tuple[JSON, ...] | None = None
     """RBAC objects of a bundle, None if it has none."""
     others: tuple[JSON, ...] = ()
-    """What else a bundle holds."""
+    """What else a bundle holds, and the ConfigMaps that policies of an engine read."""
 
     @property
     def parts(self) -> tuple[LoadedDirectory | LoadedApi, ...]:
@@ -198,9 +198,11 @@ def _directory_set(path: Path, version: KubernetesVersion, created: KubernetesVe
         if (path / name).is_dir()
         for each in engine_documents(path / name, is_own=name in ENGINE_DIRECTORIES)
     ]
+    read = tuple(each.value for each in engine if not is_engine_object(each.value))
+    engine = [each for each in engine if is_engine_object(each.value)]
     if own or api is not None or engine:
         directories = {p: load_directory(at, p, version) for p, at in own.items()}
-        return LoadedSet(str(path), directories, api, server, engine=tuple(engine) or None)
+        return LoadedSet(str(path), directories, api, server, engine=tuple(engine) or None, others=read)
     if server.configuration is not None:
         configured = _configured_set(server.configuration, version, server.gates)
         return replace(configured, path=str(path), server=server)

@@ -312,6 +312,30 @@ def test_a_policy_that_kyverno_refuses_when_it_is_written(tmp_path: Path) -> Non
     assert check_engines(_load(tmp_path / "exported", exported)) == ()
 
 
+TEAMS = """\
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: teams}
+spec:
+  rules:
+  - name: known
+    match: {any: [{resources: {kinds: [ConfigMap]}}]}
+    context: [{name: teams, configMap: {name: teams, namespace: kyverno}}]
+    validate:
+      failureAction: Enforce
+      message: unknown team
+      deny: {conditions: {all: [{key: "{{ request.object.metadata.labels.team || '' }}", operator: AnyNotIn, value: "{{ teams.data.names }}"}]}}
+"""
+NAMES = "{apiVersion: v1, kind: ConfigMap, metadata: {name: teams, namespace: kyverno}, data: {names: '[\"a\", \"b\"]'}}"
+
+
+@pytest.mark.parametrize(("team", "verdict"), [("a", Verdict.ADMITTED), ("c", Verdict.DENIED)])
+def test_a_context_reads_a_config_map_of_the_set(team: str, verdict: Verdict, tmp_path: Path) -> None:
+    manifests = _load(tmp_path, TEAMS, NAMES)
+    assert [each["metadata"]["name"] for each in manifests.objects] == ["teams"]
+    assert _decide(manifests, _config_map({"team": team})).verdict is verdict
+
+
 _MOUNT = Missing("object.spec.containers[0].volumeMounts[0].name", "it is random")
 _POD = {"metadata": {"name": "p"}, "spec": {"containers": [{"image": "a", "volumeMounts": [{"name": _MOUNT}]}]}}
 READ = [
