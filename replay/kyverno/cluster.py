@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, UserInfo
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
+from replay.kube.selector import SelectorError, parse_field_selector, parse_label_selector
 from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.go_value import as_map, with_floats
 from replay.kyverno.rules.jmespath.interpreter import Library
-from replay.kyverno.rules.match import Requester
+from replay.kyverno.rules.match import Requester, texts_of
 
 _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 _CONFIG_MAP = GroupVersionKind("", "v1", "ConfigMap")
@@ -43,8 +44,6 @@ class ListedCluster:
     def get_path(self, path: str) -> JSON | Missing | None:
         """See `Cluster.get_path`; what the path names is looked up among the objects, nothing is sent anywhere."""
         url = urlsplit(path)
-        if url.query:
-            return Missing("apiCall", "a list with a query is not answered")
         parts = [unquote(part) for part in url.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2:
             group, version, rest = "", parts[1], parts[2:]
@@ -60,15 +59,21 @@ class ListedCluster:
         resource = self._discovery.resource(GroupVersionResource(group, version, rest[0]))
         if resource is None:
             return None
+        query = parse_qsl(url.query, keep_blank_values=True)
         if len(rest) == 2:
-            return _whole(self._lister.get(resource.kind, namespace or "", rest[1]))
-        return self._listed(resource, namespace)
+            found = _whole(self._lister.get(resource.kind, namespace or "", rest[1]))
+            return Missing("apiCall", "a query is not answered") if query else found
+        return self._listed(resource, namespace, query)
 
-    def _listed(self, resource: APIResource, namespace: str | None) -> JSON | Missing:
+    def _listed(self, resource: APIResource, namespace: str | None, query: Sequence[tuple[str, str]]) -> JSON | Missing:
         kind = resource.kind
         listed = self._items(kind, namespace)
         if isinstance(listed, Missing):
             return listed
+        selected = _selected(listed, query)
+        if isinstance(selected, Missing):
+            return selected
+        listed = selected
         items = [{key: value for key, value in item.items() if key not in ("kind", "apiVersion")} for item in listed]
         version = f"{kind.group}/{kind.version}" if kind.group else kind.version
         return {"kind": f"{kind.kind}List", "apiVersion": version, "metadata": {}, "items": items}
@@ -102,6 +107,35 @@ class ListedCluster:
             return listed
         items = [_whole(each) for each in listed]
         return next((each for each in items if isinstance(each, Missing)), items)
+
+
+_FIELDS = frozenset({"metadata.name", "metadata.namespace"})
+"""The fields that a list of any kind can be selected by."""
+
+
+def _selected(items: Sequence[JSON], query: Sequence[tuple[str, str]]) -> list[JSON] | Missing:
+    """The objects that the selectors of a list select; `Missing` for anything else that a query asks for."""
+    selected = list(items)
+    for name, text in query:
+        try:
+            if name == "labelSelector":
+                labels = parse_label_selector(text)
+                selected = [each for each in selected if all(term.matches(texts_of(each, "labels")) for term in labels)]
+            elif name == "fieldSelector":
+                terms = parse_field_selector(text)
+                if any(term.key not in _FIELDS for term in terms):
+                    return Missing("apiCall", f"a list with the field selector `{text}` is not answered")
+                selected = [each for each in selected if all(term.matches(_fields(each)) for term in terms)]
+            else:
+                return Missing("apiCall", f"a list with `{name}` is not answered")
+        except SelectorError:
+            return Missing("apiCall", f"the API server does not take `{name}={text}`")
+    return selected
+
+
+def _fields(obj: JSON) -> Mapping[str, str]:
+    metadata = as_map(obj.get("metadata"))
+    return {f"metadata.{name}": str(metadata.get(name) or "") for name in ("name", "namespace")}
 
 
 def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:

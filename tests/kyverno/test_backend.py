@@ -326,7 +326,7 @@ spec:
       message: unknown team
       deny: {conditions: {all: [{key: "{{ request.object.metadata.labels.team || '' }}", operator: AnyNotIn, value: "{{ teams.data.names }}"}]}}
 """
-NAMES = "{apiVersion: v1, kind: ConfigMap, metadata: {name: teams, namespace: kyverno}, data: {names: '[\"a\", \"b\"]'}}"
+NAMES = '{apiVersion: v1, kind: ConfigMap, metadata: {name: teams, namespace: kyverno}, data: {names: \'["a", "b"]\'}}'
 
 
 @pytest.mark.parametrize(("team", "verdict"), [("a", Verdict.ADMITTED), ("c", Verdict.DENIED)])
