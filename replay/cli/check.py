@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 EPILOG = (
     "Examples: replay check manifests/next --format github\n\n"
     "replay check vap/ --plugin ValidatingAdmissionPolicy --hash\n\n"
-    "replay check --drift server-1/vap server-2/vap server-3/vap\n\n"
+    "replay check --drift server-1 server-2 server-3\n\n"
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
     "replay check manifests/next --prove\n\n"
     "replay check kyverno/ --migrate --out kyverno-cel/policies.yaml\n\n"
@@ -99,7 +99,9 @@ def check(
     hash_only: Annotated[
         bool, typer.Option("--hash", help="Print only the hashes that the API server exports.")
     ] = False,
-    drift: Annotated[bool, typer.Option("--drift", help="Compare the sets of several API servers.")] = False,
+    drift: Annotated[
+        bool, typer.Option("--drift", help="Compare the sets, or AuthorizationConfigurations, of several API servers.")
+    ] = False,
     drift_metrics: Metrics = None,
     silence: SilencedWarnings = None,
     cluster: ClusterSnapshot = None,

@@ -1,53 +1,79 @@
-"""Whether several API servers run the same manifests: by their directories, or by the metric that each exports.
+"""Whether several API servers run the same manifests and authorization: by their files, or by the metrics that each exports.
 
 `apiserver_manifest_admission_config_controller_last_config_info{plugin, apiserver_id_hash, hash} 1` is set after every
-successful load; it is the only trace of a set that differs between the servers of a cluster.
+successful load, and `apiserver_authorization_config_controller_last_config_info{apiserver_id_hash, hash} 1` likewise: they are the
+only trace of a set that differs between the servers of a cluster. A failed reload leaves them, and counts in
+`..._automatic_reloads_total{status="failure"}`: the server then runs an older set than the one on its disk.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replay.errors import ManifestError
+from replay.manifests.authorization_file import CONFIGURATION_FILE, is_configuration
 from replay.manifests.plugin import CHAIN_ORDER, PluginName
 from replay.manifests.read.documents import read_directory
 
-_METRIC = "apiserver_manifest_admission_config_controller_last_config_info"
-_SAMPLE = re.compile(rf"^{_METRIC}\{{(?P<labels>.*)\}}\s+(?P<value>\S+)")
+AUTHORIZATION = "AuthorizationConfiguration"
+"""Stands for a plugin where the file of `--authorization-config` is meant."""
+_CONTROLLERS = "apiserver_(?P<controller>manifest_admission|authorization)_config_controller"
+_METRIC = "apiserver_{manifest_admission,authorization}_config_controller_last_config_info"
+_SAMPLE = re.compile(rf"^{_CONTROLLERS}_(?P<metric>\w+)\{{(?P<labels>.*)\}}\s+(?P<value>\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 _MAX_METRICS_BYTES = 256 * 1024 * 1024
+_INFO, _RELOADS, _LAST = "last_config_info", "automatic_reloads_total", "automatic_reload_last_timestamp_seconds"
 
 
 class ServerHashes(Struct, frozen=True):
-    """The hashes of one server (or one set) by plugin; empty where the plugin has no data."""
+    """The hashes of one server (or one set) by plugin, or `AUTHORIZATION`; empty where the plugin has no data.
+
+    `failed` counts the reloads that failed, where the last of them came after the last that succeeded.
+    """
 
     name: str
-    hashes: Mapping[PluginName, str]
+    hashes: Mapping[str, str]
+    failed: Mapping[str, int] = field(default_factory=dict)
 
 
 def set_hashes(path: Path, plugin: PluginName | None = None) -> ServerHashes:
     """The hashes of a set without decoding it: of `plugin`, or of each subdirectory that a plugin of its own has.
 
-    Raises ManifestError where nothing can be hashed.
+    An AuthorizationConfiguration has one, too, alone or in a set. Raises ManifestError where nothing can be hashed.
     """
     if not path.is_dir():
-        raise ManifestError("not a directory of manifests", path=str(path))
+        if plugin is None and is_configuration(path):
+            return ServerHashes(str(path), {AUTHORIZATION: _hash_of_file(path)})
+        raise ManifestError("neither a directory of manifests nor an AuthorizationConfiguration", path=str(path))
     directories = {each: path / each.directory for each in CHAIN_ORDER if (path / each.directory).is_dir()}
+    configuration = path / CONFIGURATION_FILE
+    hashes: dict[str, str] = {}
     if plugin is not None:
         directories = {plugin: path}
+    elif configuration.is_file():
+        hashes[AUTHORIZATION] = _hash_of_file(configuration)
     elif not directories:
-        raise ManifestError("no vap/, map/, vwc/ or mwc/ in it: name the plugin with `--plugin`", path=str(path))
-    hashes: dict[PluginName, str] = {}
+        text = f"no vap/, map/, vwc/, mwc/ or {CONFIGURATION_FILE} in it: name the plugin with `--plugin`"
+        raise ManifestError(text, path=str(path))
     for each, directory in directories.items():
         files = read_directory(directory)
         for unreadable in files.unreadable:
             raise ManifestError(unreadable.reason, path=unreadable.path, line=unreadable.line)
         hashes[each] = files.hash
     return ServerHashes(str(path), hashes)
+
+
+def _hash_of_file(path: Path) -> str:
+    """As the server hashes an AuthorizationConfiguration (`authorizationconfig/metrics`, `getHash`)."""
+    data = path.read_bytes()
+    return f"sha256:{sha256(data).hexdigest()}" if data else ""
 
 
 def hash_lines(servers: Sequence[ServerHashes]) -> Iterator[str]:
@@ -57,37 +83,85 @@ def hash_lines(servers: Sequence[ServerHashes]) -> Iterator[str]:
         return
     for server in servers:
         for plugin, hash_ in server.hashes.items():
-            yield f"{server.name} {plugin.value} {hash_ or '-'}"
+            yield f"{server.name} {plugin} {hash_ or '-'}"
+
+
+class _Sample(NamedTuple):
+    """One line of the metrics of a controller."""
+
+    plugin: str
+    metric: str
+    labels: Mapping[str, str]
+    value: float
 
 
 def hashes_from_metrics(path: Path) -> ServerHashes:
-    """The hashes that a server exports, from the text of its `/metrics`.
+    """The hashes that a server exports, from the text of its `/metrics`, and its failed reloads.
 
     Raises ManifestError where the file cannot be read or has no such metric.
     """
-    hashes: dict[PluginName, str] = {}
     try:
         if path.stat().st_size > _MAX_METRICS_BYTES:
             raise ManifestError("too large for the metrics of a server", path=str(path))
         lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     except OSError as error:
         raise ManifestError((error.strerror or str(error)).lower(), path=str(path)) from error
-    for line in lines:
-        sample = _SAMPLE.match(line)
-        labels = dict(_LABEL.findall(sample["labels"])) if sample and float(sample["value"]) else {}
-        if labels.get("plugin") in list(PluginName):
-            hashes[PluginName(labels["plugin"])] = labels.get("hash", "")
-    if not hashes:
+    samples = list(_samples(lines))
+    hashes = {each.plugin: each.labels.get("hash", "") for each in samples if each.metric == _INFO and each.value}
+    failed = dict(_failed(samples))
+    if not hashes and not failed:
         raise ManifestError(f"no metric `{_METRIC}` in it", path=str(path))
-    return ServerHashes(str(path), hashes)
+    return ServerHashes(str(path), hashes, failed)
+
+
+def _samples(lines: Iterable[str]) -> Iterator[_Sample]:
+    """The metrics of the two controllers."""
+    for line in lines:
+        match = _SAMPLE.match(line)
+        if match is None:
+            continue
+        labels = dict(_LABEL.findall(match["labels"]))
+        plugin = AUTHORIZATION if match["controller"] == "authorization" else labels.get("plugin", "")
+        try:
+            value = float(match["value"])
+        except ValueError:
+            continue
+        if plugin == AUTHORIZATION or plugin in list(PluginName):
+            yield _Sample(plugin, match["metric"], labels, value)
+
+
+def _failed(samples: Iterable[_Sample]) -> Iterator[tuple[str, int]]:
+    """How many reloads failed of what has not been reloaded since; without instants what failed last is not known to be mended."""
+    counts: dict[str, float] = defaultdict(float)
+    last: dict[tuple[str, str], float] = {}
+    for each in samples:
+        status = each.labels.get("status", "")
+        if each.metric == _RELOADS and status == "failure":
+            counts[each.plugin] += each.value
+        elif each.metric == _LAST:
+            last[each.plugin, status] = max(each.value, last.get((each.plugin, status), 0.0))
+    for plugin, count in counts.items():
+        if count and last.get((plugin, "failure"), 0.0) >= last.get((plugin, "success"), 0.0):
+            yield plugin, int(count)
 
 
 def drift_lines(servers: Sequence[ServerHashes]) -> Iterator[str]:
-    """One line per plugin and hash, for the plugins that differ."""
-    for plugin in CHAIN_ORDER:
+    """One line per plugin and hash, for the plugins that differ; then one for each that a server could not reload.
+
+    Authorization is compared where a server says something of it: older ones export no hash of it.
+    """
+    for plugin in (*CHAIN_ORDER, AUTHORIZATION):
         by_hash: dict[str, list[str]] = {}
         for server in servers:
-            by_hash.setdefault(server.hashes.get(plugin, ""), []).append(server.name)
+            if plugin != AUTHORIZATION or plugin in server.hashes:
+                by_hash.setdefault(server.hashes.get(plugin, ""), []).append(server.name)
         if len(by_hash) > 1:
             for hash_, names in sorted(by_hash.items(), key=lambda item: (-len(item[1]), item[0])):
-                yield f"{plugin.value}: {hash_ or 'no manifests'}: {', '.join(names)}"
+                yield f"{plugin}: {hash_ or 'no manifests'}: {', '.join(names)}"
+    for server in servers:
+        for plugin, count in server.failed.items():
+            reloads = "1 reload has" if count == 1 else f"{count} reloads have"
+            yield (
+                f"{plugin}: {server.name}: {reloads} failed, and none succeeded after the last: "
+                "the server runs an older set than the one on its disk"
+            )

@@ -136,6 +136,14 @@ STATEMENTS: dict[str, Statement] = {
         f"a check of authorization flags, {name}": Statement(("check", f"seed-authorization-flags/{name}"), code)
         for name, code in (("f1", 2), ("f2", 2), ("f3", 0), ("f4", 0), ("f6", 2))
     },
+    "a server that could not reload": Statement(
+        (
+            *("check", "seed-feature-gate/set", "--drift-metrics", "seed-feature-gate/metrics-reload-failed.txt"),
+            *("--kubernetes-version", "1.36"),
+        ),
+        1,
+        ("2 reloads have failed, and none succeeded after the last: the server runs an older set",),
+    ),
     "a test in the hidden folder of its tool": Statement(("test", "seed-test-folders/lib"), 0, ("2 passed",)),
     "static manifests with the gate of 1.36": Statement(
         ("check", "seed-feature-gate/set", "--kubernetes-version", "1.36"), 0, (), ("not enabled",)
