@@ -82,6 +82,8 @@ class RunResult(Struct):
     api_versions: tuple[ApiVersionUse, ...] = ()
     """Users of deprecated or removed API versions, if an upgrade is rehearsed."""
 
+    moved: frozenset[str] = frozenset()
+    """The policies that moved from the API to static manifests as they are, by their names in the candidate."""
     outage: Outage | None = None
     """The webhooks that are down in the candidate."""
 

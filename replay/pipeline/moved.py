@@ -8,9 +8,28 @@ from replay.admission.webhook.webhooks import configurations_of, match_resources
 from replay.audit.store import Store
 from replay.kube.admissionregistration import GROUP, ManifestSet
 from replay.kube.discovery import Discovery
-from replay.manifests.diff import moved_names
+from replay.manifests.diff import diff_sets, moved_names
+from replay.manifests.object_diff import Verb
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
+
+
+def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
+    """The policies that are static in the candidate and were not, by their new names: those that change in nothing else.
+
+    A binding that changed changes its policy.
+    """
+    current, candidate = sets
+    differences = diff_sets(current, candidate)
+    differing = [each for each in differences if each.verb is not Verb.MOVED or each.fields]
+    changed = {name for each in differing for name in (each.name, each.new_name)}
+    bound = [(each.name, each.policy_name) for each in candidate.validating_bindings]
+    bound += [(each.name, each.policy_name) for each in candidate.mutating_bindings]
+    changed |= {policy for name, policy in bound if name in changed}
+    policies = [each.name for each in candidate.validating_policies if each.static]
+    policies += [each.name for each in candidate.mutating_policies if each.static]
+    moved = frozenset(each.new_name for each in differences if each.verb is Verb.MOVED)
+    return (moved - changed).intersection(policies)
 
 
 def newly_asked(

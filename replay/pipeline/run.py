@@ -43,7 +43,7 @@ from replay.pipeline.kcp.diff import diff_workspaces
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files
-from replay.pipeline.moved import newly_asked
+from replay.pipeline.moved import moved_as_they_are, newly_asked
 from replay.pipeline.options import Options
 from replay.pipeline.outage import outage_of
 from replay.pipeline.process.reading import Reading
@@ -171,6 +171,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         versions=scenario.versions,
         api_versions=uses,
         outage=outage,
+        moved=moved_as_they_are(manifests.sets) if manifests.folders is None else frozenset(),
     )
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
@@ -157,3 +158,47 @@ def test_a_static_webhook_is_asked_about_policies(tmp_path: Path) -> None:
             "1 of the log's requests, and what it answers is not known"
         )
     ]
+
+
+def stored(number: int, resource: str, document: str, verb: str = "create") -> bytes:
+    """A write to an object of the API that the log shows."""
+    value, status = yaml.safe_load(document), {"code": 201 if verb == "create" else 200}
+    about = {
+        "resource": resource,
+        "apiGroup": GROUP.partition("/")[0],
+        "apiVersion": "v1",
+        "name": value["metadata"]["name"],
+    }
+    return event(number, verb=verb, objectRef=about, requestObject=value, responseObject=value, responseStatus=status)
+
+
+def test_what_passed_while_the_policy_was_not_there(tmp_path: Path) -> None:
+    own, bound = policy().split("---\n")
+    for side, directory, manifests in (("current", "api", policy()), ("candidate", "vap", policy(STATIC))):
+        (tmp_path / side / directory).mkdir(parents=True)
+        (tmp_path / side / directory / "m.yaml").write_text(manifests)
+    refused = {
+        "responseStatus": {
+            "code": 422,
+            "reason": "Invalid",
+            "message": "pods \"bad\" is invalid: : ValidatingAdmissionPolicy 'p' with binding 'b' denied request: no",
+        }
+    }
+    lines = [
+        pod(1, "bad"),
+        stored(2, "validatingadmissionpolicies", own),
+        stored(3, "validatingadmissionpolicybindings", bound),
+        event(20, requestObject=json.loads(pod(20, "bad"))["requestObject"], **refused),
+        pod(21, "good"),
+        stored(40, "validatingadmissionpolicies", own, "delete"),
+        pod(55, "bad"),
+    ]
+    (tmp_path / "audit.jsonl").write_bytes(b"\n".join(lines))
+    scenario = Scenario(
+        (str(tmp_path / "audit.jsonl"),), current=tmp_path / "current", candidate=tmp_path / "candidate"
+    )
+    answer = json.loads(summary_json(run(scenario, Options(workers=1), silent)))
+    assert (answer["roots"], answer["bootstrapGap"]) == (
+        {"newly_denied": 2},
+        [{"policy": f"p{STATIC}", "requests": 2, "examples": ["id-1", "id-55"]}],
+    )

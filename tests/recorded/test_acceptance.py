@@ -15,6 +15,7 @@ from replay.pipeline.scenario import Scenario
 pytestmark = [pytest.mark.shared, pytest.mark.slow]
 SHARED = Path(__file__).parents[3] / "shared"
 CASES = SHARED / "acceptance"
+SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 PLAN = SHARED / "recordings" / "live-plugins" / "plan.jsonl.zst"
 
 Ends = dict[int, tuple[str, int]]
@@ -112,7 +113,16 @@ STATEMENTS: dict[str, Statement] = {
             "2 of 6 requests would be denied directly",
             "Match with the log  100 %",
             "no-bad from 2026-11-21 03:10:04 UTC",
+            "Bootstrap gap       2 requests",
         ),
+    ),
+    "an upgrade in one run": Statement(
+        (
+            *("run", str(SAMPLE), "--current", "seed-upgrade", "--brief"),
+            *("--current-version", "1.36", "--candidate-version", "1.37"),
+        ),
+        1,
+        ("163 of 3,660 requests would be denied directly",),
     ),
     "the same figure of the log with that policy": Statement(
         ("verify", f"{GAP}/audit.jsonl", "--current", f"{GAP}/current", "--cluster", f"{GAP}/cluster.jsonl"),

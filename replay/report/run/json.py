@@ -18,6 +18,7 @@ from replay.report.authorization.changes import authorization_json
 from replay.report.disagreement import fidelity_json
 from replay.report.run.accepted import accepted_json
 from replay.report.run.api_versions import api_versions_json
+from replay.report.run.bootstrap_gap import bootstrap_gap_json
 from replay.report.run.hits import hit_values
 from replay.report.run.mutations import chain_cells, mutation_groups
 from replay.report.run.outage import outage_json
@@ -110,6 +111,8 @@ def _members(result: RunResult) -> dict[str, Any]:
         "webhooks": _webhooks(result),
         "undetermined": _undetermined(result),
     }
+    if result.moved:
+        members["bootstrapGap"] = bootstrap_gap_json(result)
     if result.outage is not None:
         members["outage"] = outage_json(result)
     if result.versions.differ:

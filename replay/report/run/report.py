@@ -29,6 +29,7 @@ from replay.report.render.document import (
 )
 from replay.report.run.accepted import accepted_facts, accepted_section
 from replay.report.run.api_versions import api_versions_fact, api_versions_section
+from replay.report.run.bootstrap_gap import bootstrap_gap_fact
 from replay.report.run.charts import charts
 from replay.report.run.denied import denied_section, examples_section, lockouts_section, views_section, where
 from replay.report.run.hits import hits_section
@@ -128,6 +129,7 @@ def _facts(result: RunResult) -> tuple[Fact, ...]:
         *accepted_facts(result.accepted),
         *_world_facts(result.world),
         *outage_facts(result),
+        *([gap] if (gap := bootstrap_gap_fact(result)) else []),
         *([served] if (served := api_versions_fact(result)) else []),
         *([failed] if (failed := failed_calls_fact(summary)) else []),
         *([Fact("Unusable", plural(rejected, "line"), "list them with --rejects FILE", Tone.WARN)] if rejected else []),

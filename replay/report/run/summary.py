@@ -31,6 +31,7 @@ from replay.report.render.document import (
 from replay.report.render.screen import cut, fitted, next_steps, part_of
 from replay.report.run.accepted import accepted_facts
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
+from replay.report.run.bootstrap_gap import bootstrap_gap_fact
 from replay.report.run.outage import outage_facts, outage_verdict
 from replay.report.run.trust import fidelity_fact, mismatch
 from replay.report.run.views import (
@@ -155,6 +156,8 @@ def _facts(result: RunResult, denied: CellItems) -> Iterator[Fact]:
         groups = grouped(mutated, by_policy)
         yield Fact("Mutated", plural(counted(mutated)[0], "request"), f"by {_named(groups)}", Tone.WARN)
     yield from outage_facts(result)
+    if gap := bootstrap_gap_fact(result):
+        yield gap
     if served := api_versions_fact(result):
         yield served
     yield from accepted_facts(result.accepted)
