@@ -13,15 +13,16 @@ from replay.kube.attributes import Missing
 from replay.kube.lister import Lister
 from replay.reconstruct.reconstructor import RebuildStep, Reconstructor
 from replay.reconstruct.record.exchange import Exchange
-from replay.reconstruct.record.known import GONE, Known
+from replay.reconstruct.record.known import GONE, Known, get
 from replay.reconstruct.server.deletion import ended, left_by_deletion
-from replay.world.collection import Collection
+from replay.world.collection import OBJECT_LABELS, Collection
 from replay.world.controller import NAMESPACE_CONTROLLER
 from replay.world.elsewhere import Elsewhere
 from replay.world.existence import Existence
 from replay.world.judge import Judge
 from replay.world.lookup import Lookups, WorldLister
 from replay.world.namespace import NamespaceAt
+from replay.world.pod_validation import is_open
 from replay.world.result import DELETED, NOT_SENT, UNKNOWN, CausingRequest, RequestEnd, answered, label
 from replay.world.server.answer import ServerAnswer, denied
 from replay.world.server.server import Server
@@ -154,10 +155,24 @@ class Collector(Struct, frozen=True):
             yield ServerAnswer(UNKNOWN, state)
         elif isinstance(here, Missing):
             yield ServerAnswer(meeting.logged, here)
-        elif not is_listed and not meeting.collection.selects(meeting.exchange, here.value):
-            yield ServerAnswer(meeting.admitted, state)
-        else:
+        elif is_listed or (is_selected := self._is_selected(meeting, here)):
             yield from self._decided(meeting, branch, here)
+        else:
+            yield ServerAnswer(meeting.admitted, state)
+            if is_selected is None:
+                yield from self._decided(meeting, branch, here)
+
+    def _is_selected(self, meeting: Collecting, here: Known) -> bool | None:
+        """Whether the object is one of those to delete; labels that are not known are taken to be those of the log's object.
+
+        So is all else that the log's deletion has told.
+        """
+        if self.existence.now and is_open(OBJECT_LABELS, here):
+            logged = self._log_state(self.existence.passed)
+            if isinstance(logged, Known):
+                here = here.with_value(OBJECT_LABELS, get(logged.value, OBJECT_LABELS) or {})
+        is_selected = meeting.collection.selects(meeting.exchange, here)
+        return True if is_selected is None and meeting.number is not None else is_selected
 
     def _decided(self, meeting: Collecting, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
         """The verdict about the object."""

@@ -11,13 +11,15 @@ from msgspec import Struct
 
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
-from replay.json import JSON
+from replay.json import FieldPath
 from replay.kube.discovery import Discovery
-from replay.kube.selector import SelectorError, parse_field_selector, parse_label_selector
+from replay.kube.selectable import SELECTABLE, field_text
+from replay.kube.selector import Requirement, SelectorError, parse_field_selector, parse_label_selector
 from replay.reconstruct.collection import deleted_items
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known, get
 from replay.reconstruct.server.deletion import held_by
+from replay.world.pod_validation import is_open
 from replay.world.result import Cause, answered
 
 
@@ -44,18 +46,37 @@ class Collection(Struct, frozen=True, dict=True):
         """Whether a policy or webhook refused it in the log; the answer does not tell for which object."""
         return answered(self.record).cause == Cause.DENIED
 
-    def selects(self, exchange: Exchange, value: JSON) -> bool:
-        """Whether an object is one of those to delete; a selector of other fields than its name and namespace selects nothing."""
-        metadata = get(value, ("metadata",)) or {}
+    def selects(self, exchange: Exchange, obj: Known) -> bool | None:
+        """Whether an object is one of those to delete, None where a field that tells is not known.
+
+        A field that no selector of the kind may name selects nothing.
+        """
         try:
             by_label = parse_label_selector(exchange.query.get("labelSelector", [""])[0])
             by_field = parse_field_selector(exchange.query.get("fieldSelector", [""])[0])
         except SelectorError:
             return False
-        fields = {f"metadata.{name}": str(metadata.get(name) or "") for name in ("name", "namespace")}
-        return all(each.matches(metadata.get("labels") or {}) for each in by_label) and all(
-            each.key in fields and each.matches(fields) for each in by_field
-        )
+        selectable = {**_NAMES, **SELECTABLE.get((self.record.api_group, self.record.resource), {})}
+        if not all(each.key in selectable for each in by_field):
+            return False
+        paths: dict[str, FieldPath] = {each.key: tuple(each.key.split(".")) for each in by_field}
+        fields = {key: field_text(get(obj.value, path), selectable[key]) for key, path in paths.items()}
+        terms: list[tuple[Requirement, dict[str, str], FieldPath]] = [
+            (each, fields, paths[each.key]) for each in by_field
+        ]
+        labels = get(obj.value, OBJECT_LABELS) or {}
+        terms += [(each, labels, (*OBJECT_LABELS, each.key)) for each in by_label]
+        is_certain = True
+        for requirement, found, path in terms:
+            if is_open(path, obj):
+                is_certain = False
+            elif not requirement.matches(found):
+                return False
+        return True if is_certain else None
+
+
+OBJECT_LABELS: FieldPath = ("metadata", "labels")
+_NAMES = {"metadata.name": "", "metadata.namespace": ""}
 
 
 class PlaceCollections:

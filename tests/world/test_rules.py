@@ -228,14 +228,29 @@ def test_what_a_collection_selects(selector: str, expected: bool) -> None:
     asked = record(request_uri=f"/api/v1/pods?labelSelector={selector}")
     exchange = Exchange(asked, builtin_discovery())
     found = {"metadata": {"name": "x", "labels": {"a": "1", "b": ""}}}
-    assert Collection(asked, {}).selects(exchange, found) is expected
+    assert Collection(asked, {}).selects(exchange, known(found)) is expected
 
 
-def test_fields_that_a_collection_selects() -> None:
-    for name, expected in (("x", True), ("y", False)):
-        asked = record(request_uri=f"/api/v1/pods?fieldSelector=metadata.name%3D{name}")
-        exchange = Exchange(asked, builtin_discovery())
-        assert Collection(asked, {}).selects(exchange, {"metadata": {"name": "x"}}) is expected
+@pytest.mark.parametrize(
+    ("query", "holes", "expected"),
+    [
+        ("fieldSelector=metadata.name%3Dx", [], True),
+        ("fieldSelector=metadata.name%3Dy", [], False),
+        ("fieldSelector=status.phase%3DSucceeded", [], True),
+        ("fieldSelector=status.phase!%3DSucceeded", [], False),
+        ("fieldSelector=spec.hostNetwork%3Dtrue", [], True),
+        ("fieldSelector=spec.restartPolicy%3DAlways", [], True),
+        ("fieldSelector=spec.containers%3Dx", [], False),
+        ("fieldSelector=status.phase%3DSucceeded", [("status",)], None),
+        ("fieldSelector=status.phase%3DSucceeded&labelSelector=a", [("status",)], False),
+        ("labelSelector=a", [("metadata", "labels")], None),
+    ],
+)
+def test_fields_that_a_collection_selects(query: str, holes: list[tuple[str, ...]], expected: bool | None) -> None:
+    asked = record(request_uri=f"/api/v1/pods?{query}", resource="pods")
+    found = {"metadata": {"name": "x"}, "spec": {"hostNetwork": True}, "status": {"phase": "Succeeded"}}
+    exchange = Exchange(asked, builtin_discovery())
+    assert Collection(asked, {}).selects(exchange, known(found, *holes)) is expected
 
 
 def test_what_is_not_known_of_an_object_becomes_a_hole() -> None:

@@ -1,0 +1,37 @@
+"""Fields that selectors of built-in kinds may name, beside name and namespace (`ToSelectableFields` of each strategy)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from replay.json import JSON
+
+_POD = {
+    "spec.nodeName": "",
+    "spec.restartPolicy": "Always",
+    "spec.schedulerName": "default-scheduler",
+    "spec.serviceAccountName": "default",
+    "spec.hostNetwork": "false",
+    "status.phase": "Pending",
+    "status.podIP": "",
+    "status.nominatedNodeName": "",
+}
+_INVOLVED = ("kind", "namespace", "name", "uid", "apiVersion", "resourceVersion", "fieldPath")
+SELECTABLE: Mapping[tuple[str, str], Mapping[str, str]] = {
+    ("", "pods"): _POD,
+    ("", "namespaces"): {"status.phase": "Active"},
+    ("", "nodes"): {"spec.unschedulable": "false"},
+    ("", "secrets"): {"type": "Opaque"},
+    ("", "events"): {"reason": "", "type": "", **{f"involvedObject.{name}": "" for name in _INVOLVED}},
+    ("", "replicationcontrollers"): {"status.replicas": "0"},
+    ("apps", "replicasets"): {"status.replicas": "0"},
+    ("certificates.k8s.io", "certificatesigningrequests"): {"spec.signerName": ""},
+}
+"""By group and resource the fields with what they are in an object that lacks them."""
+
+
+def field_text(value: JSON, default: str) -> str:
+    """What a selector compares of a field."""
+    if value is None:
+        return default
+    return str(value).lower() if isinstance(value, bool) else str(value)
