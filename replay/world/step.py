@@ -188,8 +188,13 @@ class WorldStep:
 
     @property
     def conflicts(self) -> bool:
-        """Whether it names a version that is outdated in this world, and was so in the log or met no object there."""
-        return self.logged.cause in (Cause.CONFLICT, Cause.ABSENT) and self.version is not None and self._fits is False
+        """Whether it names a version that is outdated in this world, and was so in the log or met no object there.
+
+        What policies refused of an eviction shows neither: they are asked before.
+        """
+        is_open = self.record.subresource == "eviction" and self.logged.cause == Cause.DENIED
+        is_told = is_open or self.logged.cause in (Cause.CONFLICT, Cause.ABSENT)
+        return is_told and self.version is not None and self._fits is False
 
     @property
     def may_conflict(self) -> bool:

@@ -102,7 +102,7 @@ def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
     paths = REQUIRED.get(key, ()) + (() if creates else REQUIRED_OF_UPDATES.get(key, ()))
     if any(not get(new.value, path) and not is_open(path, new) for path in paths) or is_invalid_pod(new.value):
         return True
-    if key == SERVICES and _has_unnamed_ports(new):
+    if key == SERVICES and has_unnamed_ports(new):
         return True
     selected, labels = get(new.value, ("spec", "selector", "matchLabels")), (*POD_TEMPLATE, "metadata", "labels")
     if key[0] != "apps" or not isinstance(selected, dict) or is_open(labels, new):
@@ -110,7 +110,7 @@ def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
     return not selected.items() <= (get(new.value, labels) or {}).items()
 
 
-def _has_unnamed_ports(service: Known) -> bool:
+def has_unnamed_ports(service: Known) -> bool:
     """Whether one of several ports has no name (`ValidateService`)."""
     ports = get(service.value, _PORTS)
     if not isinstance(ports, list) or len(ports) < 2 or is_open(_PORTS, service):

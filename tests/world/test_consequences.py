@@ -71,6 +71,8 @@ class Request:
     """The names of what a finalizer holds: the object itself, or of those of a collection."""
     ends: bool = False
     """Whether the object of the answer is being deleted."""
+    causes: Any = None
+    """The causes that the answer to a request that is invalid names."""
     level: str = "RequestResponse"
     """What the log's policy records: no object is in the line of a `Metadata` request."""
 
@@ -91,6 +93,8 @@ class Request:
             status.update(status="Failure", message=self.message, reason=reason)
             if self.generated:
                 status["details"] = {"name": self.generated}
+            if self.causes:
+                status["details"] = {"causes": self.causes}
         answer = {**self._object(version, kind, number), "metadata": self._metadata(number)}
         if self.verb == "delete" and not self.held:
             answer = {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success"}
@@ -467,7 +471,7 @@ def manifests(directory: Path, mutation: str, message: str = "'no'") -> Path:
             "apiGroups": ["", "apps", "batch", "rbac.authorization.k8s.io", "apiextensions.k8s.io"],
             "apiVersions": ["v1"],
             "operations": ["CREATE", "UPDATE", "DELETE"],
-            "resources": ["*"],
+            "resources": ["*", "pods/eviction"],
         }
     ]
     validation = (

@@ -95,6 +95,11 @@ ROWS = [
         [refused("patch", query="?fieldManager=me"), Request("create", code=201, user="admin")],
         [("unknown", 0), ("unknown", 0)],
     ),
+    Row(
+        "a dry run of a deletion deletes nothing",
+        [by_admin("create", 201), refused("delete", query="?dryRun=All"), by_admin("patch", 200, body=LABELLED)],
+        [("succeeds", 201), ("succeeds", 200), ("succeeds", 200)],
+    ),
     Row("a patch that is none", [missed("patch"), refused("patch")], [("absent", 404), ("absent", 404)]),
     Row(
         "a write of the status leaves the selector, which no update may change",

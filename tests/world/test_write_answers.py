@@ -71,6 +71,10 @@ def job(image: str) -> Any:
     return body("Job", "batch/v1", "j", BAD, {**spec, "template": template})
 
 
+def service(*ports: Any) -> Any:
+    return body("Service", name="s", spec={"ports": list(ports)})
+
+
 def applied(resource: str, sent: Any) -> Request:
     """An apply that created its object in the log."""
     name = sent["metadata"]["name"]
@@ -84,6 +88,8 @@ def with_ports() -> Any:
 
 EVICTION = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": "p"}}
 EVICT = Request("create", "p", code=404, message='pods "p" not found', resource="pods", subresource="eviction")
+UNFIT = {**EVICTION, "deleteOptions": {"preconditions": {"uid": OTHER_UID}}}
+LABELLED_BAD = {"metadata": {"name": "p", "labels": BAD}}
 PATCH_JSON = [{"op": "test", "path": "/metadata/labels/bad", "value": "other"}]
 PATCH_KEPT = [{"op": "test", "path": "/metadata/labels/keep", "value": "1"}]
 APPLY = "?fieldManager=me"
@@ -109,6 +115,16 @@ ROWS = [
             replace(EVICT, body=EVICTION),
         ],
         [ROOT, ("conflict", 0), ("succeeds", 0)],
+        reverse=True,
+    ),
+    Row(
+        "preconditions of an eviction that the policy of the log refused",
+        [
+            Request("create", "p", code=201, resource="pods", body=pod("c")),
+            replace(EVICT, code=422, message=DENIED, body={**UNFIT, **LABELLED_BAD}),
+            replace(EVICT, code=422, message=DENIED, body={**EVICTION, **LABELLED_BAD}),
+        ],
+        [SUCCEEDS, ("conflict", "root"), ("succeeds", "root")],
         reverse=True,
     ),
     Row(
@@ -190,6 +206,23 @@ ROWS = [
         ],
         [ROOT, ("invalid", 0), ("succeeds", 0)],
         reverse=True,
+    ),
+    Row(
+        "a name that a port of a Service needs beside another one",
+        [
+            Request("create", "s", BAD, 201, resource="services", body=service({"port": 80})),
+            Request(
+                "patch",
+                "s",
+                code=422,
+                message='Service "s" is invalid: spec.ports[0].name: Required value',
+                resource="services",
+                query="?fieldManager=me&force=true",
+                body=service({"port": 443}),
+                causes=[{"reason": "FieldValueRequired", "field": "spec.ports[0].name", "message": "Required value"}],
+            ),
+        ],
+        [DENIES, ("succeeds", 0)],
     ),
     Row(
         "what the log refused for the object that it found",

@@ -24,12 +24,15 @@ _METADATA: tuple[FieldPath, ...] = (
 )
 _WRITTEN_BY: dict[str, tuple[FieldPath, ...]] = {
     "": (("spec",), *_METADATA),
-    "status": (("status",), *_METADATA),
+    "status": (("status",), _MANAGED),
     "scale": (("spec", "replicas"), _MANAGED),
     "resize": (("spec", "containers"), ("spec", "initContainers"), ("status",), _MANAGED),
     "ephemeralcontainers": (("spec", "ephemeralContainers"), _MANAGED),
 }
-"""What a write to a subresource may change; all else is that of the object that it found (`PrepareForUpdate` of its strategy)."""
+"""What a write to a subresource may change; all else is that of the object that it found (`PrepareForUpdate` of its strategy).
+
+Some kinds let a write to the status change metadata too; nobody does.
+"""
 _NO_STORE = frozenset({"token", "log"})
 
 

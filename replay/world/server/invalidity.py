@@ -19,10 +19,11 @@ from replay.world.pod_validation import COMPARED, changes_ephemeral, changes_qua
 from replay.world.result import INVALID, Cause
 from replay.world.state import known_of
 from replay.world.step import WorldStep
-from replay.world.validation import breaks_metadata_of, changes_immutable, lacks_fields
+from replay.world.validation import breaks_metadata_of, changes_immutable, has_unnamed_ports, lacks_fields
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
 """The parts of a `field.Path`."""
+_PORT_NAME = re.compile(r"spec\.ports\[\d+\]\.name")
 _OF_THE_UPDATE = (
     "field is immutable",
     "pod updates may not",
@@ -121,13 +122,22 @@ def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Know
     if any(part in message for part in (*_OF_THE_UPDATE, *_OF_THE_OBJECT)):
         return True
     if cause.get("reason") == "FieldValueRequired":
-        return _is_filled(field, written.value)
+        return _is_filled(field, written.value) or _is_only_port(field, written)
     value = get(written.value, _path(field))
     if (bound := _BOUND.search(message)) and isinstance(value, int | float):
         return value <= int(bound[2]) if bound[1] == "less" else value >= int(bound[2])
     if isinstance(validated, Missing) or isinstance(value, dict | list):
         return False
-    return bool(get(validated.value, _path(field)) != value)
+    return get(validated.value, _path(field)) not in _values_at(written.value, _path(field))
+
+
+def _values_at(value: JSON, path: FieldPath) -> list[JSON]:
+    """What stands at a path, in any item of a list on it: another world may have other items before it."""
+    if not path:
+        return [value]
+    if isinstance(path[0], int):
+        return [each for item in value or () for each in _values_at(item, path[1:])] if isinstance(value, list) else []
+    return _values_at(value.get(path[0]), path[1:]) if isinstance(value, dict) else [None]
 
 
 def _path(field: str) -> FieldPath:
@@ -135,6 +145,12 @@ def _path(field: str) -> FieldPath:
     return tuple(
         int(part[1:-1]) if part[1:-1].isdecimal() and part.startswith("[") else part for part in _FIELD.findall(field)
     )
+
+
+def _is_only_port(field: str, written: Known) -> bool:
+    """Whether a port of a Service needs no name any more, because there is no other one (`ValidateService`)."""
+    is_name = _PORT_NAME.fullmatch(field) is not None and get(written.value, ("kind",)) == "Service"
+    return is_name and not has_unnamed_ports(written)
 
 
 def _is_filled(field: str, value: JSON) -> bool:

@@ -9,7 +9,7 @@ from replay.kube.attributes import Missing
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.server.deletion import left_by_deletion
 from replay.world.elsewhere import Elsewhere, after_write
-from replay.world.result import ABSENT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
+from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
 from replay.world.server.answer import (
     ServerAnswer,
     connected,
@@ -96,6 +96,8 @@ class SameWorld:
             yield self._updated(step)
         elif not step.existed:
             yield ServerAnswer(ABSENT, None)
+        elif step.conflicts:
+            yield ServerAnswer(CONFLICT, None)
         elif step.exchange.is_connect:
             yield ServerAnswer(connected(step.old), None)
         else:

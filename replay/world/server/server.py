@@ -17,13 +17,14 @@ from replay.kube.merge.field_manager import ApplyConflictError
 from replay.reconstruct.operation import creates
 from replay.reconstruct.patch.apply import are_managers_known
 from replay.reconstruct.patch.body import UnfittingPatchError
+from replay.reconstruct.reconstructor import CREATED
 from replay.reconstruct.record.known import GONE, Known
 from replay.reconstruct.request import ReplayRequest
 from replay.reconstruct.server.deletion import ended, is_being_deleted, left_by_deletion, left_by_write
 from replay.world.creation import is_apply, may_apply, may_be_apply
 from replay.world.elsewhere import Elsewhere, after_write
 from replay.world.judge import ADMITTED, Judge
-from replay.world.result import ABSENT, CONFLICT, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
+from replay.world.result import ABSENT, CONFLICT, DELETED, EXISTS, INVALID, OF_VERSION, UNKNOWN, Cause
 from replay.world.server.answer import (
     ServerAnswer,
     connected,
@@ -155,6 +156,8 @@ class Server:
             yield ServerAnswer(UNKNOWN if is_open or decision.verdict is Verdict.UNDETERMINED else ABSENT, state)
         elif decision.verdict is Verdict.UNDETERMINED:
             yield ServerAnswer(UNKNOWN, state, decision)
+            if step.is_dry:
+                return
             if record.verb == "delete":
                 yield from (
                     ServerAnswer(UNKNOWN, left, decision)
@@ -162,6 +165,8 @@ class Server:
                 )
             elif exists and not is_creation:
                 yield ServerAnswer(UNKNOWN, left_by_unseen_write(step, state), decision)
+        elif step.is_dry and not step.exchange.is_connect:
+            yield ServerAnswer(succeeds(_code(record))._replace(certain=False), state, decision)
         elif is_creation:
             yield ServerAnswer(succeeds(201)._replace(certain=False), state, decision)
         elif record.verb == "delete":
@@ -305,6 +310,11 @@ class Server:
             yield ServerAnswer(UNKNOWN, here, decision)
         result = succeeds(201 if creates else 200)._replace(certain=creates or not step.may_conflict)
         yield ServerAnswer(UNKNOWN if opens else result, stored, decision)
+
+
+def _code(record: RequestRecord) -> int:
+    """The status of a success."""
+    return CREATED if record.verb == "create" else DELETED.code
 
 
 def _conflicts(step: WorldStep, state: State) -> bool:
