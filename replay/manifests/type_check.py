@@ -17,7 +17,6 @@ from replay.cel.ast.tree import Ast, Const, Expr
 from replay.cel.check.checker import check
 from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.env import Env
-from replay.cel.strict.folding import PlanError
 from replay.cel.value.types import DYN, Kind, Type
 from replay.cel.value.values import Value
 from replay.cellib.admission_types import VARIABLES_TYPE
@@ -30,7 +29,7 @@ from replay.json import JSON
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schemas
-from replay.manifests.lint.reachable import KnownFields, reachable, tested_paths
+from replay.manifests.lint.reachable import KnownFields, evaluator, reachable, tested_paths
 from replay.manifests.lint.reading import SchemaPath
 
 _MAX_TYPES = 10
@@ -253,18 +252,7 @@ def _kinds_in(type_: Type) -> Iterator[Kind]:
 
 def _left(ast: Ast, known: KnownFields, env: Env) -> Ast:
     """What is reached of an expression."""
-
-    def evaluated(node: Expr) -> Value:
-        checked = env.check(replace(ast, expr=node, macro_calls={}))
-        if isinstance(checked, Issues):
-            return None
-        try:
-            value = env.program(checked).eval({}).value
-        except PlanError:
-            return None
-        return value if isinstance(value, bool | int | str) else None
-
-    return replace(ast, expr=reachable(ast.expr, known, evaluated), macro_calls={})
+    return replace(ast, expr=reachable(ast.expr, known, evaluator(env, ast)), macro_calls={})
 
 
 def _expressions(spec: JSON) -> Iterator[tuple[str, str]]:

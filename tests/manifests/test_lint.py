@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -70,6 +71,7 @@ DELETE = {"operations": ["CREATE", "DELETE"]}
 LEASES = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"]}
 DEPLOYMENTS = {"apiGroups": ["apps"], "resources": ["deployments"]}
 ADMISSION = {"apiGroups": ["admissionregistration.k8s.io"], "resources": ["*"]}
+UPDATES = {"operations": ["UPDATE"]}
 WIDGETS = {"apiGroups": ["example.com"], "resources": ["widgets"]}
 LOOPS = "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, a + b != c)))"
 
@@ -419,6 +421,87 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         webhook("https://hooks.example.com", matchConditions=[{"name": "c", "expression": "1 > 2"}]),
         [catalogue.NEVER_TRUE],
     ),
+    "a label of the new object protects the old one": (
+        policy(
+            rule=UPDATES,
+            matchConditions=[{"name": "locked", "expression": "'locked' in object.metadata.?labels.orValue({})"}],
+            validations=validation("object.spec == oldObject.spec"),
+        ),
+        [catalogue.REMOVABLE_LABEL],
+    ),
+    "a label of the new object protects from some users": (
+        policy(
+            rule=UPDATES,
+            validations=validation(
+                "!has(object.metadata.labels) || !('locked' in object.metadata.labels) || "
+                "request.userInfo.username == 'admin'"
+            ),
+        ),
+        [catalogue.REMOVABLE_LABEL],
+    ),
+    "an annotation of the new object, through a variable": (
+        policy(
+            rule=UPDATES,
+            variables=[{"name": "locked", "expression": "'locked' in object.metadata.?annotations.orValue({})"}],
+            validations=validation("!variables.locked || object.spec.nodeName == oldObject.spec.nodeName"),
+        ),
+        [catalogue.UNGUARDED_FIELD, catalogue.REMOVABLE_LABEL],
+    ),
+    "a label of the new object, and of the old one on DELETE alone": (
+        policy(
+            rule={"operations": ["UPDATE", "DELETE"]},
+            variables=[
+                {
+                    "name": "labels",
+                    "expression": "request.operation == 'DELETE' ? oldObject.metadata.?labels.orValue({}) : "
+                    "object.metadata.?labels.orValue({})",
+                }
+            ],
+            validations=validation("!('locked' in variables.labels) || request.userInfo.username == 'admin'"),
+        ),
+        [catalogue.REMOVABLE_LABEL],
+    ),
+    "a label of the old object": (
+        policy(
+            rule=UPDATES,
+            matchConditions=[{"name": "locked", "expression": "'locked' in oldObject.metadata.?labels.orValue({})"}],
+            validations=validation("object.spec == oldObject.spec"),
+        ),
+        [],
+    ),
+    "labels that must stay as they are": (
+        policy(
+            rule=UPDATES,
+            validations=validation(
+                "object.metadata.?labels.orValue({}) == oldObject.metadata.?labels.orValue({}) || "
+                "request.userInfo.username == 'admin'"
+            ),
+        ),
+        [],
+    ),
+    "a label that asks for something of the new object": (
+        policy(
+            rule=UPDATES,
+            matchConditions=[{"name": "prod", "expression": "'prod' in object.metadata.?labels.orValue({})"}],
+            validations=validation("object.spec.containers.size() < 3"),
+        ),
+        [],
+    ),
+    "a label that only some may give": (
+        policy(
+            validations=validation(
+                "!('privileged' in object.metadata.?labels.orValue({})) || request.userInfo.username == 'admin'"
+            ),
+        ),
+        [],
+    ),
+    "a label that every object must have": (
+        policy(
+            rule=UPDATES,
+            validations=validation("'team' in object.metadata.?labels.orValue({}) && request.userInfo.username != 'a'"),
+        ),
+        [],
+    ),
     "conditions that contradict each other": (
         policy(
             matchConditions=[
@@ -670,6 +753,12 @@ def test_configuration_file(tmp_path: Path) -> None:
         catalogue.PLUGIN_TWICE,
         catalogue.IGNORED_DOCUMENT,
     ]
+
+
+def test_the_documentation_has_every_name() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "check.md").read_text("utf-8")
+    rows = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert rows == sorted(catalogue.REASONS)
 
 
 def test_every_name_has_a_reason() -> None:

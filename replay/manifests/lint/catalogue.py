@@ -9,6 +9,7 @@ UNKNOWN_RESOURCE = "unknown-resource"
 NEVER_TRUE = "condition-never-true"
 NEVER_TOGETHER = "conditions-never-together"
 UNGUARDED_ATTRIBUTES = "unguarded-request-attributes"
+REMOVABLE_LABEL = "guard-label-can-be-removed"
 TYPE_CHECKING = "type-checking"
 OWN_NAMESPACE = "webhook-blocks-itself"
 CONTROL_PLANE_LOCKOUT = "control-plane-lockout"
@@ -35,6 +36,7 @@ REASONS = {
     NEVER_TRUE: "a match condition that is never true turns the policy or webhook off",
     NEVER_TOGETHER: "match conditions of which one is always false turn the policy, webhook or authorizer off",
     UNGUARDED_ATTRIBUTES: "a request is for a resource or for a path: a condition that reads the attributes of the other fails",
+    REMOVABLE_LABEL: "what protects an object by its label must look at the label that it has, not at the one that an update leaves",
     TYPE_CHECKING: "the server writes this into status.typeChecking of the policy: an object of the kind has no such field or another type",
     OWN_NAMESPACE: "a webhook that must allow its own pods cannot start again once all of them are gone",
     CONTROL_PLANE_LOCKOUT: "denying what nodes and controllers write to keep the cluster alive can take it down",

@@ -19,7 +19,8 @@ from replay.cel.strict.folding import PlanError
 from replay.cel.value.values import Unknown, Value
 from replay.kube.attributes import Missing
 from replay.manifests.lint.cel import conjuncts
-from replay.manifests.lint.reading import SchemaPath, path_of
+from replay.manifests.lint.reachable import KnownFields, evaluator, reachable
+from replay.manifests.lint.reading import Reading, SchemaPath, path_of, reading_of
 
 _UNKNOWN = Unknown((Missing("request", "the request is not known"),))
 
@@ -48,6 +49,14 @@ class Condition(Struct, frozen=True):
                 presence.update(dict.fromkeys((path[:end] for end in range(2, len(path) + 1)), True))
             presence.update(_presence(node))
         return Facts(values, presence)
+
+    def reading(self, facts: Facts, variables: Mapping[str, Reading] | None = None) -> Reading | None:
+        """What the condition reads where it is evaluated under facts, None where it cannot be parsed."""
+        ast = self.env.parse(self.expression)
+        if isinstance(ast, Issues):
+            return None
+        left = reachable(ast.expr, KnownFields(facts.values), evaluator(self.env, ast))
+        return reading_of(replace(ast, expr=left), variables)
 
     def value(self, facts: Facts) -> Value:
         """The value of the condition under facts: a bool, an `EvalError` or an `Unknown`."""

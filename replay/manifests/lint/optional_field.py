@@ -121,7 +121,6 @@ class _OptionalFields:
     """Which fields the objects and requests that a policy matches may lack."""
 
     def __init__(self, policy: LoadedObject, context: LintContext) -> None:
-        self._is_validated = policy.kind == "ValidatingAdmissionPolicy"
         resources = list(named_resources(policy, context.discovery))
         known = [resource for resource, _ in resources if resource is not None]
         is_known = len(known) == len(resources)
@@ -150,7 +149,7 @@ class _OptionalFields:
                 yield path[:3]
             return
         for schema in self._schemas:
-            for end in optional_fields(schema, path[1:], is_validated=self._is_validated):
+            for end in optional_fields(schema, path[1:]):
                 yield path[: end + 1]
 
 

@@ -1,7 +1,7 @@
 """Which fields every object of a kind has when policies see it: required, defaulted, or demanded by the server's validation.
 
-Admission of validating policies comes after defaulting and validation (`k8s.io/apiserver/pkg/registry/generic/registry/store.go`),
-mutating policies see an object that is defaulted alone.
+Validating policies are asked after defaulting and validation (`k8s.io/apiserver/pkg/registry/generic/registry/store.go`). Mutating
+policies are asked before validation, but what is not valid is refused after them anyway.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ _VARIATIONS: Mapping[str, JSON] = {"string": "another", "integer": 1, "boolean":
 _BLANK: dict[str, Any] = {}
 
 
-def optional_fields(schema: Schema, path: SchemaPath, *, is_validated: bool) -> Iterator[int]:
+def optional_fields(schema: Schema, path: SchemaPath) -> Iterator[int]:
     """The lengths of those parts of a path that end in a field which an object of the kind may lack.
 
-    `path` begins below the object. `is_validated`: as validating policies see it.
+    `path` begins below the object.
     """
     at: Schema | None = schema
     around: list[Schema] = []
@@ -65,7 +65,7 @@ def optional_fields(schema: Schema, path: SchemaPath, *, is_validated: bool) -> 
             (end == 1 and name in _IDENTITY)
             or _is_there(at, name)
             or _is_defaulted(schema, path[:end])
-            or (is_validated and _is_demanded(around, path[:end]))
+            or _is_demanded(around, path[:end])
         )
         if not is_there:
             yield end

@@ -9,7 +9,10 @@ from msgspec.structs import replace
 
 from replay.cel.ast import operator
 from replay.cel.ast.below import children, descendants
-from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapEntry, MapExpr, Select
+from replay.cel.ast.issues import Issues
+from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapEntry, MapExpr, Select
+from replay.cel.env import Env
+from replay.cel.strict.folding import PlanError
 from replay.cel.value.values import Value
 from replay.manifests.lint.reading import SchemaPath, path_of
 
@@ -60,6 +63,22 @@ def reachable(node: Expr, known: KnownFields, evaluated: Evaluator) -> Expr:
         value = evaluated(left)
         return left if value is None else Const(node.id, value)
     return left
+
+
+def evaluator(env: Env, ast: Ast) -> Evaluator:
+    """What evaluates parts of an expression that read nothing; of other types than bool, int and string nothing is said."""
+
+    def evaluated(node: Expr) -> Value:
+        checked = env.check(replace(ast, expr=node, macro_calls={}))
+        if isinstance(checked, Issues):
+            return None
+        try:
+            value = env.program(checked).eval({}).value
+        except PlanError:
+            return None
+        return value if isinstance(value, bool | int | str) else None
+
+    return evaluated
 
 
 def _with_children(node: Expr, change: Callable[[Expr], Expr]) -> Expr:
