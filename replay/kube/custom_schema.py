@@ -91,7 +91,7 @@ def _limits(schema: JSON, value: JSON, path: str) -> Iterator[str]:
         yield from _number_limits(schema, value, path)
     elif isinstance(value, list):
         if (most := schema.get("maxItems")) is not None and len(value) > most:
-            yield f"{path}: Too many: {len(value)}: must have at most {most} items"
+            yield f"{path}: Too many: {len(value)}: must have at most {most} item{'' if most == 1 else 's'}"
         if (least := schema.get("minItems")) is not None and len(value) < least:
             yield f"{path}: Invalid value: {len(value)}: {path} in body should have at least {least} items"
 

@@ -12,6 +12,7 @@ from typer.testing import CliRunner
 
 from replay.cli.app import app
 from replay.manifests import bundle_source
+from tests.support.short_sample import make_scenario
 
 BUNDLE = """\
 apiVersion: apps/v1
@@ -100,6 +101,55 @@ def test_a_parameter_in_the_bundle(name: str, short_sample: Path, bundle: Path) 
     bundle.write_text(parameters + text.replace("validationActions", reference), "utf-8")
     arguments = ["run", str(short_sample), "--apply", str(bundle), "--workers", "1", "--full"]
     assert message in " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())
+
+
+WIDGETS = """\
+apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: widgets.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: widgets, kind: Widget}
+  versions:
+  - name: VERSION
+    served: true
+    storage: true
+    schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, x-kubernetes-preserve-unknown-fields: true, MORE}}}}
+"""
+DEFINED = {
+    "as it was": ("v1", "properties: {size: {type: integer}}", None),
+    "with a limit": (
+        "v1",
+        "properties: {size: {type: integer, maximum: 0}}",
+        "in body should be less than or equal to 0",
+    ),
+    "with a rule": (
+        "v1",
+        "x-kubernetes-validations: [{rule: 'self.size < 1', message: too large}]",
+        "spec: Invalid value: too large",
+    ),
+    "without the version": ("v2", "properties: {}", "the server could not find the requested resource"),
+}
+
+
+@pytest.fixture(scope="session")
+def widgets(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A scenario with the requests of the sample to a custom kind."""
+    directory = make_scenario(tmp_path_factory.mktemp("widgets") / "sample", 10_000)
+    log = directory / "audit.jsonl"
+    lines = [line for line in log.read_text("utf-8").splitlines(keepends=True) if '"widgets"' in line]
+    log.write_text("".join(lines), "utf-8")
+    return directory
+
+
+@pytest.mark.parametrize("name", DEFINED)
+def test_a_definition_in_the_bundle(name: str, widgets: Path, bundle: Path) -> None:
+    version, more, message = DEFINED[name]
+    bundle.write_text(WIDGETS.replace("VERSION", version).replace("MORE", more), "utf-8")
+    arguments = ["run", str(widgets), "--apply", str(bundle), "--workers", "1", "--full"]
+    told = " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())
+    assert ("would be denied directly" in told, message is None or message in told) == (message is not None, True)
 
 
 def test_what_decides_nothing_is_counted(short_sample: Path, bundle: Path) -> None:

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.registry import PLUGINS
 from replay.admission.ordered.builtin import BuiltinPlugin, rules_of
+from replay.admission.ordered.custom_resources import CustomResourcePlugin
 from replay.admission.ordered.plugin import AdmissionPlugin, Unit
 from replay.admission.ordered.policies import MutatingAdmissionPolicyPlugin, ValidatingAdmissionPolicyPlugin
 from replay.admission.ordered.webhooks import WebhookPlugin
@@ -28,6 +29,7 @@ ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     *(each for each in BUILTIN_PLUGINS if each.name not in _LAST),
     MutatingAdmissionPolicyPlugin(),
     WebhookPlugin("mutating"),
+    CustomResourcePlugin(),
     ValidatingAdmissionPolicyPlugin(),
     WebhookPlugin("validating"),
     *(each for each in BUILTIN_PLUGINS if each.name in _LAST),
