@@ -93,7 +93,6 @@ class Scenario(Struct, frozen=True):
         if directory is None or not logs:
             return self
         is_planned = self.add or self.apply or self.rehearses
-        is_planned = self.add or self.apply or self.versions.differ
         current, cluster = directory / "current", sorted(directory.glob("cluster.*")) or _folder(directory / "cluster")
         return replace(
             self,

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
@@ -171,3 +172,14 @@ def test_time_limits_against_waits_of_the_log(tmp_path: Path) -> None:
 def test_a_name_that_there_is_not(tmp_path: Path) -> None:
     with pytest.raises(ReplayError, match=r"^--down: the set has no webhook or configuration `b`; there are: `a"):
         answer(tmp_path, VALIDATING + webhook(), [pod(1)], ("b",))
+
+
+@pytest.mark.parametrize(
+    "asked", [{"down": ("c",)}, {"current_down": ("c",)}, {"candidate_version": KubernetesVersion(1, 36)}]
+)
+def test_the_candidate_of_a_directory_is_not_what_is_rehearsed(asked: dict[str, Any], tmp_path: Path) -> None:
+    for name in ("current", "candidate"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "audit.jsonl").touch()
+    scenario = Scenario((str(tmp_path),), **asked).resolved()
+    assert (scenario.candidate, scenario.candidate_paths) == (None, (tmp_path / "current",))
