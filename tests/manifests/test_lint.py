@@ -409,6 +409,15 @@ CASES: dict[str, tuple[list[Any], list[str]]] = {
         ),
         [catalogue.COST],
     ),
+    "a list joined in a message": (
+        policy(
+            validations=validation(
+                "object.spec.containers.all(c, c.image.startsWith('a/'))",
+                messageExpression="'wrong: ' + object.spec.containers.map(c, c.image).join(', ')",
+            )
+        ),
+        [],
+    ),
     "a loop": (policy(rule=WIDGETS, failurePolicy="Ignore", validations=validation("object.spec.a.all(a, a > 1)")), []),
     "webhook elsewhere": (webhook("https://hooks.example.com/x"), []),
     "webhook on loopback": (webhook("https://127.0.0.1:8443/x"), [catalogue.LOOPBACK_WITHOUT_CA]),

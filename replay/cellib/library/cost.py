@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from replay.cel.declare.cost import LIST_COST, STRING_FACTOR, regex_cost, scaled, sizer_size
-from replay.cel.declare.estimate import ANY_SIZE, ONE, AstNode, CallEstimate, CallEstimator, Range, fixed
+from replay.cel.declare.estimate import ONE, AstNode, CallEstimate, CallEstimator, Range, fixed
 from replay.cel.declare.library import Args, CallCost
 from replay.cel.value.bounds import Steps
 from replay.cel.value.concat import ConcatList
@@ -122,7 +122,7 @@ def elements_estimate(target: AstNode | None, _args: Sequence[AstNode]) -> CallE
         return CallEstimate(target.any_size.scaled(STRING_FACTOR))
     each = ONE
     if target.type.parameters[0].kind in (Kind.STRING, Kind.BYTES):
-        each = each.plus(ANY_SIZE.scaled(STRING_FACTOR))
+        each = each.plus(target.assumed.scaled(STRING_FACTOR))
     return CallEstimate(target.any_size.times(each))
 
 

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from replay.cel.ast.tree import Const
 from replay.cel.declare.cost import STRING_FACTOR
-from replay.cel.declare.estimate import ANY_SIZE, UNBOUNDED, AstNode, CallEstimate, CallEstimator, Range, fixed
+from replay.cel.declare.estimate import UNBOUNDED, AstNode, CallEstimate, CallEstimator, Range, fixed
 from replay.cel.declare.library import CallCost, Function, Implementation, Library, Overload
 from replay.cel.release import Release
 from replay.cel.value.bounds import check_elements, check_text, joined
@@ -203,7 +203,7 @@ def _join_estimate(target: AstNode | None, args: Sequence[AstNode]) -> CallEstim
     if target is None:
         return None
     count = target.any_size
-    size = count.times(ANY_SIZE) if target.type.parameters else fixed(0)
+    size = count.times(target.assumed) if target.type.parameters else fixed(0)
     if args:
         separators = Range(max(count.least - 1, 0), max(count.most - 1, 0))
         size = size.plus(args[0].any_size.times(separators))
