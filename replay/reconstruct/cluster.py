@@ -115,7 +115,7 @@ class Cluster:
 
     @property
     def crds(self) -> list[JSON]:
-        """All CustomResourceDefinitions that are known, one of each name: the snapshot's, else the log's last."""
+        """Return all known CustomResourceDefinitions, one per name: the snapshot's, otherwise the log's last."""
         states_by_name: dict[str, JSON] = {}
         for key in self._keys.get(CRD, {}):
             states = [effect.state for effect in self._history(key).effects if effect.state is not None]
@@ -124,7 +124,7 @@ class Cluster:
         return [states_by_name[name] for name in sorted(states_by_name)]
 
     def schemas_of(self, workspace: str) -> Schemas:
-        """What is known of the fields of each kind in a workspace of kcp; the same everywhere in other servers."""
+        """Return the known fields of each kind in a kcp workspace; the same everywhere in other servers."""
         del workspace
         return self._schemas
 
@@ -146,7 +146,7 @@ class Cluster:
         return self
 
     def bindings_of(self, record: RequestRecord) -> APIBindings:
-        """The APIBindings of the workspace of a request of kcp; there are none in other servers."""
+        """Return the APIBindings of a kcp request's workspace; empty in other servers."""
         del record
         return APIBindings()
 
@@ -160,7 +160,7 @@ class Cluster:
         return ClusterLister(self, record.received, record.stage_time)
 
     def keys(self, kind: GroupVersionKind) -> Collection[ObjectKey]:
-        """The objects of a kind, whatever the version."""
+        """Return the objects of a kind in any version."""
         return self._keys.get((kind.group, kind.kind), {})
 
     def history(self, kind: GroupVersionKind, namespace: str, name: str) -> History | None:
@@ -233,7 +233,7 @@ class Cluster:
         return ObjectRef(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
 
     def _history(self, key: ObjectKey) -> History:
-        """The history of a known object; the one that nobody asked for longest is forgotten."""
+        """Return the history of a known object. The least recently used one is dropped."""
         history = self._histories.pop(key, None)
         if history is None:
             written = self._keys[key[:2]][key]
@@ -249,7 +249,7 @@ class Cluster:
 
 
 def _by_object(records: Iterable[RequestRecord]) -> Writes:
-    """Records by what they are about; a generated name stands in the response."""
+    """Return records by their object. A generated name is in the response."""
     records_by_object: dict[ObjectRef, list[RequestRecord]] = {}
     for record in records:
         name = record.name or str(Body(record.response_object).metadata.get("name") or "")
@@ -274,7 +274,7 @@ class Listing:
         self._objects: Sequence[JSON] | Missing = ()
 
     def between(self, start: int, end: int, listed: Callable[[], Sequence[JSON] | Missing]) -> Sequence[JSON] | Missing:
-        """What informers show from `start` to `end`, which `listed` tells; it is asked where writes came after those of the last question."""
+        """Return what informers show from `start` to `end`. `listed` is called after writes since the last question."""
         writes = bisect_right(self._ends, start - CACHE_DELAY)
         if writes != bisect_right(self._starts, end):  # one is under way, or not shown by all yet
             return listed()

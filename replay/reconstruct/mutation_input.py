@@ -133,7 +133,7 @@ def patched(  # noqa: PLR0911 - one return per reason why the result is not know
 
 
 def _check_lists(patch: JSON, old: Known) -> None:
-    """Raise `UnappliedPatchError` where an item that is not known whole may stand elsewhere in its list afterwards."""
+    """Raise `UnappliedPatchError` if a patch may move a partly known list item."""
     items = [hole.path for hole in old.holes if any(isinstance(part, int) for part in hole.path)]
     if any(item[: len(path)] == path for item in items for path in touched(patch)):
         raise UnappliedPatchError("the patch changes a list of which an item is not known")

@@ -59,7 +59,7 @@ _SUCCEEDED = RequestProgress(Reached.VALIDATION)
 def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest first
     exchange: Exchange,
 ) -> RequestProgress | None:
-    """What the record alone tells; None where it depends on the state of the object."""
+    """Return what the record alone tells; None if it depends on the object's state."""
     record = exchange.record
     if exchange.succeeded:
         return _SUCCEEDED
@@ -89,7 +89,7 @@ def _connected(code: int, message: str) -> RequestProgress:
 
 
 def _by_message(code: int, message: str, resource: str) -> RequestProgress | None:
-    """What the wording of a failure tells."""
+    """Return what a failure's message tells."""
     if wording := wording_of(message, resource):
         is_late = wording.phase is RefusalPhase.AFTER_VALIDATION
         reached = Reached.VALIDATION if is_late else Reached.FAILED_BEFORE
@@ -127,14 +127,14 @@ def reached_mutation(record: RequestRecord) -> bool:
 
 
 def is_denied_by_policy(record: RequestRecord) -> bool:
-    """Whether a validating policy refused a request: the plugins after it are not asked."""
+    """Return whether a validating policy refused a request. Later plugins then do not run."""
     return _POLICY_DENIAL.search(record.status_message) is not None
 
 
 def _by_code(  # noqa: PLR0911 - one return per code
     exchange: Exchange,
 ) -> RequestProgress | None:
-    """What the code tells for the verb; None where the state of the object decides."""
+    """Return what the code tells for the verb; None if the object's state decides."""
     record = exchange.record
     code, creates = record.code, record.verb == "create"
     if code in (400, 401, 405, 406, 413, 415, 431):
@@ -225,7 +225,7 @@ def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
 
 
 def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress | None:
-    """A deletion of a pod whose graceful deletion is under way changes nothing and asks nobody (`Store.Delete`)."""
+    """Handle a deletion of a pod that is already being deleted: it changes nothing and runs no policy (`Store.Delete`)."""
     if exchange.record.verb != "delete" or not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
         return None
     if not is_pending(exchange.response.json, exchange.request.json):

@@ -37,7 +37,7 @@ _AS_SENT = frozenset({"binding", "eviction"})
 
 
 class Rebuilt(NamedTuple):
-    """What admission was told about the object: in the validating phase, and at the start of the mutating policies."""
+    """The object's attributes in the validating phase and at the start of the mutating policies."""
 
     operation: Operation
     object: Known | Missing
@@ -46,7 +46,7 @@ class Rebuilt(NamedTuple):
 
 
 class RebuildContext(NamedTuple):
-    """What a request is rebuilt with, apart from its own record."""
+    """Inputs of a rebuild besides the request's own record."""
 
     olds: OldObjects
     lister: Lister
@@ -55,7 +55,7 @@ class RebuildContext(NamedTuple):
     classes: DefaultClasses
     mutators: Mutators = no_policies
     mutation: bool = True
-    """Whether anybody will ask for the object before mutation."""
+    """Whether the object before mutation is needed."""
 
     @property
     def met_schemas(self) -> Schemas:

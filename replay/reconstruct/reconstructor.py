@@ -66,14 +66,14 @@ class Write(NamedTuple):
 
 
 class RebuildStep(NamedTuple):
-    """A record of an object, with all that are told of it."""
+    """A record of an object with its facts."""
 
     exchange: Exchange
     about: ObjectHistory
 
     @property
     def olds(self) -> OldObjects:
-        """The history of the object, made when somebody asks."""
+        """Return the object's history, built on demand."""
         return self.about.olds
 
 
@@ -103,7 +103,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             yield from requests if requests is not None else [self._set_aside(exchange)]
 
     def writes(self, records: Sequence[RequestRecord]) -> Iterator[Write]:
-        """The creations, updates and patches among the requests, each with the object that its client asked for."""
+        """Yield the creations, updates and patches among the requests, each with the object that its client asked for."""
         for exchange, writes in self._each(records, self._writes_of):
             nothing = Missing("", _unusable(exchange))
             yield from writes if writes is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
@@ -117,11 +117,11 @@ class Reconstructor(Struct, frozen=True, dict=True):
             yield RebuildStep(exchange, about)
 
     def of_step(self, step: RebuildStep) -> ReplayRequest:
-        """The request of a step, rebuilt only where somebody asks for it."""
+        """Return the request of a step, rebuilt on demand."""
         return self._request(step.exchange, step.olds)
 
     def progress(self, exchange: Exchange, olds: OldObjects) -> RequestProgress:
-        """How far a request came; what a built-in plugin refused that is asked came to the policies."""
+        """Return how far a request got. A request that a running plugin refused reached the policies."""
         how_far = progress_of(exchange, olds)
         if how_far.reached is Reached.FAILED_BEFORE and self.plugins:
             plugin = refused_by(exchange.record.status_message, exchange.record.resource)
@@ -175,7 +175,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             )
 
     def _set_aside(self, exchange: Exchange) -> ReplayRequest:
-        """A request of which nothing is known but what stands in its record: its bodies cannot be used."""
+        """Return a request with unusable bodies: only its record is known."""
         record = exchange.record
         operation = _OPERATIONS.get(record.verb, Operation.CONNECT if exchange.is_connect else Operation.UPDATE)
         nothing = Missing("", _unusable(exchange))
@@ -326,7 +326,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
 
 
 def _unusable(exchange: Exchange) -> str:
-    """Why nothing can be made of a request."""
+    """Return why a request cannot be used."""
     fault = exchange.request.fault or exchange.response.fault
     return fault or "a body of the request, or of one before it, is not of the form that its kind has"
 

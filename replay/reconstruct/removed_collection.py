@@ -79,7 +79,7 @@ def unseen_deletions(
 def _items(
     collections: Iterable[RequestRecord], discovery: Discovery
 ) -> Iterator[tuple[RequestRecord, list[JSON] | None]]:
-    """What each request deleted, None where that is not listed."""
+    """Yield what each request deleted, None if the response does not list it."""
     for record in collections:
         exchange = Exchange(record, discovery, checked=True)
         if not exchange.dry_run:

@@ -1,4 +1,4 @@
-"""One request, rebuilt: what the mutating and the validating phase of admission were told."""
+"""One rebuilt request: the attributes of the mutating and the validating phase."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from replay.kube.attributes import Attributes, Basis, Missing
 
 
 class Reached(StrEnum):
-    """How far a request came at the time, as far as the log tells."""
+    """How far a request got, as far as the log tells."""
 
     VALIDATION = "validation"
     FAILED_BEFORE = "failed_before"

@@ -84,7 +84,7 @@ def _with_grace_period(exchange: Exchange, options: JSON, old: Known | Missing) 
 
 
 def _grace_period(options: JSON, old: Known | Missing) -> int | None:
-    """The grace period for a pod; None where it is not known. Zero needs no pod to stay zero."""
+    """Return a pod's grace period; None if unknown. Zero needs no pod to stay zero."""
     seconds = options.get("gracePeriodSeconds")
     if seconds == 0:
         return 0
@@ -97,7 +97,7 @@ def _grace_period(options: JSON, old: Known | Missing) -> int | None:
 
 
 def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
-    """What is not told of a request: by a log that is none of audit events, or of a resource that is not known."""
+    """Return unknown parts of a request: from a log of another API, or for an unknown resource."""
     record = exchange.record
     kinds = () if exchange.kind else ("kind", "requestKind")
     unknown = tuple(Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds)
@@ -108,7 +108,7 @@ def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
 
 
 def missing_name(exchange: Exchange, name: str) -> tuple[Missing, ...]:
-    """Where a name was generated that the log does not hold."""
+    """Return the unknown name if it was generated and the log lacks it."""
     if name or exchange.record.verb != "create":
         return ()
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT:

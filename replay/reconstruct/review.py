@@ -1,4 +1,4 @@
-"""A request that a webhook recorded: all that admission was told stands in its AdmissionReview, and nothing is rebuilt."""
+"""A request that a webhook recorded. Its AdmissionReview has everything, so nothing is rebuilt."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay.reconstruct.request import Reached, ReplayRequest
 
 
 def is_review(record: RequestRecord) -> bool:
-    """Whether a record stands for an AdmissionReview."""
+    """Return whether a record comes from an AdmissionReview."""
     return record.response_kind == REVIEW
 
 

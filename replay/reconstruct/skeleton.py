@@ -1,4 +1,4 @@
-"""What is known of an object of which the log has no body: its kind, name and namespace."""
+"""Known parts of an object without a body in the log: kind, name and namespace."""
 
 from __future__ import annotations
 

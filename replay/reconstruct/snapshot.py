@@ -49,7 +49,7 @@ def read_snapshot(path: Path) -> list[JSON]:
 
 
 def revisions_of(snapshot: Iterable[JSON]) -> list[int]:
-    """The revisions at which the objects of a snapshot were stored, sorted: when that was is asked of the log."""
+    """Return the sorted revisions of a snapshot's objects. The log tells their times."""
     revisions = (revision(obj.get("metadata")) for obj in snapshot)
     return sorted({each for each in revisions if each is not None})
 
@@ -111,7 +111,7 @@ def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
 
 
 def _json_lines(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
-    """One JSON document a line."""
+    """Yield one JSON document per line."""
     for number, line in enumerate(content.splitlines(), 1):
         if line.strip():
             try:

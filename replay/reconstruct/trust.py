@@ -62,7 +62,7 @@ class Continuity(Struct):
     breaks: Counter[GroupResource] = field(default_factory=Counter)
 
     def explain(self, breaks: Iterable[Break], deletions: CollectionDeletions) -> None:
-        """Take back those of the breaks that are none."""
+        """Withdraw breaks that have an explanation."""
         for each in breaks:
             if each.is_collected(deletions):
                 self.breaks[GroupResource(each.about.group, each.about.resource)] -= 1

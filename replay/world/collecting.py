@@ -1,4 +1,4 @@
-"""What becomes of one object in a `deletecollection`: it goes in the log, in the candidate's world, in both or in neither."""
+"""One object in a `deletecollection`: it is deleted in the log, for the candidate, in both or in neither."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Collecting(NamedTuple):
 
     @property
     def logged(self) -> RequestEnd:
-        """What the server of the log answered."""
+        """Return the log's answer."""
         return answered(self.collection.record)
 
     @property
@@ -144,7 +144,7 @@ class Collector(Struct, frozen=True):
 
     @staticmethod
     def _is_left(namespace: NamespaceAt) -> bool:
-        """Whether the namespace is not deleted in this world, so that nobody empties it."""
+        """Return whether the namespace is not deleted for the candidate, so that nothing empties it."""
         return namespace.differs and not namespace.is_terminating and not namespace.is_absent
 
     def _of_content(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
@@ -203,7 +203,7 @@ class Collector(Struct, frozen=True):
         return [None if is_gone_in_log and each == GONE else each for each in left]
 
     def left(self) -> Later:
-        """The object as the last write of the log left it, worked out when somebody asks."""
+        """Return the object after the log's last write, computed on demand."""
         return Later(partial(self._log_state, self.existence.passed))
 
     def _log_state(self, passed: int) -> Known | Missing:

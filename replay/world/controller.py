@@ -1,4 +1,4 @@
-"""Requests that nobody types: they are answers to what controllers see, and are not sent where there is nothing to see."""
+"""Requests of controllers. They react to objects, and are not sent without them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NAMESPACE_CONTROLLER = f"{_ACCOUNTS}namespace-controller"
 
 
 def is_controller(username: str) -> bool:
-    """Whether a user is a part of Kubernetes that acts on what it watches."""
+    """Return whether a user is a part of Kubernetes that reacts to what it watches."""
     return username.startswith((_ACCOUNTS, "system:node:")) or username in _COMPONENTS
 
 
@@ -29,7 +29,7 @@ class Retry(NamedTuple):
 _FIRST_PAUSES = {JOB_CONTROLLER: 1.0}
 """`pkg/controller/job` (`DefaultJobApiBackOff`)."""
 _FIRST_PAUSE = 0.005
-"""All others (`workqueue.DefaultTypedControllerRateLimiter`), which double their pauses too."""
+"""First pause of other controllers (`workqueue.DefaultTypedControllerRateLimiter`). Their pauses double too."""
 
 
 def retry_of(username: str, owner: str) -> Retry:

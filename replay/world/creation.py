@@ -22,13 +22,13 @@ def is_apply(exchange: Exchange) -> bool:
 
 
 def may_be_apply(exchange: Exchange) -> bool:
-    """Whether a patch whose body the log lacks may be a server-side apply, or not: an apply creates what is not there."""
+    """Return whether a patch without a body in the log may be a server-side apply, which creates missing objects."""
     record = exchange.record
     return may_apply(record) and exchange.request.json is None and record.code != NOT_FOUND and not record.subresource
 
 
 def uids_of_controllers(exchange: Exchange) -> tuple[str, ...]:
-    """The uids of the owners of what is created: those of the answer, else of the body that was sent."""
+    """Return the UIDs of a created object's owners: from the answer, otherwise from the body."""
     record = exchange.record
     if not any(_OWNED in (body or "") for body in (record.response_object, record.request_object)):
         return ()

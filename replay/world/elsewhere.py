@@ -1,4 +1,4 @@
-"""The same request on another object: what admission is told where the candidate's world has come to differ."""
+"""The same request on another object: its attributes after the candidate has changed the object."""
 
 from __future__ import annotations
 
@@ -36,9 +36,9 @@ COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managed
 """Metadata that the server counts and that differs in every world."""
 _STATUS = ("status",)
 _NOT_SENT = tuple(f"/metadata/{name}" for name in COUNTED)
-"""Where the server decides alone what an object holds."""
+"""Fields that only the server sets."""
 _UNANSWERED = 409
-"""A status of no consequence: whatever failed shows nothing of the object."""
+"""Status without meaning. A failed request shows nothing of the object."""
 
 
 class Elsewhere(Struct, frozen=True):
@@ -87,7 +87,7 @@ class Elsewhere(Struct, frozen=True):
         return body if isinstance(body, Missing) else after_builtin_mutators(body, alone, step.lister, creating=False)
 
     def _settled(self, live: Known | Missing) -> Known | Missing:
-        """An object without holes that nobody looks into."""
+        """Return an object without unknown parts that no policy reads."""
         if isinstance(live, Missing) or not live.holes:
             return live
         unread = {("metadata", name) for name in self.unread} | {_STATUS}
@@ -106,7 +106,7 @@ class Elsewhere(Struct, frozen=True):
     def owned(
         self, step: WorldStep, live: Known | Missing, original: Known | Missing, stored: Known | Missing
     ) -> Known | Missing:
-        """What a write stores, with the field managers that it has before the mutating phase makes `stored` of it."""
+        """Return what a write stores, with its field managers before the mutating phase makes `stored` of it."""
         exchange = step.exchange
         if not step.precedes_apply or isinstance(stored, Missing):
             return stored
@@ -123,7 +123,7 @@ class Elsewhere(Struct, frozen=True):
         return stored.with_value(MANAGED, managers)
 
     def stored(self, step: WorldStep, live: Known | Missing, new: Known | Missing) -> Known | Missing:
-        """What a write that stored nothing in the log leaves, with who owns its fields."""
+        """Return what a write leaves that stored nothing in the log, with its field managers."""
         if not step.precedes_apply or step.logged.cause == Cause.SUCCEEDS:
             return new
         original = step.request.before_mutation
@@ -136,7 +136,7 @@ class Elsewhere(Struct, frozen=True):
     def _applied(
         self, alone: Exchange, full: Known | Missing, live: Known | Missing, lister: Lister
     ) -> Known | Missing:
-        """What an apply configuration makes of an object; `full` is the same with all that is not known of it."""
+        """Return an apply configuration's result; `full` is the same with all unknown parts."""
         if isinstance(live, Missing) or isinstance(full, Missing):
             reason = live.reason if isinstance(live, Missing) else ""
             return Missing("", f"an apply is recorded, and what it was applied to is not known: {reason}")
@@ -148,7 +148,7 @@ class Elsewhere(Struct, frozen=True):
         return after if "managedFields" in self.unread else after.with_holes([_MANAGED])
 
     def _created_by_apply(self, alone: Exchange, lister: Lister) -> Known | Missing:
-        """What an apply configuration makes of nothing."""
+        """Return the object that an apply configuration creates."""
         configuration = alone.request.json
         patcher = self.patchers.of(alone.kind, lister) if alone.kind is not None else None
         if patcher is None or not isinstance(configuration, dict):

@@ -1,4 +1,4 @@
-"""Whether the log's own object was there when a request came, worked out when somebody asks."""
+"""Existence of the log's own object at the time of a request, computed on demand."""
 
 from __future__ import annotations
 

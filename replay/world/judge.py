@@ -26,7 +26,7 @@ from replay.world.state import known_of
 from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, breaks_schema, may_break
 
 ADMITTED = Decision(Verdict.ADMITTED)
-"""What nobody is asked about."""
+"""Decision about a request that nothing evaluates."""
 
 
 class Judged(NamedTuple):
@@ -56,7 +56,7 @@ class Judge(Struct, frozen=True, dict=True):
     consults: Callable[[Classed], bool]
     """Whether a policy of the candidate that may match a request asks authorizers, or for parameters."""
     shown: Callable[[ReplayRequest, Decision], Decision]
-    """A decision as far as people may see it."""
+    """Redacts a decision."""
     with_quotas: Callable[[ReplayRequest, Decision], Decision]
     """A decision with what the candidate's quotas say of the request: they follow the candidate's own objects."""
 

@@ -44,7 +44,7 @@ class Lookups(Struct, frozen=True, dict=True):
     causing_request: CausingRequest | None = None
 
     def ends(self, record: RequestRecord) -> bool:
-        """Whether a request may end before admission otherwise than in the log."""
+        """Return whether a request may end differently before admission."""
         return bool(self.states) and (not self._serves(record) or self._may_authorize(record))
 
     def end(self, record: RequestRecord, lister: Lister, authorizers: RBACAuthorizers) -> RequestEnd | None:
@@ -54,7 +54,7 @@ class Lookups(Struct, frozen=True, dict=True):
         return refused(record, lister, self.states, authorizers) if self._may_authorize(record) else None
 
     def redefines(self, record: RequestRecord, lister: Lister) -> bool:
-        """Whether the definition of a custom resource defines it otherwise than the log's, which `lister` shows."""
+        """Return whether a custom resource definition differs from the log's, which `lister` shows."""
         name = f"{record.resource}.{record.api_group}"
         if not self._served or name not in self._served:
             return False
@@ -62,7 +62,7 @@ class Lookups(Struct, frozen=True, dict=True):
         return spec is None or known_spec(attribute(self.states[*DEFINITION, "", name], CRD.kind)) != spec
 
     def _serves(self, record: RequestRecord) -> bool:
-        """Whether the version of a custom resource is served, as far as its definition is known."""
+        """Return whether a custom resource's version is served, as far as its definition is known."""
         served = self._served.get(f"{record.resource}.{record.api_group}") if self._served else None
         return served is None or record.api_version in served
 
@@ -102,7 +102,7 @@ SAME_LOOKUPS = Lookups({})
 
 
 class LookupsInTime:
-    """What requests find of objects that differ at some time: put together once for all that come between two changes."""
+    """Differing objects that requests look up, combined once between two changes."""
 
     def __init__(self, changes: LookupChanges) -> None:
         """Of no change in particular."""
@@ -116,11 +116,11 @@ class LookupsInTime:
 
     @property
     def changes(self) -> LookupChanges:
-        """What differs, and when."""
+        """Return what differs, and when."""
         return self._changes
 
     def at(self, seq: int) -> Lookups:
-        """What a request with a number finds."""
+        """Return what a request with this number finds."""
         passed = bisect_left(self._places, (seq, 0))
         lister = self._after.get(passed)
         if lister is None:

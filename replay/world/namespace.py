@@ -18,12 +18,12 @@ NamespaceChanges = Mapping[str, Sequence[WorldChange]]
 
 
 def namespace_key(name: str, workspace: str) -> str:
-    """What keeps a namespace apart from those of other workspaces; its name where there are none."""
+    """Return the key of a namespace: its name, with its workspace in kcp."""
     return f"{name}{BETWEEN}{workspace}" if workspace else name
 
 
 class NamespaceAt(NamedTuple):
-    """The namespace of a request; `state` is None where it is that of the log, or where there is none."""
+    """Namespace of a request; `state` is None if it is the log's, or if there is none."""
 
     state: State = None
     causing_request: CausingRequest | None = None
@@ -47,7 +47,7 @@ class NamespaceAt(NamedTuple):
 
     @property
     def value(self) -> JSON | PartialObject | Missing | None:
-        """As policies see it."""
+        """Return the namespace as policies see it."""
         return None if self.state is None else attribute(content(self.state), "namespaceObject")
 
 
@@ -57,7 +57,7 @@ SAME_NAMESPACE = NamespaceAt()
 def namespaces_at(
     namespaces: NamespaceChanges, name: str, place: LogPosition, workspace: str = ""
 ) -> list[NamespaceAt]:
-    """All that the namespace of a request may be."""
+    """Return all possible states of a request's namespace."""
     changes = namespaces.get(namespace_key(name, workspace))
     if not name or not changes:
         return [SAME_NAMESPACE]

@@ -1,4 +1,4 @@
-"""What controllers do for the owners of objects, as far as the other world tells."""
+"""Actions of controllers for the owners of objects, as far as the candidate's objects tell."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def is_missing(owner: OwnerChange, step: WorldStep, is_creation: bool) -> bool:
 
 
 def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
-    """What there is where a request of a controller is not sent because of an owner."""
+    """Return what remains if a controller's request is not sent because of an owner."""
     if presence is Presence.LEFT:
         return step.old
     # The pods of a StatefulSet have the same names whenever they are made.
@@ -44,13 +44,13 @@ def left_by(presence: Presence, step: WorldStep) -> Known | Missing:
 
 
 def owners_of(state: Known | Missing) -> list[str]:
-    """The uids of the owners of an object, as far as it is known."""
+    """Return the known owner UIDs of an object."""
     references = get(state.value, ("metadata", "ownerReferences")) if isinstance(state, Known) else None
     return [str(each["uid"]) for each in references or () if isinstance(each, dict) and each.get("uid")]
 
 
 def is_finalized(step: WorldStep, state: State) -> bool:
-    """Whether a controller ends a namespace that nobody deleted in this world."""
+    """Return whether a controller finalizes a namespace that is not deleted for the candidate."""
     if step.record.user.username != NAMESPACE_CONTROLLER or step.record.subresource != "finalize":
         return False
     here = content(state) if state is not None else None
@@ -72,7 +72,7 @@ def plain_template(template: JSON) -> JSON:
 
 
 def retry(step: WorldStep, result: RequestEnd) -> Retry | None:
-    """Who tries a creation again that one of the worlds refuses, for which owner."""
+    """Return who retries a creation that one of the sets refuses, and for which owner."""
     username, ends = step.record.user.username, (result.cause, step.logged.cause)
     if step.record.verb != "create" or Cause.SUCCEEDS not in ends or not is_controller(username):
         return None

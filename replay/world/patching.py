@@ -1,4 +1,4 @@
-"""What a patch makes of another object than that of the log, parts of which may not be known."""
+"""Patches applied to another object than the log's, parts of which may be unknown."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay.reconstruct.record.known import Hole, Known, replaced
 from replay.world.state import NOISE
 
 _STAND_IN = "\x00hole {}"
-"""What stands for a part that is not known while a patch is applied: no client sends it, and so no patch means it."""
+"""Replacement of an unknown part while a patch is applied. No client sends it, so no patch refers to it."""
 
 _OF_ONE_WORLD = tuple(Hole(path, "it is another one in every world") for path in NOISE)
 """What a patch that does not fit may have named as its client read it."""
@@ -46,7 +46,7 @@ def after_patch_of(
 
 
 def is_strategic_patch(exchange: Exchange, old: Callable[[], Known | Missing]) -> bool | None:
-    """Whether a map patch is a strategic merge patch, as far as what it did to the log's object tells."""
+    """Return whether a map patch is a strategic merge patch, as far as its effect in the log tells."""
     if not exchange.succeeded or exchange.record.verb != "patch" or not may_be_either(exchange):
         return None
     after, live = exchange.response.json, old()
@@ -57,7 +57,7 @@ def is_strategic_patch(exchange: Exchange, old: Callable[[], Known | Missing]) -
 
 
 def _is_in_list(path: FieldPath) -> bool:
-    """Whether a part may stand elsewhere after a patch."""
+    """Return whether a patch may move a part."""
     return any(isinstance(part, int) for part in path)
 
 
@@ -74,7 +74,7 @@ def _with(stand_ins: Mapping[str, Hole], value: JSON) -> JSON:
 
 
 def _holes(value: JSON, stand_ins: Mapping[str, Hole], at: FieldPath) -> Iterator[Hole]:
-    """The holes where their stand-ins are now."""
+    """Yield the unknown parts at the present places of their replacements."""
     if isinstance(value, str) and value in stand_ins:
         yield stand_ins[value]._replace(path=at)
     elif isinstance(value, dict) and stand_ins:

@@ -1,4 +1,4 @@
-"""What the API refuses of a pod (`pkg/apis/core/validation/validation.go`): rules that another world breaks."""
+"""Pod validation of the API (`pkg/apis/core/validation/validation.go`): rules that another object can break."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ EPHEMERAL = "ephemeralContainers"
 _COMPUTE = ("cpu", "memory")
 _TEMPLATE = ("spec", "template")
 _SPECS: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTemplate", *_TEMPLATE, "spec")}
-"""Where the spec of a pod stands in a kind; in all others in its template."""
+"""Path of a pod's spec by kind; otherwise it is in the template."""
 
 
 def is_open(path: FieldPath, state: Known) -> bool:
@@ -88,14 +88,14 @@ def changes_quality(old: Known, new: Known) -> bool:
 
 
 def _are_resources_open(pod: Known) -> bool:
-    """Whether it is not known what the containers of a pod request, or which containers there are."""
+    """Return whether the containers of a pod, or their requests, are unknown."""
     within = ("resources", "name")
     paths = (hole.path for hole in pod.holes if hole.path[:1] == ("spec",))
     return any(len(path) < 2 or (path[1] in _CONTAINERS and (len(path) < 4 or path[3] in within)) for path in paths)
 
 
 def changes_ephemeral(old: Known, new: Known) -> bool:
-    """Whether an update changes or takes away an ephemeral container that is there (`ValidatePodEphemeralContainersUpdate`)."""
+    """Return whether an update changes or removes an ephemeral container (`ValidatePodEphemeralContainersUpdate`)."""
     path = ("spec", EPHEMERAL)
     if is_open(path, old) or is_open(path, new):
         return False

@@ -1,4 +1,4 @@
-"""What a client is answered: in the log, and in the candidate's world."""
+"""Answers to a client: in the log, and under the candidate."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
 
 
 def merged_end(ends: Sequence[RequestEnd]) -> RequestEnd:
-    """What several possible ends of a request have in common."""
+    """Return what several possible ends of a request have in common."""
     if len(ends) == 1:
         return ends[0]
     distinct = list(dict.fromkeys(ends))
@@ -120,7 +120,7 @@ class IsolatedEnd(NamedTuple):
 
 
 class CausingRequest(NamedTuple):
-    """The request with which two worlds began to differ, and what it was about."""
+    """The request that caused a difference, and the object that it concerned."""
 
     audit_id: str
     label: str

@@ -1,4 +1,4 @@
-"""What an object is in the candidate's world, beside what it is in the log's."""
+"""State of an object under the candidate, compared with the log's."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Later:
 
 
 LABELS: Place = ("object", "metadata", "labels")
-"""What a selector looks at."""
+"""Path that a selector reads."""
 
 State = Known | Missing | Later | None
 """None where both worlds are the same; null in `Known` where the object is absent; `Missing` where it is there, but not known."""
@@ -71,7 +71,7 @@ NOISE: tuple[FieldPath, ...] = (
     *(("metadata", name) for name in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")),
     ("status",),
 )
-"""What differs between two objects with the same history of contents: what the server counts, and what controllers report."""
+"""Fields that differ between equal objects: the server's counters, and controllers' reports."""
 
 
 class Branch(NamedTuple):
@@ -119,7 +119,7 @@ def _alike(one: State, other: State) -> bool:
 
 
 def same_object(one: Known, other: Known) -> bool:
-    """Whether two objects are the same for whoever decides about them."""
+    """Return whether two objects are equal for everything that decides about them."""
     if one.value is None or other.value is None:
         return one.value is other.value
     holes = [hole.path for hole in (*one.holes, *other.holes)]
@@ -145,7 +145,7 @@ def _owners(value: Known) -> dict[tuple[str, ...], JSON]:
 
 
 def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:
-    """An object of attributes, as a state; what is not known of it becomes a hole."""
+    """Return the object of attributes as a state. Unknown parts become holes."""
     if isinstance(value, Missing):
         return value
     if not isinstance(value, PartialObject):

@@ -1,4 +1,4 @@
-"""One request of an object with all that is known of it in the log's world, worked out when it is asked for."""
+"""One request of an object with everything that the log tells about it, computed on demand."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ class WorldStep:
         self._judge = judge
 
     def find(self, alone: IsolatedEnd | None) -> None:
-        """Take over what the sets decide otherwise, and how that ends taken alone, as far as it is known."""
+        """Take over the first pass's finding, and how it ends by itself, as far as known."""
         self.is_finding = True
         self.is_undetermined = alone is not None and alone.result.cause == Cause.UNKNOWN
         self.alone = None if self.is_undetermined else alone
@@ -152,7 +152,7 @@ class WorldStep:
 
     @cached_property
     def is_reached(self) -> bool:
-        """Whether policies were asked, as far as the log tells."""
+        """Return whether policies ran, as far as the log tells."""
         if self.plugin:
             return True
         answer = progress(self.exchange) if not self.exchange.succeeded else None
@@ -160,7 +160,7 @@ class WorldStep:
 
     @cached_property
     def fails_anyway(self) -> bool:
-        """Whether it failed in the log for what is the same in every world: authorization, decoding, its own object."""
+        """Return whether it failed in the log for a reason that the candidate shares: authorization, decoding, its own object."""
         if self.exchange.succeeded:
             return False
         if self.logged.cause == Cause.DENIED:
@@ -179,7 +179,7 @@ class WorldStep:
 
     @cached_property
     def is_denied_by_shared_plugin(self) -> bool:
-        """Whether a built-in plugin denied it that both sets have alike, so that neither set is asked about it."""
+        """Return whether a built-in plugin that both sets share denied it, so that it does not run again."""
         if not self.plugin:
             return False
         current, _ = self.decisions
@@ -213,12 +213,12 @@ class WorldStep:
 
     @property
     def is_connected(self) -> bool:
-        """Whether the log's answer shows what a connection to the pod comes to."""
+        """Return whether the log's answer shows the result of a connection to the pod."""
         return self.logged.cause not in (Cause.ABSENT, Cause.DENIED)
 
     @cached_property
     def is_absent_in_both(self) -> bool:
-        """Whether the log's request met no object, in a world where there is none either."""
+        """Return whether the log's request found no object, and the candidate has none either."""
         if self.logged.cause != Cause.ABSENT or self.existed or self.exchange.is_connect or self.is_of_namespace:
             return False
         return not (self.record.verb == "create" and (self.is_reached or self.failed_by_definition))
@@ -250,7 +250,7 @@ class WorldStep:
 
     @cached_property
     def is_refused_by_current(self) -> bool:
-        """Whether the log's request was refused for the current set, as far as its decision can be told."""
+        """Return whether the baseline refused the log's request, as far as its decision is known."""
         if self.is_invalid_by_current:
             return True
         if self.logged.cause != Cause.DENIED:
@@ -359,7 +359,7 @@ class WorldStep:
 
     @cached_property
     def is_strategic(self) -> bool | None:
-        """Whether a map patch is a strategic merge patch, as far as what it did tells."""
+        """Return whether a map patch is a strategic merge patch, as far as its effect tells."""
         return is_strategic_patch(self.exchange, lambda: self.old)
 
     @property

@@ -1,4 +1,4 @@
-"""What is known of the candidate's world across objects: namespaces by name, owners by uid."""
+"""Known differences across objects: namespaces by name, owners by UID."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Presence(StrEnum):
     OTHER = "other"
     """It is there with another content."""
     EARLIER = "earlier"
-    """It was there before that of the log was created, and its controller has made then what it wants."""
+    """It existed before the log's object was created, and its controller has acted since."""
 
 
 class OwnerChange(NamedTuple):

@@ -34,7 +34,7 @@ from replay.reconstruct.record.known import Known, get
 from replay.world.pod_validation import COMPARED, extends_deadline, is_invalid_pod, is_open
 
 MOST_OPERATIONS = 10_000
-"""So many operations of patches are remembered."""
+"""Number of patch operations that are remembered."""
 _SPEC = ("spec",)
 _PORTS = ("spec", "ports")
 _PHASE = ("status", "phase")
@@ -42,7 +42,7 @@ _LIMITS = ("minItems", "maxItems", "minProperties", "maxProperties", "uniqueItem
 
 
 def has_immutable(resource: GroupResource, verb: str, subresource: str) -> bool:
-    """Whether writes of a verb are compared with what they find; patches of pods hardly ever touch their spec."""
+    """Return whether writes of a verb are compared with the old object. Patches of pods hardly touch their spec."""
     key = (resource.group, resource.resource)
     if subresource:
         return key == PODS and subresource in COMPARED
@@ -50,7 +50,7 @@ def has_immutable(resource: GroupResource, verb: str, subresource: str) -> bool:
 
 
 def touches_immutable(resource: GroupResource, verb: str, subresource: str, places: frozenset[Place]) -> bool:
-    """Whether any of some places of `object` is one that such a write may not change, or stands in one or above one."""
+    """Return whether a place in `object` is immutable for such a write, or is inside or above such a place."""
     key = (resource.group, resource.resource)
     fields = [*IMMUTABLE.get(key, ()), *((name,) for name in FROZEN.get(key, ()))]
     if key == PODS:
@@ -88,7 +88,7 @@ def _mutable_of_pod(pod: JSON) -> Iterator[FieldPath]:
 
 
 def _is_same_at(path: FieldPath, old: Known, new: Known, mutable: Iterable[FieldPath] = ()) -> bool:
-    """Whether two objects have the same at a path, apart from what is not known of them and from what may change below."""
+    """Return whether two objects agree at a path, apart from unknown parts and what may change below."""
     holes = [hole.path for state in (old, new) for hole in state.holes]
     if any(path[: len(hole)] == hole for hole in holes):
         return True
@@ -141,7 +141,7 @@ def breaks_schema(schema: Schema | None, new: Known | Missing, old: Known | Miss
 
 
 def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
-    """Whether what stands at a path, or the list around it, is known to be the same in two states."""
+    """Return whether the value at a path, or its list, is known to be equal in two states."""
     if isinstance(old, Missing):
         return False
     field = path[: next((depth for depth, part in enumerate(path) if isinstance(part, int)), len(path))]
@@ -243,7 +243,7 @@ def _has_images(path: FieldPath, value: JSON) -> bool:
 
 
 def _metadata_in(path: FieldPath, value: JSON) -> Iterator[JSON]:
-    """The metadata of an object and of a pod template, as far as a value at a path holds them."""
+    """Yield the metadata of an object and of its pod template, as far as a value at a path holds them."""
     for at in _METADATA:
         if at[: len(path)] == path[: len(at)]:
             yield _nested(path[len(at) :], value) if len(path) >= len(at) else get(value, at[len(path) :])
@@ -279,7 +279,7 @@ def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Ite
 
 
 def _at(schema: Schema, path: FieldPath) -> Schema | None:
-    """The schema of what stands at a path."""
+    """Return the schema at a path."""
     node: Schema | None = schema
     for part in path:
         if node is not None:
@@ -304,7 +304,7 @@ def _broken_metadata(metadata: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 
 def _against(schema: Schema, value: JSON, at: FieldPath) -> Iterator[FieldPath]:
-    """Where a value is not what its schema says."""
+    """Yield where a value violates its schema."""
     if value is None:
         return
     if isinstance(value, dict):
@@ -367,5 +367,5 @@ _OF_VALID_PODS = (
     "privileged",
     "capabilities",
 )
-"""Fields of which the validity of a pod depends (`is_invalid_pod`), beside images."""
+"""Fields that pod validation reads (`is_invalid_pod`), besides images."""
 _METADATA: tuple[FieldPath, ...] = (("metadata",), ("spec", "template", "metadata"))

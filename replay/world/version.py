@@ -32,7 +32,7 @@ class WorldVersion(Struct):
             self.uid = created_uid
 
     def fits(self, exchange: Exchange, history: History) -> bool | None:
-        """Whether a request names this version, None if it names none, or one of which the log does not tell."""
+        """Return whether a request names this version; None if it names none, or one that the log does not know."""
         uid, named = named_uid(exchange), named_revision(exchange)
         if uid and not self._is(uid, history):
             return False
@@ -73,4 +73,4 @@ def _kind(exchange: Exchange) -> str:
 
 
 _PRECONDITIONS = {"delete": ("preconditions",), "eviction": ("deleteOptions", "preconditions")}
-"""Where the preconditions of a deletion stand in its options (`metav1.Preconditions`); of an eviction they are in its body."""
+"""Path of a deletion's preconditions in its options (`metav1.Preconditions`). An eviction has them in its body."""

@@ -1,4 +1,4 @@
-"""One object through the candidate's world, request by request."""
+"""One object under the candidate, request by request."""
 
 from __future__ import annotations
 
@@ -99,14 +99,14 @@ class WalkContext(Struct, frozen=True):
     """What decisions look up, where it differs, but for namespaces."""
 
     def lookups(self, record: RequestRecord) -> Lookups:
-        """What is looked up for a request and is another one than in the log; of workspaces of kcp it is not followed."""
+        """Return what a request looks up that differs from the log; not followed in kcp."""
         if not self.objects or record.workspace:
             return SAME_LOOKUPS
         return self.objects.at(record.seq)
 
 
 class Walked(Struct):
-    """What becomes of one object: its requests, itself, and its being there for what it owns."""
+    """Result of one object: its requests, the object, and its existence for objects that it owns."""
 
     consequences: list[tuple[LogPosition, Consequence]] = field(default_factory=list)
     """By place; of a collection those of all objects that have no place of their own stand at the first."""
@@ -129,7 +129,7 @@ class Walker(Struct, frozen=True):
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
-        """One object, from all of its records in order; nothing is said of one whose bodies cannot be used."""
+        """Walk one object through all of its records in order. Nothing is said about one with unusable bodies."""
         for checked in (False, True):
             with suppress(UnusableBodyError, *UNFORESEEN):
                 return _ObjectWalk(self, list(self.reconstructor.steps(records, checked=checked))).run()
@@ -187,7 +187,7 @@ class _ObjectWalk:
             self._collect(collection)
 
     def _take(self, rebuild_step: reconstructor.RebuildStep) -> None:
-        """One request."""
+        """Process one request."""
         record = rebuild_step.exchange.record
         if len(self._branches) > 1:
             self._branches = found_later(self._branches, record.received)
@@ -251,7 +251,7 @@ class _ObjectWalk:
         return answer
 
     def _is_unsent(self, record: RequestRecord) -> bool:
-        """Whether a controller, which sees that the object is absent, has nothing to do to it, whatever the log's object was."""
+        """Return whether a controller, which sees that the object is absent, has nothing to do."""
         if not self._branches[0].is_absent or len(self._branches) > 1 or not is_controller(record.user.username):
             return False
         is_creation = record.verb == "create" and not record.subresource
@@ -278,7 +278,7 @@ class _ObjectWalk:
     def _answers(  # noqa: C901, PLR0912 - the order of the server, one answer for each step
         self, step: WorldStep, branch: Branch
     ) -> Iterator[ServerAnswer]:
-        """What may be answered in one branch: first by what is around the object, then by the server."""
+        """Yield the possible answers in one branch: first from the object's surroundings, then from the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
         if step.record.seq in self._around.unknown:
@@ -325,7 +325,7 @@ class _ObjectWalk:
             self._unnamed = self._unnamed[bisect_left(self._unnamed, step.record.seq) :]
 
     def _deletes_whatever_is_there(self, step: WorldStep) -> bool:
-        """Whether a deletion leaves nothing, whatever it finds: the log's found nothing, and nobody refuses it."""
+        """Return whether a deletion leaves nothing in any case: the log's found nothing, and nothing refuses it."""
         record = step.record
         if record.verb != "delete" or step.is_dry or step.logged.cause not in (Cause.ABSENT, Cause.SUCCEEDS):
             return False
@@ -333,7 +333,7 @@ class _ObjectWalk:
         return is_let_in and not named_uid(step.exchange) and not self._walker.judge.asks(record)
 
     def _unlike(self, step: WorldStep, lookups: Lookups) -> RequestEnd | None:
-        """How a request ends before admission otherwise than in the log."""
+        """Return how a request ends before admission, if differently from the log."""
         return lookups.end(step.record, step.log_lister, self._walker.authorizers)
 
     def _owner_of(self, step: WorldStep) -> OwnerChange | None:
@@ -436,7 +436,7 @@ class _ObjectWalk:
         self._note(LogPosition(collection.record.seq, number), previous)
 
     def _note(self, place: LogPosition, previous: tuple[Branch, ...]) -> None:
-        """Keep when the object changes in the other world, and whether it is there for what it owns."""
+        """Record when the object changes under the candidate, and whether it exists for objects that it owns."""
         if self._branches == SAME == previous:
             return
         if self._is_lookup and self._branches != previous:
@@ -471,7 +471,7 @@ class _ObjectWalk:
 
 
 def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) -> Branch:
-    """What an answer to a request makes of a branch."""
+    """Return a branch after an answer to a request."""
     if answer.state is None:
         return SAME[0]
     return Branch(

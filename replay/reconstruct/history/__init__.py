@@ -1,1 +1,1 @@
-"""The states of one object, in the order in which they were stored."""
+"""States of one object, in storage order."""

@@ -1,4 +1,4 @@
-"""Objects that a `deletecollection` removed: such a request names none, and its event stands in no object's own history."""
+"""Objects that a `deletecollection` removed. The request names none, so no object's own history has it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CollectionItem(NamedTuple):
 
 
 class CollectionDeletion(NamedTuple):
-    """One request; `start` and `end` (microseconds) enclose what it did, `items` are what it deleted by name, None if unknown."""
+    """One request; `start` and `end` (microseconds) enclose its effect, `items` are the deleted objects by name, None if unknown."""
 
     api_group: str
     resource: str
@@ -47,7 +47,7 @@ class CollectionDeletion(NamedTuple):
     workspace: str = ""
 
     def effect_on(self, name: str) -> Effect | None:
-        """What it did to an object of its resource and namespace; None if it left it alone."""
+        """Return the effect on an object of its resource and namespace; None if it was not affected."""
         if self.items is None:
             if selected_name(self.request_uri) not in (None, name):
                 return None
@@ -61,7 +61,7 @@ class CollectionDeletion(NamedTuple):
 
 
 class CollectionDeletions:
-    """All of a log, by group, resource, namespace and workspace."""
+    """All collection deletions of a log, by group, resource, namespace and workspace."""
 
     def __init__(self, rows: Iterable[Row] = (), error: int = 0) -> None:
         """`rows` as the query answers them; times may be wrong by `error` microseconds."""
@@ -73,7 +73,7 @@ class CollectionDeletions:
             ).append(deletion)
 
     def effects_on(self, about: ObjectRef) -> Iterator[Effect]:
-        """What they did to one object, by time."""
+        """Yield the effects on one object, by time."""
         for each in self._by_place.get((about.group, about.resource, about.namespace, about.workspace), ()):
             effect = each.effect_on(about.name)
             if effect is not None:
@@ -122,6 +122,6 @@ def settled(effects: Sequence[Effect]) -> list[Effect]:
 
 
 def _is_alive(effect: Effect) -> bool:
-    """Whether a state is that of an object that nobody has deleted."""
+    """Return whether a state shows an object that is not being deleted."""
     metadata = effect.state.get("metadata") if isinstance(effect.state, dict) else None
     return isinstance(metadata, dict) and not metadata.get("deletionTimestamp")

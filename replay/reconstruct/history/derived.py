@@ -140,7 +140,7 @@ def second(microseconds: int) -> str:
 
 
 def instant(text: JSON) -> int:
-    """The microseconds of a `metav1.Time`; that of the epoch for what is none."""
+    """Return the microseconds of a `metav1.Time`; the epoch for other texts."""
     try:
         return int(datetime.fromisoformat(text).timestamp()) * MICROSECONDS
     except (TypeError, ValueError):

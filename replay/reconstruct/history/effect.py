@@ -26,13 +26,16 @@ VERSION_NAMED = "resourceVersion should not be set on objects to be created"
 UNRESOLVED = "unsupported role reference kind: "
 """RBAC's escalation check of a binding without a role (`pkg/registry/rbac/validation`)."""
 _NOT_STORED = ("failed to create typed patch object (", VERSION_NAMED, UNRESOLVED)
-"""Errors without a status of their own, which are answered with 500; the first is that of an apply which fits no schema."""
+"""Errors without a status of their own, answered with 500. The first is an apply that fits no schema."""
 _SUCCESS = "Success"
-"""What a `Status` says that is the answer; of an object the event has only the code (`audit.LogResponseObject`)."""
+"""Text of a `Status` that is the answer itself.
+
+For an object, the event has only the code (`audit.LogResponseObject`).
+"""
 
 
 class EffectKind(Enum):
-    """What a write left behind."""
+    """Effect of a write."""
 
     STATE = "state"
     GONE = "gone"
@@ -72,7 +75,7 @@ class Effect:
 
     @property
     def is_deletion(self) -> bool:
-        """Whether a deletion was asked for, whatever it left."""
+        """Return whether a deletion was requested."""
         return self.kind is EffectKind.COLLECTED or (
             self.exchange is not None and self.exchange.record.verb == "delete"
         )
@@ -120,7 +123,7 @@ def effect_of(exchange: Exchange) -> Effect | None:
 
 
 def _reviewed(exchange: Exchange, effect: Effect) -> Effect | None:
-    """What a webhook was asked about and did not refuse: taken to be stored as the last phase had it."""
+    """Return the effect of a request that a webhook reviewed and did not refuse: stored as in the last phase."""
     review = exchange.response.json
     request = review.get("request") if isinstance(review, dict) else None
     if not isinstance(request, dict) or request.get("dryRun") or exchange.record.code >= BAD_REQUEST:
@@ -134,7 +137,7 @@ def _reviewed(exchange: Exchange, effect: Effect) -> Effect | None:
 
 
 def _is_plain(exchange: Exchange) -> bool:
-    """Whether a response is the object itself, which is not being deleted, with its version; told without decoding it."""
+    """Return whether a response is the object itself, with its version and not being deleted; decided without decoding."""
     record = exchange.record
     version, text = record.response_resource_version, record.response_object
     if revision_of(version) is None or not record.response_uid or text is None or _DELETED in text:

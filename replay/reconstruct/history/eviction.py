@@ -29,7 +29,7 @@ _TERMINATED = frozenset({"Succeeded", "Failed"})
 
 
 class Overlap(Enum):
-    """The write of somebody else that ran at the same time as an eviction, as far as the order of the two matters."""
+    """Another write that ran at the same time as an eviction, if their order matters."""
 
     NONE = "none"
     BINDING = "binding"
@@ -83,7 +83,7 @@ def _is_removed_at_once(pod: Known, exchange: Exchange, following: JSON) -> bool
 
 
 def _grace_period(pod: Known, exchange: Exchange) -> int | None:
-    """The grace period of a deletion that leaves the pod (`podStrategy.CheckGracefulDelete`), None if it is not known to."""
+    """Return the grace period of a deletion that leaves the pod (`podStrategy.CheckGracefulDelete`), None if unknown."""
     value = pod.value
     if any(hole.path[0] != "metadata" or hole.path in (_TIMESTAMP, _GENERATION) for hole in pod.holes):
         return None

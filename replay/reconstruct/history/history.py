@@ -46,7 +46,7 @@ _OF_DELETION = tuple(
     )
 )
 COLLECTORS = frozenset({"orphan", "foregroundDeletion"})
-"""The finalizers that the garbage collector takes away when it is done."""
+"""Finalizers that the garbage collector removes when it is done."""
 _COLLECTED = "it may have been deleted with others of its resource, by a request whose response does not tell"
 
 
@@ -156,7 +156,7 @@ class History:
         return after_partial_metadata(earlier, effect.exchange)
 
     def _held(self, index: int) -> Known | None:
-        """The state after the deletion of a collection that lists the object, where a finalizer of its own holds it; None elsewhere."""
+        """Return the state after a collection's deletion if one of the object's finalizers holds it; None otherwise."""
         effect = self.effects[index]
         earlier = self.after(index - 1) if effect.uid and index and self.trusted else None
         finalizers = get(earlier.value, FINALIZERS) if isinstance(earlier, Known) else None
@@ -260,7 +260,7 @@ class History:
         return exchange is not None and exchange.record.code == CREATED
 
     def at(self, start: int, end: int) -> Known | Missing | None:
-        """What is known of the state from `start` to `end`: None before the first effect, null where it was absent."""
+        """Return what is known of the state from `start` to `end`: None before the first effect, null if it was absent."""
         places = self.window(start, end)
         if places[0] < 0:
             if len(places) == 1:

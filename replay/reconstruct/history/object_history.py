@@ -11,7 +11,7 @@ from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.record.exchange import Exchange
 
 _NO_HISTORY = OldObjects(History(()))
-"""What a creation is rebuilt with."""
+"""History of a creation."""
 
 
 class ObjectHistory:

@@ -117,7 +117,7 @@ class OldObjects(Struct, frozen=True):
         return Missing("", _unknown_revision(named), RECORD_RESPONSES)
 
     def _fits(self, exchange: Exchange, state: Known) -> bool:
-        """Whether a derived state is what the writer saw: its body agrees in what it is not allowed to change."""
+        """Return whether a derived state is what the writer saw: its body agrees in immutable fields."""
         body = exchange.request.json
         paths = (("metadata", "uid"), ("spec", "nodeName"))
         return all(get(body, path) in (None, get(state.value, path)) for path in paths)
@@ -266,7 +266,7 @@ def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
 
 
 def _left_alone(after: JSON, changed: list[FieldPath]) -> Known | Missing:
-    """What a response shows of the object before, of which a patch changed some paths."""
+    """Return what a response shows of the old object, given the paths that a patch changed."""
     reason = "a patch changed it, and what was there before is not recorded"
     holes = [Hole(path, reason, RECORD_RESPONSES) for path in (*made_by(changed, after), *_WRITTEN_BY_ALL)]
     if any(not hole.path for hole in holes):
@@ -341,7 +341,7 @@ def _lost_the_removal(state: Known, last: Known | Missing) -> Known | Missing:
 
 
 def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
-    """Whether the deletion that an answer shows was asked for by an earlier request."""
+    """Return whether an earlier request asked for the deletion that an answer shows."""
     at = metadata.get("deletionTimestamp")
     if not isinstance(at, str):
         return False

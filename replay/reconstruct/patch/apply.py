@@ -117,7 +117,7 @@ def _schema_of(exchange: Exchange, schemas: Schemas) -> tuple[Schema, GroupVersi
 
 
 def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Managers:
-    """Who owns the fields of an old object; raises `UnappliedPatchError` where that is not known."""
+    """Return the field managers of an old object; raises `UnappliedPatchError` if unknown."""
     entries = get(old.value, MANAGED)
     if not (are_managers_known(old) and has_query(exchange.record)):
         raise UnappliedPatchError("what an apply configuration leaves out may go away: managedFields are not recorded")
@@ -135,7 +135,7 @@ def are_managers_known(value: Known) -> bool:
 
 
 def writer_of(exchange: Exchange) -> Writer:
-    """Whose fields a write sets (`managerOrUserAgent`), and which of them its endpoint leaves alone."""
+    """Return the field manager of a write (`managerOrUserAgent`), and the fields that its endpoint ignores."""
     record, query = exchange.record, exchange.query
     name = (query.get("fieldManager") or [""])[0] or record.user_agent.partition("/")[0][:_LONGEST_NAME] or "unknown"
     is_apply = record.verb == "patch" and form_of(exchange) is PatchForm.APPLY

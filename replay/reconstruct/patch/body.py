@@ -24,7 +24,7 @@ _CREATED = 201
 
 
 class PatchForm(Enum):
-    """The form of a patch, as far as its body tells."""
+    """Form of a patch, as far as its body tells."""
 
     JSON = "JSON patch"
     APPLY = "apply configuration"
@@ -32,7 +32,7 @@ class PatchForm(Enum):
 
 
 class UnappliedPatchError(Exception):
-    """The patch cannot be applied to what is known; `str()` is the reason."""
+    """The patch cannot be applied to the known state; `str()` is the reason."""
 
 
 class UnfittingPatchError(UnappliedPatchError):
@@ -64,7 +64,7 @@ def touched(patch: JSON) -> list[FieldPath]:
 
 
 def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
-    """Leaves of a merge patch; a strategic directive touches what it stands in or names."""
+    """Yield the leaves of a merge patch. A strategic directive touches its parent or the named field."""
     if not isinstance(patch, dict):
         yield at
         return
@@ -163,7 +163,7 @@ def _json_patched(patch: list[dict[str, Any]], value: JSON) -> JSON:
 
 
 def agrees(old: JSON, new: JSON, paths: Iterable[FieldPath]) -> bool:
-    """Whether two states are equal but for what lies at or below the given paths."""
+    """Return whether two states are equal outside the given paths."""
     ignored: _Tree = {}
     for path in paths:
         at = ignored
@@ -178,7 +178,7 @@ _ALL = None
 
 
 def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
-    """Equality of two values apart from a tree of paths; what is absent equals a map whose entries are all ignored."""
+    """Compare two values outside a tree of paths. An absent value equals a map whose entries are all ignored."""
     if _ALL in ignored:
         return True
     if isinstance(one, list) and isinstance(other, list):

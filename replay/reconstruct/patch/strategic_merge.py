@@ -62,7 +62,7 @@ def strategic_merge(schema: Schema, original: Map, patch: Map) -> Map:
 
 
 def _directed_map(patch: Map) -> Map:
-    """What is left of a map whose patch is a directive."""
+    """Return a map after a directive."""
     if patch[_PATCH] not in ("replace", "delete"):
         raise StrategicMergeError(f"unknown patch type `{patch[_PATCH]}`")
     return {key: value for key, value in patch.items() if key != _PATCH} if patch[_PATCH] == "replace" else {}
@@ -117,7 +117,7 @@ def _retained(original: Map, patch: Map) -> Map:
 
 
 def _check_deletions(patch: Map) -> None:
-    """What a patch deletes from a list it may not add: the server does one before the other as it happens."""
+    """Refuse a patch that both deletes and adds a list item, because the server's order is random."""
     for key, gone in patch.items():
         added = patch.get(key.removeprefix(_DELETE)) if key.startswith(_DELETE) else None
         if added and gone and any(item in added for item in gone):
@@ -203,7 +203,7 @@ def _directed(field: Schema, old: list[JSON], new: list[JSON]) -> tuple[list[JSO
 
 
 def _identity(field: Schema, items: Sequence[JSON]) -> Callable[[JSON], Any]:
-    """What tells the items of a list apart: themselves, or the merge key that each of them must have."""
+    """Return a function that identifies list items: by value, or by a required merge key."""
     if not any(isinstance(item, dict) for item in items):
         return lambda item: item
     key = field.patch_merge_key
@@ -219,7 +219,7 @@ def _identity(field: Schema, items: Sequence[JSON]) -> Callable[[JSON], Any]:
 
 
 def _check_order(new: Sequence[JSON], order: Sequence[JSON], identity: Callable[[JSON], Any]) -> None:
-    """The items of a patch must stand in the stated order; a directive after the last of them is one too many."""
+    """Check that a patch's items follow the stated order, with no directive after the last one."""
     remaining = [item for item in new if not (_is_directive(item) and item[_PATCH] == "delete")]
     if not order:
         return

@@ -1,1 +1,1 @@
-"""One record of the log taken apart: resource, kind, query, bodies, and what is known of them."""
+"""One record of the log, parsed: resource, kind, query, bodies, and unknown parts."""

@@ -1,4 +1,4 @@
-"""A body of the log: JSON text that is decoded when somebody reads it, and once."""
+"""A body of the log: JSON text that is decoded once, on first use."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from replay.kube.gvk import GroupVersionKind, split_api_version
 
 
 class BodyShape(Enum):
-    """What a response body is, compared with the kind of the requested object."""
+    """Relation of a response body to the kind of the requested object."""
 
     ABSENT = "absent"
     OBJECT = "object"
@@ -26,11 +26,11 @@ class BodyShape(Enum):
 
 
 MOST_LEVELS = 250
-"""How deep a body may be nested: what is written of it (patches, outcomes) goes through a writer with this limit."""
+"""Maximum nesting of a body, because the writer of patches and outcomes has this limit."""
 
 
 class UnusableBodyError(Exception):
-    """A body was taken for an object by its beginning, and is none; `str()` says what is wrong with it."""
+    """A body looked like an object and is not one; `str()` is the problem."""
 
 
 class Body:
@@ -63,7 +63,7 @@ class Body:
 
     @property
     def fault(self) -> str:
-        """Why the body cannot be used, as a sentence; empty where it can, or where there is none."""
+        """Return the body's problem as a sentence; empty if it is usable or absent."""
         if self._json is ...:
             self._json, self._fault = _usable(self.text) if self.text else (None, "")
         return f"the {self._name}'s body cannot be used: {self._fault}" if self._fault else ""
@@ -76,7 +76,7 @@ class Body:
         return metadata if isinstance(metadata, dict) else {}
 
     def shape(self, kind: GroupVersionKind | None) -> BodyShape:
-        """What the body is, for a request whose object is of `kind` (None: a kind that is not known)."""
+        """Return what the body is, for a request whose object is of `kind` (None: unknown)."""
         if self._json is ... and not self._checked and self.text and kind and self.text.startswith(_beginning(kind)):
             self._promised = True
             return BodyShape.OBJECT
@@ -94,7 +94,7 @@ class Body:
 
 
 def _usable(text: str) -> tuple[JSON, str]:
-    """`(body, why it cannot be used)`, of which one says nothing."""
+    """Return `(body, problem)`. One of them is empty."""
     try:
         value = decode_json(text)
     except orjson.JSONDecodeError as error:
@@ -139,7 +139,7 @@ def _levels_of(value: JSON) -> int:
 
 
 def _is_shallow(value: JSON) -> bool:
-    """Whether a value can be written again: orjson writes no more levels than `MOST_LEVELS` and a few."""
+    """Return whether a value can be written again: orjson writes few more levels than `MOST_LEVELS`."""
     try:
         orjson.dumps(value)
     except TypeError:
@@ -168,11 +168,11 @@ def _beginning(kind: GroupVersionKind) -> str:
 
 
 def revision(metadata: JSON) -> int | None:
-    """`resourceVersion` as the number that etcd's revision is, None where there is none (KEP-5504: comparable)."""
+    """Return `resourceVersion` as a number, None if absent (KEP-5504: comparable)."""
     text = metadata.get("resourceVersion") if isinstance(metadata, dict) else None
     return revision_of(text) if isinstance(text, str) else None
 
 
 def revision_of(text: str) -> int | None:
-    """The revision that a text names, an int64 of etcd; "0", which means any, is none."""
+    """Return the revision of a text, an int64 of etcd. "0", which means any, is none."""
     return parse_uint(text, bits=63) or None

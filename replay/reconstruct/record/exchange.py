@@ -1,4 +1,4 @@
-"""One record taken apart: resource, kind, query, bodies."""
+"""One record, parsed: resource, kind, query, bodies."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_ve
 from replay.reconstruct.record.body import Body, BodyShape
 
 CONNECT_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy"})
-"""Subresources whose requests are CONNECT, whatever the verb (`apiserver/pkg/endpoints/installer.go`, `rest.Connecter`)."""
+"""Subresources whose requests are CONNECT with any verb (`apiserver/pkg/endpoints/installer.go`, `rest.Connecter`)."""
 
 NOT_THE_OBJECT = frozenset({"binding", "eviction", "token", "scale", "log", *CONNECT_SUBRESOURCES})
-"""Subresources whose bodies are of a kind of their own; those of all others are the parent object."""
+"""Subresources with bodies of their own kind. Others have the parent object."""
 
 
 class Exchange:
@@ -78,7 +78,7 @@ class Exchange:
 
     @property
     def api_resource(self) -> APIResource | None:
-        """What discovery says about the resource, None if it does not know it."""
+        """Return the resource in the discovery, None if unknown."""
         return self._discovery.resource(self.resource)
 
     @property
@@ -118,5 +118,5 @@ def query_of(request_uri: str) -> dict[str, list[str]]:
 
 @lru_cache(maxsize=1024)
 def _parsed(text: str) -> dict[str, list[str]]:
-    """A query string taken apart, which nobody changes: most requests of a client ask alike."""
+    """Return a parsed query string, shared because clients repeat theirs."""
     return parse_qs(text.partition("#")[0], keep_blank_values=True)

@@ -63,7 +63,7 @@ def _apart_from(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
 
 
 def attribute(state: Known | Missing, root: str) -> JSON | PartialObject | Missing | None:
-    """What `Attributes` carries for an object that is called `root` in CEL (`object`, `oldObject`)."""
+    """Return the value for `Attributes` of an object that is `root` in CEL (`object`, `oldObject`)."""
     if isinstance(state, Missing):
         return Missing(root, state.reason, state.fix)
     if not state.holes or state.value is None:
@@ -105,7 +105,7 @@ _PART = re.compile(r"\.(\w+)|\['([^']*)'\]|\[(\d+)\]")
 
 
 def path_from_text(text: str) -> FieldPath:
-    """What `rendered` writes, read back; raises ValueError for anything else."""
+    """Parse the output of `rendered`; raises ValueError for other texts."""
     path: list[str | int] = []
     at = 0
     while at < len(text):
@@ -119,7 +119,7 @@ def path_from_text(text: str) -> FieldPath:
 
 
 def get(value: JSON, path: FieldPath) -> JSON:
-    """The value at a path, None where there is none."""
+    """Return the value at a path, None if absent."""
     for part in path:
         if isinstance(value, dict):
             value = value.get(part)
@@ -131,7 +131,7 @@ def get(value: JSON, path: FieldPath) -> JSON:
 
 
 def replaced(value: JSON, path: FieldPath, leaf: JSON) -> JSON:
-    """A copy along a path with another value at its end; maps on the way are made where there are none."""
+    """Return a copy with another value at a path. Missing maps are created."""
     if not path:
         return leaf
     head, rest = path[0], path[1:]

@@ -1,1 +1,1 @@
-"""What the API server itself writes into a request's objects: built-in plugins, strategies, options."""
+"""The API server's own changes of a request's objects: built-in plugins, strategies, options."""

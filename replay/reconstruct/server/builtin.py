@@ -108,7 +108,7 @@ def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
 
 
 def _priority_class(name: str, lister: Lister) -> JSON | Missing:
-    """The PriorityClass of a name, or the global default; empty where there is none."""
+    """Return the PriorityClass with a name, or the global default; empty if there is none."""
     classes = lister.list(PRIORITY_CLASS, None)
     if isinstance(classes, Missing):
         return Missing("", "PriorityClasses are not in the snapshot")
@@ -159,7 +159,7 @@ def _with_token(pod: Known, shown: JSON) -> Known:
 
 
 def _name_holes(spec: JSON, fields: dict[str, JSON]) -> Iterator[Hole]:
-    """Where the name of the volume stands in what was added to the spec."""
+    """Yield the places of the token volume's name in a spec."""
     reason = "the name of the token volume is random, and the response is not the pod"
     for field in CONTAINERS:
         for index, container in enumerate(spec.get(field) or ()):
@@ -172,7 +172,7 @@ def _name_holes(spec: JSON, fields: dict[str, JSON]) -> Iterator[Hole]:
 
 
 def _token_holes(pod: Known) -> list[Hole]:
-    """What is open where it is not known whether the token is mounted."""
+    """Return the unknown parts if it is unknown whether the token is mounted."""
     reason = "whether its ServiceAccount mounts a token is not known"
     holes = [Hole(("spec", "volumes"), reason)]
     for field in CONTAINERS:

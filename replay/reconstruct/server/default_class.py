@@ -40,7 +40,7 @@ def kinds_without_default(shown: Iterable[ShownClass]) -> frozenset[GroupVersion
 
 
 class DefaultClasses:
-    """What the log shows of default classes."""
+    """Default classes that the log shows."""
 
     def __init__(self, shown: Iterable[ShownClass] = (), undone: frozenset[str] = frozenset()) -> None:
         """`shown` are the rows of the queries `default_classes` and `default_priority`; plugins that are `undone` are taken to do nothing."""

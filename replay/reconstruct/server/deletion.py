@@ -1,4 +1,4 @@
-"""What a deletion leaves of an object, and what a write leaves of one that is being deleted (`registry/generic/registry/store.go`)."""
+"""Objects after deletions, and after writes to objects that are being deleted (`registry/generic/registry/store.go`)."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Know
 
 
 def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:
-    """What a deletion leaves that left the log's object, which finalizers or a grace period held."""
+    """Return what a deletion leaves if the log's object stayed for finalizers or a grace period."""
     return here if isinstance(here, Missing) else being_deleted(here, exchange.record.received)
 
 
@@ -66,7 +66,7 @@ def _policy(exchange: Exchange) -> str:
 
 
 def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Missing:
-    """What is there after a write: nothing where it takes the last finalizer of what is being deleted (`ShouldDeleteDuringUpdate`)."""
+    """Return the object after a write; null if it removes the last finalizer of a deleted object (`ShouldDeleteDuringUpdate`)."""
     if isinstance(here, Missing) or isinstance(written, Missing) or not is_being_deleted(here):
         return written
     is_held = get(written.value, FINALIZERS) or get(here.value, _GRACE) or _is_held_namespace(written.value)
@@ -74,7 +74,7 @@ def left_by_write(here: Known | Missing, written: Known | Missing) -> Known | Mi
 
 
 def is_being_deleted(here: Known) -> bool:
-    """Whether somebody has asked for an object to be deleted."""
+    """Return whether a deletion of the object was requested."""
     return bool(get(here.value, _TIMESTAMP))
 
 

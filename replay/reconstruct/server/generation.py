@@ -79,7 +79,7 @@ def changed(state: Known, old: Known, resource: GroupResource, api_resource: API
 
 
 def _everything(value: JSON, old: JSON) -> tuple[FieldPath, ...]:
-    """All of a custom resource but its metadata (`customresource.customResourceStrategy.PrepareForUpdate`)."""
+    """Return all paths of a custom resource except metadata (`customresource.customResourceStrategy.PrepareForUpdate`)."""
     return tuple((name,) for name in sorted({*value, *old}) if name != "metadata")
 
 
@@ -105,7 +105,7 @@ def _overlaps(one: FieldPath, other: FieldPath) -> bool:
 
 
 def _without_empty(value: JSON) -> JSON:
-    """A value without whatever a Go type may leave out."""
+    """Return a value without everything that a Go type may omit."""
     if isinstance(value, dict):
         fields = {name: _without_empty(field) for name, field in value.items()}
         return {name: field for name, field in fields.items() if field} or None

@@ -48,7 +48,7 @@ def _with_defaults(pod: Known, defaults: ContainerDefaults) -> Known:
 
 
 def _as_shown(pod: Known, shown: JSON) -> Known:
-    """Where the stored pod carries the annotation, what its containers have and the client did not send."""
+    """Return the values that the stored pod's containers have and the client did not send, if the annotation is present."""
     path = ("metadata", "annotations", ANNOTATION)
     text = get(shown, path)
     if text is None or get(pod.value, path) == text:

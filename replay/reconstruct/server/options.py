@@ -31,7 +31,7 @@ def write_options(exchange: Exchange, operation: Operation) -> JSON:
 
 
 def delete_options(exchange: Exchange) -> JSON | Missing:
-    """DeleteOptions from the body, or from the query where there is none."""
+    """Return DeleteOptions from the body, or from the query without a body."""
     body_sent = exchange.request.json
     if exchange.request.fault:
         return Missing("request.options", exchange.request.fault)

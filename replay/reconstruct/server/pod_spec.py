@@ -1,4 +1,4 @@
-"""The spec of a pod for what is written into it in place."""
+"""A pod's spec for changes in place."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ _CONTAINERS = ("initContainers", "containers")
 
 
 def own_spec(pod: JSON) -> dict[str, JSON]:
-    """The spec of a pod with containers of its own, for states of the history share theirs."""
+    """Return a pod's spec with copied containers, because states of the history share theirs."""
     spec = dict((pod or {}).get("spec") or {})
     for field in _CONTAINERS:
         if spec.get(field):

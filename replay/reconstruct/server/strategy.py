@@ -32,7 +32,7 @@ _JOBS = ("batch", "jobs", "")
 _UID_LABELS = ("batch.kubernetes.io/controller-uid", "controller-uid")
 _NAME_LABELS = ("batch.kubernetes.io/job-name", "job-name")
 _GENERATED_LABELS = (*_UID_LABELS, *_NAME_LABELS)
-"""What the strategy of Jobs puts on their pods (`pkg/registry/batch/job/strategy.go`, `generateSelector`)."""
+"""Labels that the Job strategy adds to pods (`pkg/registry/batch/job/strategy.go`, `generateSelector`)."""
 _MATCHED_LABELS = ("spec", "selector", "matchLabels")
 
 _SET_ON_CREATE: dict[tuple[str, str], tuple[FieldPath, ...]] = {
@@ -41,7 +41,7 @@ _SET_ON_CREATE: dict[tuple[str, str], tuple[FieldPath, ...]] = {
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
 }
-"""What the strategies of built-in kinds set on creation from what only the server knows."""
+"""Fields that strategies set on creation from the server's own knowledge."""
 
 _ALL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _KEPT_BY_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -240,7 +240,7 @@ def _resized(sent: list[JSON], old: Iterable[JSON]) -> list[JSON]:
 
 
 def _keeps_status(exchange: Exchange, old: Known) -> bool:
-    """Whether the status is the old one: that of a custom resource is, or is none, if it is a subresource."""
+    """Return whether the old status stays: for a custom resource with the subresource it does."""
     if exchange.api_resource is not None and exchange.api_resource.custom:
         return "status" in exchange.api_resource.subresources
     return get(old.value, _STATUS) is not None
@@ -277,7 +277,7 @@ def _metadata_of_status(state: Known, old: Known) -> list[Hole]:
 
 
 def _open_without_old(exchange: Exchange) -> list[Hole]:
-    """What is copied from an old object that is not known."""
+    """Return fields that are copied from an unknown old object."""
     reason = "it is copied from the old object, which is not known"
     paths: list[FieldPath] = [
         _CREATED,

@@ -1,4 +1,4 @@
-"""The logical clusters of a shard, each with objects, kinds and history of its own."""
+"""Logical clusters of a shard, each with its own objects, kinds and history."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ _ALWAYS_WRITTEN = frozenset(
         *((GROUP, kind) for kind in KINDS),
     }
 )
-"""Kinds of which every log of decisions has the writes."""
+"""Kinds whose writes every log of decisions has."""
 _GIVE_BINDINGS = "give a snapshot with the objects of the workspace"
 
 
 class ShardDiscovery(Discovery):
-    """All kinds that a shard serves anywhere; `of` a workspace those that it has or binds."""
+    """All kinds that a shard serves; `of` returns those of a workspace."""
 
     def __init__(self, cluster: ShardCluster) -> None:
         """The cluster knows what each workspace has."""
@@ -60,7 +60,7 @@ class ShardDiscovery(Discovery):
 
 
 class ShardCluster(Cluster):
-    """All logical clusters of a shard; what stands in none of them is its own."""
+    """All logical clusters of a shard, and the objects in none of them."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ShardCluster(Cluster):
 
     @property
     def workspaces(self) -> Collection[str]:
-        """The logical clusters of which anything is known."""
+        """Return the known logical clusters."""
         return (self._snapshots.keys() | self._written_in.keys()) - {""}
 
     def of(self, workspace: str) -> Cluster:
@@ -131,7 +131,7 @@ class ShardCluster(Cluster):
 
     @property
     def crds(self) -> list[JSON]:
-        """All CustomResourceDefinitions of all workspaces."""
+        """Return the CustomResourceDefinitions of all workspaces."""
         return [crd for workspace in sorted(self.workspaces) for crd in self.crds_of(workspace)]
 
     def schemas_of(self, workspace: str) -> Schemas:
@@ -142,11 +142,11 @@ class ShardCluster(Cluster):
         return schemas
 
     def api_objects(self) -> list[JSON]:
-        """Which policies are asked depends on the workspace: none is there for all."""
+        """Return nothing: policies depend on the workspace."""
         return []
 
     def _states(self, workspace: str, kind: GroupVersionKind) -> list[JSON]:
-        """All states that the objects of a kind ever had, in order, whatever the version."""
+        """Return all states of a kind's objects, in order, in any version."""
         cluster, states_of_kind = self.of(workspace), []
         if not workspace:
             return []
@@ -219,7 +219,7 @@ class ShardCluster(Cluster):
         return groups if isinstance(groups, str) else None
 
     def defined(self, workspace: str) -> Collection[GroupResource]:
-        """The resources that a workspace ever had a definition of its own for."""
+        """Return the resources that a workspace ever defined itself."""
         resources = self._definitions.get(workspace)
         if resources is None:
             own_resources = custom_resources(self.of(workspace).crds)

@@ -25,7 +25,7 @@ _PATH = (*_ANNOTATIONS, CLUSTER)
 
 
 def as_sent_to_shard(exchange: Exchange, rebuilt: Rebuilt, cluster: Cluster) -> Rebuilt:
-    """What admission was told of a request to a workspace: responses and states have the annotation, requests need not."""
+    """Return a workspace request's attributes. Responses and states have the annotation, requests need not."""
     if not exchange.record.workspace:
         return rebuilt
     original, body = rebuilt.before_mutation, _sent(exchange, rebuilt, rebuilt.object)
@@ -54,14 +54,14 @@ def _sent(exchange: Exchange, rebuilt: Rebuilt, state: Known | Missing) -> Known
 
 
 def _is_shown(exchange: Exchange) -> bool:
-    """Whether the response has the metadata of what was stored."""
+    """Return whether the response has the stored metadata."""
     return exchange.succeeded and exchange.shape in (BodyShape.OBJECT, BodyShape.PARTIAL_METADATA)
 
 
 def _as_validated(
     exchange: Exchange, operation: Operation, state: Known | Missing, cluster: Cluster
 ) -> Known | Missing:
-    """What was not stored, or not shown, as the plugins of kcp leave it between mutating and validating policies."""
+    """Return an object that was not stored or shown as kcp's plugins leave it between mutating and validating policies."""
     is_asked = operation in (Operation.CREATE, Operation.UPDATE) and not exchange.record.subresource
     if isinstance(state, Missing) or state.value is None or not is_asked:
         return state
@@ -104,7 +104,7 @@ _REBOUND = "which labels of claims it was given is not known: an APIBinding of i
 
 
 def _is_named(exchange: Exchange) -> bool:
-    """Whether a patch may say something else of the annotation than what is there."""
+    """Return whether a patch may change the annotation."""
     patch = exchange.request.json
     if isinstance(patch, list):
         return "kcp.io~1cluster" in (exchange.record.request_object or "")
@@ -119,7 +119,7 @@ _CHANGED = Hole(_PATH, "the patch names the annotation that the server sets itse
 
 
 def _of_scale(state: Known | Missing) -> Known | Missing:
-    """A Scale has no annotations, whatever its object has."""
+    """Return a Scale without annotations."""
     if isinstance(state, Missing) or not isinstance(get(state.value, ("metadata",)), dict):
         return state
     return state.without(_ANNOTATIONS)

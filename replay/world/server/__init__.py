@@ -1,1 +1,1 @@
-"""The API server of the candidate's world: what it answers to one request, and what it then holds."""
+"""The candidate's API server: its answer to one request, and the object afterwards."""

@@ -1,4 +1,4 @@
-"""What the API server answers to one request, and what the object then is."""
+"""Answer of the API server to one request, and the object afterwards."""
 
 from __future__ import annotations
 
@@ -29,10 +29,7 @@ _WRITTEN_BY: dict[str, tuple[FieldPath, ...]] = {
     "resize": (("spec", "containers"), ("spec", "initContainers"), ("status",), _MANAGED),
     "ephemeralcontainers": (("spec", "ephemeralContainers"), _MANAGED),
 }
-"""What a write to a subresource may change; all else is that of the object that it found (`PrepareForUpdate` of its strategy).
-
-Some kinds let a write to the status change metadata too; nobody does.
-"""
+"""Fields that a write to a subresource may change. Others stay (`PrepareForUpdate` of its strategy)."""
 _NO_STORE = frozenset({"token", "log"})
 
 
@@ -75,12 +72,12 @@ def places(alone: IsolatedEnd | None) -> frozenset[Place]:
 
 
 def mutated_later(step: WorldStep) -> Later:
-    """What a write leaves that the candidate mutates otherwise."""
+    """Return what remains after a write that the candidate mutates differently."""
     return Later(lambda: after_write(step.old, step.exchange, known_of(step.new)), places(step.alone))
 
 
 def left_by_unseen_write(step: WorldStep, state: State) -> Known | Missing:
-    """What a write leaves whose body the log lacks: the object that it found, but for what it may have written."""
+    """Return the object after a write without a body in the log: its old object, except what it may have written."""
     here, subresource = here_in(step, state), step.record.subresource
     paths = _WRITTEN_BY.get(subresource)
     if isinstance(here, Missing) or here.value is None or paths is None or "spec" not in here.value:

@@ -40,13 +40,13 @@ _OF_THE_OBJECT = (
     "must be less than or equal to memory limit",
     "cannot set `allowPrivilegeEscalation` to false",
 )
-"""Parts of the messages of rules that are known here, and look at what is written alone."""
+"""Parts of messages of known rules that only read the written object."""
 _BOUND = re.compile(r"should be (less|greater) than or equal to (-?\d+)$")
 """A limit of a schema (`kube-openapi/pkg/validation/errors`)."""
 
 
 def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Known | Missing) -> bool:
-    """Whether the API refuses what a write makes of what is there."""
+    """Return whether the API refuses what a write makes of the existing object."""
     kind = step.exchange.kind
     creates = isinstance(here, Known) and here.value is None
     if not step.record.subresource and isinstance(written, Known) and breaks_metadata_of(written):
@@ -60,7 +60,7 @@ def is_refused(step: WorldStep, judge: Judge, here: Known | Missing, written: Kn
 
 
 def _is_invalid_of_pod(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
-    """Whether a write to a subresource of a pod breaks a rule of its containers, or changes what it may not change."""
+    """Return whether a write to a pod's subresource breaks a rule of its containers, or changes an immutable field."""
     subresource = step.record.subresource
     if step.record.resource != "pods" or subresource not in COMPARED or isinstance(written, Missing):
         return False
@@ -83,7 +83,7 @@ def breaks_update(step: WorldStep, old: Known | Missing, new: Known | Missing) -
 
 
 def _must_name_version(step: WorldStep) -> bool:
-    """Whether it is a PUT without a version of what is not replaced without (`Store.Update`, `AllowUnconditionalUpdate`)."""
+    """Return whether a PUT needs a version and has none (`Store.Update`, `AllowUnconditionalUpdate`)."""
     if step.record.verb != "update" or step.record.subresource == "scale" or sent_revision(step.exchange) is not None:
         return False
     api_resource, resource = step.exchange.api_resource, step.exchange.resource.group_resource
@@ -91,7 +91,7 @@ def _must_name_version(step: WorldStep) -> bool:
 
 
 def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Missing) -> bool:
-    """Whether the log's request was invalid, and not for what it found."""
+    """Return whether the log's request was invalid for a reason other than its old object."""
     if step.record.code != INVALID.code or step.logged.cause == Cause.DENIED or step.failed_by_definition:
         return False
     causes = [each for each in get(step.exchange.response.json, ("details", "causes")) or () if isinstance(each, dict)]
@@ -110,7 +110,7 @@ def _stays_invalid(step: WorldStep, here: Known | Missing, written: Known | Miss
 
 
 def _meets(paths: list[FieldPath], written: Known) -> bool:
-    """Whether what a patch touches is not known of what it left."""
+    """Return whether a patch touches unknown parts of its result."""
     return any(path == hole.path[: len(path)] for path in paths for hole in written.holes)
 
 

@@ -1,4 +1,4 @@
-"""What the API server answers where both worlds are still the same: only the verdicts of the two sets tell them apart."""
+"""Answers to requests about an object that is still that of the log: only the sets' verdicts differ."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class SameWorld:
         self._elsewhere = elsewhere
 
     def answers(self, step: WorldStep) -> Iterator[ServerAnswer]:
-        """Where both worlds are the same, only the verdicts of the two sets tell them apart."""
+        """Yield the possible answers."""
         log = step.logged
         if step.alone is not None or step.is_undetermined:
             yield from self._as_found(step)
@@ -61,7 +61,7 @@ class SameWorld:
             yield ServerAnswer(log, None)
 
     def _as_found(self, step: WorldStep) -> Iterator[ServerAnswer]:
-        """What the first pass has found out: a refusal, an object that is mutated otherwise, and is valid, or neither."""
+        """Yield what the first pass found: a refusal, a valid object with another mutation, or neither."""
         if step.alone is None:
             yield from self._undetermined(step)
         elif step.alone.result.cause != Cause.SUCCEEDS:
@@ -121,7 +121,7 @@ class SameWorld:
         return ServerAnswer(succeeds(200), stored if not step.is_dry else None)
 
     def _mutated(self, step: WorldStep) -> ServerAnswer:
-        """What the candidate mutates otherwise is stored otherwise, if it is valid."""
+        """Return the answer if the candidate mutates differently: another stored object, if it is valid."""
         if step.is_last and not may_break(step.candidate.patch):
             return ServerAnswer(step.logged, None)
         new = known_of(step.new)

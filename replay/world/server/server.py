@@ -127,11 +127,11 @@ class Server:
         return not is_compared and not self._judge.asks(record)
 
     def _after_later(self, step: WorldStep, state: State, touched: frozenset[Place] | None = None) -> Later:
-        """The same, worked out when somebody asks."""
+        """Return the object after an admitted write, computed on demand."""
         return Later(lambda: self._after(step, state), touched, state if step.record.subresource == "status" else None)
 
     def _after(self, step: WorldStep, state: State) -> Known | Missing:
-        """What a write that is admitted makes of another object."""
+        """Return what an admitted write makes of another object."""
         here = here_in(step, state)
         request = step.in_namespace(self._elsewhere.updated(step, here))
         return after_write(here, step.exchange, known_of(self._judge.elsewhere(request, step.lister).object))
@@ -269,7 +269,7 @@ class Server:
             yield from (ServerAnswer(result, state, decision) for state in after)
 
     def _update(self, step: WorldStep, here: Known | Missing) -> Iterator[ServerAnswer]:
-        """An update, patch or apply of what is there; what is not there some of them create."""
+        """Yield the answers to an update, patch or apply of an existing object. Some create a missing one."""
         if isinstance(here, Known) and here.value is None:
             if not creates(step.exchange):
                 yield from _unlike_apply(step, here)
@@ -326,7 +326,7 @@ def _conflicts(step: WorldStep, state: State) -> bool:
 
 
 def _created_unseen(step: WorldStep, state: State, *, is_open: bool) -> Iterator[ServerAnswer]:
-    """The answers to a write of nothing that is let in, and may create what it names: the log lacks its body."""
+    """Yield the answers to a newly allowed write that may create its object: the log lacks its body."""
     decision, created = step.candidate, Missing("", "the log lacks the body of the write that created it")
     is_sure = creates(step.exchange) and not is_open
     if decision.denials and is_sure:
