@@ -73,7 +73,10 @@ def report(
         typer.Option(help="Earlier report.json to compare with. Default: the report in --out, else the log itself."),
     ] = None,
     out: Annotated[
-        Path | None, typer.Option(help="Write report.html, report.md and report.json into this directory.")
+        Path | None,
+        typer.Option(
+            help="Write report.html, report.md and report.json into this directory (with --unused: unused.* and rbac.yaml)."
+        ),
     ] = None,
     owner_label: OwnerLabel = "team",
     brief: Annotated[bool, typer.Option("--brief", help="Print short Markdown, for a comment.")] = False,
@@ -133,7 +136,7 @@ def report(
     )
     if unused:
         asked = UnusedQuestion(user, tuple(namespace or ()), since, until)
-        _print_unused(scenario, asked, ReportFormat.JSON if as_json else output, zone, full=full)
+        _print_unused(scenario, asked, ReportFormat.JSON if as_json else output, zone, full=full, out=out)
         return
     if output is ReportFormat.RBAC:
         if not user:
@@ -157,7 +160,7 @@ def report(
 
 
 def _print_unused(
-    scenario: Scenario, question: UnusedQuestion, output: ReportFormat, zone: tzinfo, *, full: bool
+    scenario: Scenario, question: UnusedQuestion, output: ReportFormat, zone: tzinfo, *, full: bool, out: Path | None
 ) -> None:
     """Which permissions are not needed."""
     from rich.console import Console  # noqa: PLC0415
@@ -166,19 +169,26 @@ def _print_unused(
     from replay.pipeline.authorization.unused import unused_permissions  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
+    from replay.pipeline.whole_file import write_files  # noqa: PLC0415
     from replay.report.authorization.unused import (  # noqa: PLC0415
         unused_document,
         unused_json,
         unused_screen,
         unused_yaml,
     )
+    from replay.report.render.html import html  # noqa: PLC0415
+    from replay.report.render.markdown import markdown  # noqa: PLC0415
 
     with progress_on(Console(stderr=True)) as progress:
         uses = unused_permissions(scenario, question, progress, zone)
+    data = json.dumps(unused_json(uses), indent=1, ensure_ascii=False) + "\n"
+    document = unused_document(uses, zone)
+    if out is not None:
+        pages = {"unused.html": html(document), "unused.md": markdown(document)}
+        write_files(out, {**pages, "unused.json": data, "rbac.yaml": unused_yaml(uses)}, "the report")
     if output is ReportFormat.RBAC:
         sys.stdout.write(unused_yaml(uses))
     elif output is ReportFormat.JSON:
-        sys.stdout.write(json.dumps(unused_json(uses), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(data)
     else:
-        document = unused_document(uses, zone)
         show(document, DocumentFormat(output.value), None if full else unused_screen(uses, zone))

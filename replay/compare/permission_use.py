@@ -25,19 +25,19 @@ def is_unlogged(permission: Permission) -> bool:
 
 
 class PermissionUse(Struct):
-    """How often a permission was needed, when first and last, and what exactly was asked for."""
+    """How often a permission was needed, when first and last, and what exactly was asked for, with when that was first."""
 
     requests: int = 0
     first: int = 0
     last: int = 0
-    asked: set[Permission] = field(default_factory=set)
+    asked: dict[Permission, int] = field(default_factory=dict)
 
     def add(self, requests: int, first: int, last: int, asked: Permission) -> None:
         """Count requests that are alike."""
         self.first = min(self.first, first) if self.requests else first
         self.last = max(self.last, last)
         self.requests += requests
-        self.asked.add(asked)
+        self.asked[asked] = min(self.asked.get(asked, first), first)
 
 
 class SubjectUse(Struct):
@@ -60,13 +60,18 @@ class SubjectUse(Struct):
 
     @property
     def newest(self) -> int:
-        """When it needed for the first time what it had not needed before, 0 for never."""
-        return max((use.first for use in self.used.values()), default=0)
+        """When it asked for the first time for what it had not asked for before, 0 for never."""
+        return max((first for use in self.used.values() for first in use.asked.values()), default=0)
 
     @property
     def once(self) -> int:
         """How many permissions it needed a single time."""
         return sum(use.requests == 1 for use in self.used.values())
+
+    @property
+    def wildcards(self) -> dict[Permission, set[Permission]]:
+        """The wildcards that it needed, with what it asked for by each."""
+        return {permission: set(use.asked) for permission, use in self.used.items() if permission.has_wildcard}
 
     def confidence(self, period: Period) -> Doubt:
         """How sure it is that the rest is not needed; `period` is that in which it was bound."""

@@ -197,7 +197,7 @@ def _workloads(promoted: PromotedPolicy, denied: CellItems, zone: tzinfo, rows: 
         Column("users", Align.CODE),
         Column("direct", Align.NUMBER),
         Column("consequences", Align.NUMBER),
-        Column("locks out"),
+        Column("locks out", optional=True),
         Column(f"first, {zone_text}", Align.SHORT, optional=True),
         Column(f"last, {zone_text}", Align.SHORT),
     )

@@ -96,10 +96,10 @@ Match with the log  100 %  reproduced: 3/3 audited failures
 Confidence          low  the log has less than a week of it
 
 Who would be denied
-  workload  owner  users                       direct  locks out                    last, UTC
-  n Pod/p2  blue   alice                            1                               2026-01-01 00:00
-  n Pod/p3  blue   system:serviceaccount:kub…       1  kube-system service account  2026-01-01 00:00
-  n Pod/p4  blue   alice                            1                               2026-01-01 00:00
+  workload  owner  users                                             direct  last, UTC
+  n Pod/p2  blue   alice                                                  1  2026-01-01 00:00
+  n Pod/p3  blue   system:serviceaccount:kube-system:job-controller       1  2026-01-01 00:00
+  n Pod/p4  blue   alice                                                  1  2026-01-01 00:00
 
 Messages
   message             requests

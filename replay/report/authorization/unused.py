@@ -11,7 +11,7 @@ from replay.compare.confidence import Confidence, Doubt
 from replay.compare.narrowed_rbac import narrowed
 from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse, is_unlogged
 from replay.json import JSON
-from replay.kube.rbac.rule import compacted, rule_text
+from replay.kube.rbac.rule import compacted, rule_of, rule_text
 from replay.report.outcome_line import timestamp
 from replay.report.render.document import (
     Align,
@@ -40,9 +40,13 @@ def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
         "Permissions that nobody uses",
         f"{moment(uses.period.start, zone)} to {moment(uses.period.end, zone)} · {log_name(uses.log)}",
         _verdict(uses),
-        Tone.WARN if _rows(uses) else Tone.GOOD,
+        Tone.WARN if _rows(uses) or _wildcards(uses) else Tone.GOOD,
         tuple(_facts(uses)),
-        tuple(each for each in (_subjects(uses, zone), _rules(uses), _unexplained(uses)) if each is not None),
+        tuple(
+            each
+            for each in (_subjects(uses, zone), _wildcards(uses), _rules(uses), _unexplained(uses))
+            if each is not None
+        ),
     )
 
 
@@ -53,7 +57,9 @@ def unused_screen(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
         ("replay run … --apply next.yaml", "what that would have forbidden"),
         ("replay report … --unused --format json", "every rule of every subject"),
     ]
-    return first_screen(unused_document(uses, zone), {"subjects": 12, "rules": 8, "unexplained": 4}, steps)
+    return first_screen(
+        unused_document(uses, zone), {"subjects": 10, "wildcards": 4, "rules": 6, "unexplained": 3}, steps
+    )
 
 
 def _rows(uses: PermissionUses) -> list[tuple[BindingUse, SubjectUse]]:
@@ -67,12 +73,14 @@ def _verdict(uses: PermissionUses) -> str:
     idle = sum(not each.used for each in subjects)
     granted = sum(len(binding.permissions) for binding in uses.bindings for _ in binding.subjects)
     unused = sum(len(binding.unused(each)) for binding in uses.bindings for each in binding.subjects)
-    if not unused:
-        return f"All of {plural(granted, 'permission')} of {plural(len(subjects), 'subject')} were needed."
-    text = f"{number(unused)} of {plural(granted, 'permission')} were never needed."
-    if not idle:
-        return text
-    return f"{text} {number(idle)} of {plural(len(subjects), 'bound subject')} made no request by the binding."
+    text = "Every permission was needed."
+    if unused:
+        text = f"{number(unused)} of {plural(granted, 'permission')} were never needed."
+    if idle:
+        text += f" {number(idle)} of {plural(len(subjects), 'bound subject')} made no request by the binding."
+    if wildcards := sum(len(each.wildcards) for each in subjects):
+        text += f" {plural(wildcards, 'wildcard gives', 'wildcards give')} more than was asked for."
+    return text
 
 
 def _facts(uses: PermissionUses) -> Iterator[Fact]:
@@ -162,6 +170,32 @@ def _rules(uses: PermissionUses) -> Section | None:
     return Section("rules", "Rules that were never needed", "", (table,)) if rows else None
 
 
+def _wildcards(uses: PermissionUses) -> Section | None:
+    """What stands behind a wildcard that was needed: the candidate gives this instead."""
+    rows = tuple(
+        (
+            inert(binding.name),
+            inert(each.subject.text),
+            inert(rule_text(rule_of(wildcard))),
+            number(len(asked)),
+            inert("; ".join(map(rule_text, compacted(asked)))),
+        )
+        for binding in uses.bindings
+        for each in binding.subjects
+        for wildcard, asked in each.wildcards.items()
+    )
+    columns = (
+        Column("binding", Align.CODE),
+        Column("subject", Align.CODE),
+        Column("wildcard", Align.CODE),
+        Column("asked for", Align.NUMBER),
+        Column("what", Align.CODE),
+    )
+    lead = "Asked for: different permissions that the requests needed of it."
+    table = Table("wildcards", "", columns, rows, len(rows))
+    return Section("wildcards", "Wildcards", lead, (table,), Tone.WARN) if rows else None
+
+
 def _unexplained(uses: PermissionUses) -> Section | None:
     rows = tuple((inert(reason), number(count)) for reason, count in uses.unexplained.most_common())
     columns = (Column("allowed by", Align.CODE), Column("requests", Align.NUMBER))
@@ -208,6 +242,9 @@ def _subject_json(binding: BindingUse, each: SubjectUse, uses: PermissionUses) -
         "needed": compacted(each.used),
         "neededOnce": each.once,
         "newestNeed": timestamp(each.newest) if each.newest else None,
+        "wildcards": [
+            {"rule": rule_of(wildcard), "askedFor": compacted(asked)} for wildcard, asked in each.wildcards.items()
+        ],
         "neverNeeded": compacted(binding.unused(each)),
         "confidence": confidence.value,
         "because": why,

@@ -234,6 +234,23 @@ def test_the_candidate(tmp_path: Path, objects: list[JSON], events: list[bytes],
     assert [each for each in yaml.safe_load_all(output) if each] == changed
 
 
+WILDCARD = """\
+Permissions that nobody uses  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:02 UTC · audit.jsonl
+Every permission was needed. 1 wildcard gives more than was asked for.
+
+Confidence  low  the log has less than a week of it
+Log         1 s  2 requests that RBAC allowed
+Bindings    1  without 0 of the server's own
+
+Wildcards
+  binding  subject   wildcard  asked for  what
+  b        User ann  *: *.*            2  create, get: pods
+
+Next steps
+  replay report … --unused --format rbac > next.yaml  roles and bindings without the unused rules
+  replay run … --apply next.yaml                      what that would have forbidden
+  replay report … --unused --format json              every rule of every subject
+"""
 SCREEN = """\
 Permissions that nobody uses  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:03 UTC · audit.jsonl
 6 of 9 permissions were never needed. 1 of 3 bound subjects made no request by the binding.
@@ -273,6 +290,21 @@ def test_the_screen(tmp_path: Path) -> None:
         asked(3, "get", POD, 'ClusterRoleBinding "x" of ClusterRole "y" to User "z"', "team", user="bob"),
     ]
     assert told(tmp_path, objects, events) == SCREEN
+
+
+def test_a_wildcard_that_was_needed(tmp_path: Path) -> None:
+    objects = [role("r", rule("*", "*", "*")), binding("b", "r", ANN)]
+    assert told(tmp_path, objects, [asked(1, "get", POD, BY_B), asked(2, "create", PODS, BY_B)]) == WILDCARD
+
+
+def test_files(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    events = [asked(1, "get", POD, BY_B)]
+    told(tmp_path, [EDITOR, binding("b", "r", ANN)], events, "--out", str(out))
+    assert sorted(file.name for file in out.iterdir()) == ["rbac.yaml", "unused.html", "unused.json", "unused.md"]
+    assert (out / "rbac.yaml").read_text() == told(
+        tmp_path, [EDITOR, binding("b", "r", ANN)], events, "--format", "rbac"
+    )
 
 
 @pytest.mark.parametrize("name", ["authorization", "shop"])
