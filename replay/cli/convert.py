@@ -22,7 +22,10 @@ LEFT = 1
 
 def convert(
     path: Annotated[
-        Path, typer.Argument(help="Policies, bindings and webhook configurations of the API: a file or a directory.")
+        Path,
+        typer.Argument(
+            help="Policies, bindings and webhook configurations of the API: a file, a directory or a snapshot."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="Directory for the static manifests. It is created if it does not exist.")],
     url: Annotated[

@@ -14,6 +14,7 @@ from msgspec import Struct
 
 from replay.errors import ManifestError
 from replay.json import JSON
+from replay.kube.names import dns1123_subdomain
 from replay.manifests.inlined_params import NotConstantError, with_params
 from replay.manifests.loader import LoadedObject
 from replay.manifests.plugin import CHAIN_ORDER, PluginName
@@ -21,7 +22,6 @@ from replay.manifests.static_rule import STATIC_SUFFIX
 
 FindParam = Callable[[str, str, str, str], JSON]
 """The object of an apiVersion, kind, namespace and name, None where it is not known."""
-_LONGEST_NAME = 253
 _KEPT_METADATA = ("name", "labels", "annotations")
 _SELECTORS = ("namespaceSelector", "objectSelector")
 """What selects everything where it is empty, and where it is not there."""
@@ -71,8 +71,8 @@ class _Converter(Struct):
     def files(self, objects: Sequence[LoadedObject]) -> Iterator[StaticFile]:
         by_kind: dict[str, list[LoadedObject]] = {}
         for obj in objects:
-            if len(static_name(obj.name)) > _LONGEST_NAME:
-                self.refuse(obj, f"its name is too long with {STATIC_SUFFIX}", "give it a shorter name")
+            if problems := dns1123_subdomain(static_name(obj.name)):  # the name of a file, too
+                self.refuse(obj, f"its name with {STATIC_SUFFIX}: {problems[0]}", "give it another name")
             else:
                 by_kind.setdefault(obj.kind, []).append(obj)
         for plugin in CHAIN_ORDER:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,18 +12,22 @@ from msgspec import Struct, field
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
+from replay.manifests.api_object import defaulted_api_objects
 from replay.manifests.bundle import load_bundle
 from replay.manifests.convert import Conversion, FindParam, convert
 from replay.manifests.loader import LoadedObject, load_directory
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER, PluginName
 from replay.manifests.read.documents import is_manifest
+from replay.manifests.read.node import node_from_json
 from replay.manifests.served import static_problem
 from replay.manifests.set_loader import error_from_finding
+from replay.manifests.validate.kind import validate
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.snapshot import read_snapshot
 
 SERVER_DIRECTORY = "/etc/kubernetes/admission"
 CONFIGURATION = "admission-configuration.yaml"
+_SNAPSHOT = ".jsonl"
 _GROUP = "apiserver.config.k8s.io/v1"
 
 
@@ -79,7 +83,13 @@ def convert_set(path: Path, out: Path, options: ConvertOptions) -> Converted:
 
 
 def _loaded(path: Path, version: KubernetesVersion) -> tuple[tuple[LoadedObject, ...], tuple[JSON, ...]]:
-    """The API-based objects of a set or a bundle, and all that is beside them. Raises ManifestError for what the API refuses."""
+    """The API-based objects of a set, a bundle or a snapshot, and all that is beside them.
+
+    Raises ManifestError for what the API refuses; what a snapshot holds it has accepted.
+    """
+    if _SNAPSHOT in path.name and path.is_file():
+        snapshot = read_snapshot(path)
+        return tuple(_stored(path, snapshot, version)), tuple(snapshot)
     at = path / API_DIRECTORY if (path / API_DIRECTORY).is_dir() else path
     if not at.exists():
         raise ManifestError("no such file or directory", path=str(at))
@@ -89,6 +99,13 @@ def _loaded(path: Path, version: KubernetesVersion) -> tuple[tuple[LoadedObject,
     for finding in bundle.api.findings:
         raise error_from_finding(finding)
     return bundle.api.objects, bundle.others
+
+
+def _stored(path: Path, snapshot: Sequence[JSON], version: KubernetesVersion) -> Iterator[LoadedObject]:
+    for value in defaulted_api_objects(snapshot, version):
+        _, expressions = validate(value["kind"], value, version)
+        name = value["metadata"]["name"]
+        yield LoadedObject(value["kind"], name, value, str(path), node_from_json(value), tuple(expressions))
 
 
 def _find_in(objects: Iterable[JSON]) -> FindParam:

@@ -234,3 +234,35 @@ def test_the_command_says_what_is_left(tmp_path: Path) -> None:
     line = result.output.splitlines()[0]
     assert (result.exit_code, line.startswith(f"{source}:1: ValidatingWebhookConfiguration/c: ")) == (1, True)
     assert "--url NAME=https://" in line
+
+
+def test_the_objects_of_a_snapshot(tmp_path: Path) -> None:
+    """What the server wrote into them is left out."""
+    documents = [policy(READS_PARAMS), binding(LIMITS), PARAM]
+    values = [yaml.safe_load(document) for document in documents]
+    for value in values:
+        value["metadata"].update(uid="u", resourceVersion="5", managedFields=[{"manager": "m"}])
+    values[0]["status"] = {"observedGeneration": 1}
+    (tmp_path / "cluster.jsonl").write_text("\n".join(map(json.dumps, values)))
+    converted = convert_set(tmp_path / "cluster.jsonl", tmp_path / "static", ConvertOptions())
+    (file,) = converted.conversion.files
+    shown = [(each["metadata"], set(each) - {"apiVersion", "kind", "metadata"}) for each in file.objects]
+    assert shown == [
+        ({"name": "p.static.k8s.io", "annotations": {"a": "b"}}, {"spec"}),
+        ({"name": "b.static.k8s.io"}, {"spec"}),
+    ]
+
+
+@pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", "A", "-a", "a\\b", "x" * 250])
+def test_a_name_is_no_path(name: str, tmp_path: Path) -> None:
+    """A snapshot is anybody's file."""
+    values = [yaml.safe_load(document) for document in (policy("  validations: [{expression: 'true'}]"), binding())]
+    values[0]["metadata"]["name"] = values[1]["spec"]["policyName"] = name
+    (tmp_path / "cluster.jsonl").write_text("\n".join(map(json.dumps, values)))
+    try:
+        converted = convert_set(tmp_path / "cluster.jsonl", tmp_path / "out" / "static", ConvertOptions())
+    except ReplayError:
+        pass
+    else:
+        assert (converted.paths, len(converted.conversion.left)) == ((), 2)
+    assert not (tmp_path / "out").exists()
