@@ -31,6 +31,7 @@ from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWeb
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.explain import explained_cel, explained_result, explained_rules
+from replay.kyverno.looked_up import LookedUpLister, looked_up
 from replay.kyverno.moment import Moment
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.engine import Engine
@@ -107,6 +108,7 @@ class Kyverno:
         texts = json.dumps([*of_rules, *self.entries])
         self.reads_roles = "oles" in texts or self.configuration.reads_roles
         self._reads_config_maps = "configMap" in texts
+        self._looked_up = looked_up([*self.policies, *self.entries, *self.cel_objects])
         self._made: IdentityMap[Discovery, RuleWebhook] = IdentityMap()
         self._texts: dict[tuple[int, ...], RuleText] = {}
         self._behind: dict[tuple[int, str], list[RulePolicy]] = {}
@@ -127,12 +129,13 @@ class Kyverno:
         return is_webhook_of_kyverno(webhook)
 
     def looked_up(self) -> Iterator[tuple[str, str]]:
-        """Namespaces, bindings of roles where a policy reads roles, and ConfigMaps where a context reads any."""
+        """Namespaces, bindings of roles where a policy reads roles, ConfigMaps where a context reads any, and what else policies name."""
         yield "", "Namespace"
         if self.reads_roles:
             yield from ((_RBAC, "RoleBinding"), (_RBAC, "ClusterRoleBinding"))
         if self._reads_config_maps:
             yield "", "ConfigMap"
+        yield from sorted(self._looked_up)
 
     def rules(self, discovery: Discovery) -> RuleWebhook:
         """The webhook of all ClusterPolicies and Policies, in a cluster that serves these kinds."""
@@ -180,10 +183,10 @@ class KyvernoBackend:
     def __init__(self, kyverno: Kyverno, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> None:
         """Nothing is looked up yet."""
         self._kyverno = kyverno
-        self._lister = lister
+        self._lister = LookedUpLister(lister, kyverno.looked_up())
         self._discovery = discovery
         self._patchers = patchers
-        self._cluster = ListedCluster(lister, discovery, kyverno.entries, kyverno.library)
+        self._cluster = ListedCluster(self._lister, discovery, kyverno.entries, kyverno.library)
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
         """What Kyverno answers, `Missing` where that is not known."""

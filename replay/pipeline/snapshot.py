@@ -140,8 +140,12 @@ def _inventory(sets: Iterable[ManifestSet]) -> Iterator[WantedResource]:
     """The kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
     for manifests in sets:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
+            if (group, kind) == ("", "Secret"):
+                continue  # a snapshot holds no Secrets, whoever reads them
             yield WantedResource(
-                _resource_of(f"{group}/" if group else "", kind), "what templates read of the cluster", optional=True
+                _resource_of(f"{group}/" if group else "", kind),
+                "what policies of an engine read of the cluster",
+                optional=True,
             )
         if any("kyverno.io/" in str(value.get("apiVersion")) for value in manifests.engine_objects):
             yield WantedResource(
