@@ -15,7 +15,7 @@ from replay.pipeline.focus import Focus
 from replay.pipeline.options import Options
 from replay.pipeline.period import today
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.version import version_of
+from replay.pipeline.version import versions_of_sides
 
 Names = str | Iterable[str]
 
@@ -57,7 +57,11 @@ def run(  # noqa: PLR0913 - as the command has them
         apply=tuple(map(Path, paths(apply))),
         cluster=_path(cluster),
     ).resolved()
-    scenario = replace(scenario, version=version_of(kubernetes_version, scenario.set_paths))
+    paths_of_sets = (scenario.current, scenario.candidate, *scenario.add, scenario.cluster)
+    versions = versions_of_sides(None, None, kubernetes_version, paths_of_sets)
+    scenario = replace(
+        scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
+    )
     options = Options(
         redact=redact,
         workers=workers,

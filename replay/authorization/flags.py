@@ -17,7 +17,7 @@ from replay.checkout import require_inside
 from replay.errors import ManifestError
 from replay.go.duration import parse_duration
 from replay.go.format import quote
-from replay.manifests.server.flags import ServerFlags, is_server_file, read_server_flags
+from replay.manifests.server.flags import ServerFlags, read_server_flags, server_file_of
 
 MODE, CONFIGURATION, POLICY_FILE = "authorization-mode", "authorization-config", "authorization-policy-file"
 WEBHOOK_FILE, WEBHOOK_VERSION = "authorization-webhook-config-file", "authorization-webhook-version"
@@ -33,8 +33,7 @@ _DEFAULTS = {WEBHOOK_VERSION: "v1beta1", AUTHORIZED_TTL: "5m", UNAUTHORIZED_TTL:
 
 def flags_of(path: Path, version: KubernetesVersion) -> ServerFlags | None:
     """The flags of the server of a set, None where the set has none. Raises ManifestError."""
-    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
-    server = next((each for each in files if is_server_file(each)), None)
+    server = server_file_of(path)
     return None if server is None else read_server_flags(server, version)
 
 

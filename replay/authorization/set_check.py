@@ -20,9 +20,10 @@ from replay.manifests.check import CheckedSet, check_set
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.plugin import PluginName
 from replay.manifests.read.node import NOWHERE, Position
-from replay.manifests.server.flags import ServerFlags
+from replay.manifests.server.flags import ServerFlags, server_file_of, version_contradiction
 
 _ON_SERVER, _DANGLING = "file-on-the-server", "binding-without-role"
+_OTHER_VERSION = "image-of-another-version"
 
 
 def check_whole_set(
@@ -45,6 +46,8 @@ def check_whole_set(
         return checked
     error = checked.error
     findings = list(checked.findings)
+    if contradiction := version_contradiction(path, version):
+        findings.append(Finding(Severity.WARNING, _OTHER_VERSION, contradiction, str(server_file_of(path))))
     flags = flags_of(path, version)
     refusal = None if flags is None else refusal_of(flags, version)
     if flags is not None and refusal is not None:

@@ -68,7 +68,9 @@ def can_i(
         raise ReplayError("`--cases FILE` needs `--out FILE`", path="--out")
     default = configuration_of_mode(authorization_mode) if authorization_mode is not None else None
     oracle = load_oracle(
-        AuthorizationScenario(current, cluster, tuple(webhook or ()), str(version_of(kubernetes_version)), default)
+        AuthorizationScenario(
+            current, cluster, tuple(webhook or ()), str(version_of(kubernetes_version, (current,))), default
+        )
     )
     sys.stderr.writelines(f"replay: warning: {warning}\n" for warning in oracle.warnings)
     if cases is not None and out is not None:

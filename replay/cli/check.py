@@ -146,8 +146,12 @@ def check(
         raise ReplayError("give a set to check, or --authorization FILE")
     if hash_only or drift or drift_metrics:
         raise typer.Exit(_compare_hashes(sets, plugin, drift, drift_metrics or []))
-    asked = versions_of(versions, kubernetes_version)
-    version = asked[-1]
+
+    def minors(path: Path) -> tuple[KubernetesVersion, ...]:
+        """Those that were asked for, else that of the server which the set is of."""
+        is_asked = versions is not None or kubernetes_version is not None
+        return versions_of(versions, kubernetes_version) if is_asked else (version_of(None, (path,)),)
+
     objects = _cluster_objects(cluster) if cluster is not None else None
     one = PluginName(plugin.value) if plugin is not None else None
     if output is CheckFormat.JSON:
@@ -158,13 +162,13 @@ def check(
         whole = check_whole_set(path, minor, plugin=one, cluster=objects, silenced=silence or ())
         return whole if one is not None else _with_engine(_with_plugins(whole, minor), silence or ())
 
-    checked = [check_minors(partial(check_on, path), asked) for path in sets]
+    checked = [check_minors(partial(check_on, path), minors(path)) for path in sets]
     is_accepted = all(each.is_accepted for each in checked)
     if migrate and is_accepted:
         _print_migration(checked, objects or (), output, out)
         raise typer.Exit
     is_proved = is_accepted and (prove or never_errors)
-    properties = [_properties(path, version, errors_alone=not prove) if is_proved else () for path in sets]
+    properties = [_properties(path, minors(path)[-1], errors_alone=not prove) if is_proved else () for path in sets]
     _print(checked, properties, output, out)
     errs = never_errors and any(
         each.name in {"errors", "may-err"} for proved_properties in properties for each in proved_properties

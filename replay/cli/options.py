@@ -80,7 +80,7 @@ MinorVersion = Annotated[
     typer.Option(
         "--kubernetes-version",
         envvar="REPLAY_KUBERNETES_VERSION",
-        help=f"Minor version of the API server, 1.{OLDEST_MINOR} to {NEWEST}. Default: {NEWEST} (kcp: 1.36).",
+        help=f"Minor version of the API server, 1.{OLDEST_MINOR} to {NEWEST}. Default: that of the sets, else {NEWEST} (kcp: 1.36).",
     ),
 ]
 CurrentVersion = Annotated[
@@ -187,10 +187,9 @@ def scenario_of(
     `upgrade` are the minors of both sets' servers, `down` the webhooks that do not answer, if an option names them.
     """
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
-    from replay.pipeline.version import version_of, versions_of_sides  # noqa: PLC0415
+    from replay.pipeline.version import versions_of_sides  # noqa: PLC0415
     from replay.storage.cluster import one_cluster  # noqa: PLC0415
 
-    versions = versions_of_sides(*upgrade, kubernetes_version)
     scenario = Scenario(
         tuple(logs or ()),
         log_format=log_format or "",
@@ -201,16 +200,13 @@ def scenario_of(
         apply=tuple(apply or ()),
         prune=prune,
         cluster=cluster,
-        version=versions.current,
-        candidate_version=versions.candidate if versions.differ else None,
         current_down=_names(down[0]),
         down=_names(down[1]),
     ).resolved()
-    if any(upgrade):
-        return scenario
+    paths = (scenario.current, scenario.candidate, *scenario.add, scenario.cluster)
+    versions = versions_of_sides(*upgrade, kubernetes_version, paths)
     return replace(
-        scenario,
-        version=version_of(kubernetes_version, scenario.set_paths),
+        scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
     )
 
 

@@ -23,6 +23,7 @@ from replay.kube.schema import CRD
 from replay.manifests.apply import parse_prune, pruned, with_bundles
 from replay.manifests.bundle import is_bundle
 from replay.manifests.served import NO_GATES
+from replay.manifests.server.flags import version_contradiction
 from replay.manifests.server.settings import NO_SERVER
 from replay.manifests.set_loader import SetObjects, applied_objects, set_objects
 from replay.pipeline.kcp.folder import ShardFolders, load_shard, snapshot_of, union
@@ -172,6 +173,9 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     if scenario.down or scenario.current_down:
         current, planned_set = with_outage((current, planned_set), scenario.current_down, scenario.down)
     hints += (hint for each in (files.current, candidate) if each is not None for hint in each.hints)
+    sides = ((scenario.current, versions.current), (scenario.candidate, versions.candidate))
+    told = ((path, version_contradiction(path, minor)) for path, minor in sides if path is not None)
+    hints += (f"{path}: {text}" for path, text in told if text)
     hints += (f"{each.unseen}: authorization is taken as the log has it" for each in authorization if each.unseen)
     if current is not None or planned_set is not None:
         others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]

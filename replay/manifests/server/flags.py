@@ -28,6 +28,7 @@ GATES = "feature-gates"
 _TRUE = frozenset({"1", "t", "true"})
 _SIGN = re.compile(rb"kube-apiserver|ClusterConfiguration|(?:^|[\s\"'=])--[a-z]", re.MULTILINE)
 _MANIFEST = re.compile(rb"""["']?kind["']?\s*:\s*["']?(\w+)""")
+_TAG = re.compile(r":(v?1\.\d+[\w.+-]*)(?:@|$)")
 _MOST_BYTES = 1 << 20
 
 
@@ -134,16 +135,61 @@ def _words_of(path: Path) -> list[str]:
     raise ManifestError("no kube-apiserver manifest: no container calls it", path=str(path))
 
 
+def server_file_of(path: Path) -> Path | None:
+    """The file with the flags of a set's server, None where it has none; the set may be that file."""
+    files = sorted(each for each in path.iterdir() if each.is_file()) if path.is_dir() else [path]
+    return next((each for each in files if is_server_file(each)), None)
+
+
+def image_version(path: Path) -> str:
+    """The version of the server that a file of flags is for: the tag of its image, or what kubeadm is told. Empty where it says none."""
+    try:
+        documents = [each for each in yaml.safe_load_all(path.read_bytes()) if isinstance(each, dict)]
+        for document in documents:
+            if document.get("kind") == "ClusterConfiguration":
+                return str(document.get("kubernetesVersion") or "")
+            if (container := _container_of(document)) is not None:
+                tag = _TAG.search(str(container.get("image")))
+                return tag[1] if tag else ""
+    except (OSError, yaml.YAMLError, AttributeError, TypeError):
+        return ""  # whoever reads its flags says what is wrong
+    return ""
+
+
+def version_contradiction(path: Path, version: KubernetesVersion) -> str:
+    """What is said of a set of another server than the one of a version; empty where it says no version, or the same."""
+    file = server_file_of(path) if path.exists() else None
+    tag = "" if file is None else image_version(file)
+    if not tag or tag.removeprefix("v").split(".")[:2] == str(version).split("."):
+        return ""
+    return f"the set is of a kube-apiserver {tag}, and Kubernetes {version} decides: mend one of them, unless you rehearse an upgrade"
+
+
+def _container_of(manifest: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """The container that calls the server."""
+    for container in (manifest.get("spec") or {}).get("containers") or ():
+        is_named = container.get("name") == "kube-apiserver" or "kube-apiserver" in str(container.get("image"))
+        if is_named or any(map(_is_program, _words_of_container(container))):
+            return dict(container)
+    return None
+
+
+def _words_of_container(container: Mapping[str, Any]) -> list[str]:
+    return [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
+
+
+def _is_program(word: str) -> bool:
+    return word.rpartition("/")[2] == "kube-apiserver"
+
+
 def _words_of_pod(manifest: Mapping[str, Any]) -> list[str] | None:
     """What follows the name of the program in the container that calls it."""
-    for container in (manifest.get("spec") or {}).get("containers") or ():
-        words = [str(word) for word in (*(container.get("command") or ()), *(container.get("args") or ()))]
-        calls = next((i for i, word in enumerate(words) if word.rpartition("/")[2] == "kube-apiserver"), None)
-        if calls is not None:
-            return words[calls + 1 :]
-        if container.get("name") == "kube-apiserver" or "kube-apiserver" in str(container.get("image")):
-            return words
-    return None
+    container = _container_of(manifest)
+    if container is None:
+        return None
+    words = _words_of_container(container)
+    calls = next((place for place, word in enumerate(words) if _is_program(word)), None)
+    return words if calls is None else words[calls + 1 :]
 
 
 def _words_of_kubeadm(configuration: Mapping[str, Any]) -> list[str]:
