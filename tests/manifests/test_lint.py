@@ -668,6 +668,37 @@ def test_labels_of_a_webhooks_namespace(label: str, names: list[str], tmp_path: 
     assert [finding.name for finding in check_set(tmp_path, NEWEST, cluster=[own]).findings] == names
 
 
+def test_what_is_said_of_types(tmp_path: Path) -> None:
+    """The words are those of `status.typeChecking.expressionWarnings`; what cannot come true is an information."""
+    rules = [{**PODS, **DEPLOYMENTS}, PODS]
+    validations = [
+        {
+            "expression": "object.kind == 'Pod' || object.spec.replicas > '1'",
+            "messageExpression": "'wants replicas > 1, got ' + object.spec.replicas",
+        },
+        {"expression": "object.kind == 'Pod' || object.spec.replicas > 1"},
+    ]
+    made, binding = policy(validations=validations, matchConstraints={"resourceRules": rules})
+    (tmp_path / "a.yaml").write_text(yaml.safe_dump_all([made, binding]), encoding="utf-8")
+    found = check_set(tmp_path, NEWEST, plugin=PluginName.VALIDATING_ADMISSION_POLICY).findings
+    told = [(each.severity, each.field_path, each.message) for each in found if each.name == catalogue.TYPE_CHECKING]
+    pod, deployment = "/v1, Kind=Pod: ", "apps/v1, Kind=Deployment: "
+    first, message, second = (*validations[0].values(), validations[1]["expression"])
+    lacks = "undefined field 'replicas'"
+    compared, joined = (f"found no matching overload for '{each}' applied to " for each in ("_>_", "_+_"))
+    of_first = [pod + pointed(first, 36, lacks), deployment + pointed(first, 46, f"{compared}'(int, string)'")]
+    of_message = [pod + pointed(message, 41, lacks), deployment + pointed(message, 28, f"{joined}'(string, int)'")]
+    assert told == [
+        (Severity.WARNING, "spec.validations[0].expression", "\n\n".join(of_first)),
+        (Severity.WARNING, "spec.validations[0].messageExpression", "\n\n".join(of_message)),
+        (Severity.INFO, "spec.validations[1].expression", pod + pointed(second, 36, lacks)),
+    ]
+
+
+def pointed(expression: str, column: int, error: str) -> str:
+    return f"ERROR: <input>:1:{column}: {error}\n | {expression}\n | {'.' * (column - 1)}^"
+
+
 NAMESPACE = {"kind": "Namespace", "metadata": {"name": "a", "labels": {"env": "prod"}}}
 SELECTORS: dict[str, tuple[dict[str, Any], list[str]]] = {
     "selects one": ({"matchLabels": {"env": "prod"}}, []),
