@@ -12,7 +12,8 @@ from replay.cel.value.values import EvalError
 from replay.cellib.authorization import authorization_env
 from replay.cellib.version import KubernetesVersion
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.condition import Condition, Facts, first_impossible
+from replay.manifests.lint.condition import Condition, first_impossible
+from replay.manifests.lint.reachable import Facts
 from replay.manifests.lint.reading import SchemaPath, reading_of
 
 _RESOURCE: SchemaPath = ("request", "resourceAttributes")

@@ -29,7 +29,7 @@ from replay.json import JSON
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.schema import Schemas
-from replay.manifests.lint.reachable import KnownFields, evaluator, reachable, tested_paths
+from replay.manifests.lint.reachable import Facts, evaluator, reachable, tested_paths
 from replay.manifests.lint.reading import SchemaPath
 
 _MAX_TYPES = 10
@@ -118,7 +118,7 @@ class TypeChecker:
         variables: Sequence[tuple[str, Ast | Issues]],
         ast: Ast,
         env: Env,
-    ) -> KnownFields:
+    ) -> Facts:
         """What is known of an object of a kind: its kind, which variables follow from it, and fields that others have."""
         values: dict[SchemaPath, Value] = {
             ("request", "kind", "group"): kind.group,
@@ -136,11 +136,12 @@ class TypeChecker:
             and not self._has(kind, path[1:])
             and any(self._has(each, path[1:]) for each in kinds)
         )
+        presence = dict.fromkeys(absent, False)
         for name, each in variables:
-            left = None if isinstance(each, Issues) else _left(each, KnownFields(values, absent), env).expr
+            left = None if isinstance(each, Issues) else _left(each, Facts(values, presence), env).expr
             if isinstance(left, Const):
                 values["variables", name] = left.value
-        return KnownFields(values, absent)
+        return Facts(values, presence)
 
     def _has(self, kind: GroupVersionKind, path: SchemaPath) -> bool:
         declared = self._declared(kind, has_hidden=True)
@@ -250,7 +251,7 @@ def _kinds_in(type_: Type) -> Iterator[Kind]:
         yield from _kinds_in(parameter)
 
 
-def _left(ast: Ast, known: KnownFields, env: Env) -> Ast:
+def _left(ast: Ast, known: Facts, env: Env) -> Ast:
     """What is reached of an expression."""
     return replace(ast, expr=reachable(ast.expr, known, evaluator(env, ast)), macro_calls={})
 

@@ -8,28 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from msgspec import Struct, field
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.cel.ast import operator
 from replay.cel.ast.issues import Issues
-from replay.cel.ast.tree import Call, Comprehension, Const, Expr, ListExpr, MapEntry, MapExpr, Select
+from replay.cel.ast.tree import Call, Const, Expr, Select
 from replay.cel.env import Env
 from replay.cel.strict.folding import PlanError
 from replay.cel.value.values import Unknown, Value
 from replay.kube.attributes import Missing
 from replay.manifests.lint.cel import conjuncts
-from replay.manifests.lint.reachable import KnownFields, evaluator, reachable
+from replay.manifests.lint.reachable import Facts, evaluator, reachable
 from replay.manifests.lint.reading import Reading, SchemaPath, path_of, reading_of
 
 _UNKNOWN = Unknown((Missing("request", "the request is not known"),))
-
-
-class Facts(Struct, frozen=True):
-    """Fields of which something is known: the values of some, and whether others are there."""
-
-    values: Mapping[SchemaPath, Value] = field(default_factory=dict)
-    presence: Mapping[SchemaPath, bool] = field(default_factory=dict)
 
 
 class Condition(Struct, frozen=True):
@@ -55,7 +48,7 @@ class Condition(Struct, frozen=True):
         ast = self.env.parse(self.expression)
         if isinstance(ast, Issues):
             return None
-        left = reachable(ast.expr, KnownFields(facts.values), evaluator(self.env, ast))
+        left = reachable(ast.expr, facts, evaluator(self.env, ast))
         return reading_of(replace(ast, expr=left), variables)
 
     def value(self, facts: Facts) -> Value:
@@ -63,7 +56,8 @@ class Condition(Struct, frozen=True):
         ast = self.env.parse(self.expression)
         if isinstance(ast, Issues):
             return _UNKNOWN
-        checked = self.env.check(replace(ast, expr=_substituted(ast.expr, facts), macro_calls={}))
+        left = reachable(ast.expr, replace(facts, is_read=True), evaluator(self.env, ast))
+        checked = self.env.check(replace(ast, expr=left, macro_calls={}))
         if isinstance(checked, Issues):
             return _UNKNOWN
         try:
@@ -111,46 +105,3 @@ def _presence(node: Expr) -> Iterator[tuple[SchemaPath, bool]]:
         is_there, node = False, node.args[0]
     if isinstance(node, Select) and node.test_only and (path := path_of(node)) is not None:
         yield path, is_there
-
-
-def _substituted(node: Expr, facts: Facts) -> Expr:  # noqa: PLR0911 - one return a kind of node
-    """The expression with what is known put in; a field that is known to be absent is looked for in an empty map."""
-    match node:
-        case Select():
-            path = path_of(node)
-            if path is not None and node.test_only and path in facts.presence:
-                return Const(node.id, facts.presence[path])
-            if path is not None and not node.test_only and path in facts.values:
-                return Const(node.id, facts.values[path])
-            if path is not None and not node.test_only and facts.presence.get(path) is False:
-                return MapExpr(node.id, ())
-            return Select(node.id, _substituted(node.operand, facts), node.field, node.test_only)
-        case Call():
-            if node.function == operator.OPT_SELECT and facts.presence.get(_optional_path(node)) is False:
-                return Call(node.id, "optional.none", ())
-            target = None if node.target is None else _substituted(node.target, facts)
-            return Call(node.id, node.function, tuple(_substituted(each, facts) for each in node.args), target)
-        case ListExpr():
-            elements = tuple(_substituted(each, facts) for each in node.elements)
-            return ListExpr(node.id, elements, node.optional_indices)
-        case MapExpr():
-            entries = tuple(
-                MapEntry(each.id, _substituted(each.key, facts), _substituted(each.value, facts), each.optional)
-                for each in node.entries
-            )
-            return MapExpr(node.id, entries)
-        case Comprehension():
-            return replace(
-                node,
-                iter_range=_substituted(node.iter_range, facts),
-                accu_init=_substituted(node.accu_init, facts),
-                loop_condition=_substituted(node.loop_condition, facts),
-                loop_step=_substituted(node.loop_step, facts),
-                result=_substituted(node.result, facts),
-            )
-    return node
-
-
-def _optional_path(node: Call) -> SchemaPath:
-    operand, name = path_of(node.args[0]), node.args[1]
-    return (*operand, str(name.value)) if operand is not None and isinstance(name, Const) else ()

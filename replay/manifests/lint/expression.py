@@ -90,7 +90,8 @@ def _lint_never_together(policy: LoadedObject, compiled: list[CheckedExpression]
             continue
         from replay.cellib.environment import admission_env  # noqa: PLC0415 - few objects have several conditions
         from replay.cellib.version import NEWEST  # noqa: PLC0415
-        from replay.manifests.lint.condition import Condition, Facts, first_impossible  # noqa: PLC0415
+        from replay.manifests.lint.condition import Condition, first_impossible  # noqa: PLC0415
+        from replay.manifests.lint.reachable import Facts  # noqa: PLC0415
 
         env = admission_env(NEWEST, ExpressionKind.MATCH_CONDITION, has_params=True, variables=None)
         index = first_impossible([Condition(env, each.compiled.expression) for each in together], Facts())

@@ -13,7 +13,8 @@ from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.version import NEWEST
 from replay.manifests.expression import CheckedExpression
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.condition import Condition, Facts
+from replay.manifests.lint.condition import Condition
+from replay.manifests.lint.reachable import Facts
 from replay.manifests.lint.reading import Reading, SchemaPath
 from replay.manifests.lint.rule import operations_of
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned

@@ -11,7 +11,8 @@ from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.manifests.lint import catalogue
-from replay.manifests.lint.condition import Condition, Facts
+from replay.manifests.lint.condition import Condition
+from replay.manifests.lint.reachable import Facts
 from replay.manifests.lint.reading import SchemaPath
 from replay.manifests.lint.selector import selects
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned

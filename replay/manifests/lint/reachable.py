@@ -20,11 +20,13 @@ Evaluator = Callable[[Expr], Value]
 _LAZY = frozenset({operator.LOGICAL_AND, operator.LOGICAL_OR, operator.CONDITIONAL})
 
 
-class KnownFields(Struct, frozen=True):
-    """Fields with their values, and fields that are not there; a test of those is false."""
+class Facts(Struct, frozen=True):
+    """Fields of which something is known: the values of some, and whether others are there."""
 
     values: Mapping[SchemaPath, Value] = field(default_factory=dict)
-    absent: frozenset[SchemaPath] = frozenset()
+    presence: Mapping[SchemaPath, bool] = field(default_factory=dict)
+    is_read: bool = False
+    """Whether what is absent is read as an empty map, in which there is no field; else such a read is left as it is."""
 
 
 def tested_paths(node: Expr) -> frozenset[SchemaPath]:
@@ -43,20 +45,22 @@ def _tested(node: Expr) -> SchemaPath | None:
     return None
 
 
-def reachable(node: Expr, known: KnownFields, evaluated: Evaluator) -> Expr:
-    """The expression without what is not evaluated, or does not count, where the fields are as known.
+def reachable(node: Expr, facts: Facts, evaluated: Evaluator) -> Expr:  # noqa: PLR0911 - one return a fact
+    """The expression without what is not evaluated, or does not count, where the facts are so.
 
     `evaluated` gives the value of an expression that reads nothing, None where it has none that a constant can be.
     """
     match node:
         case Select() if (path := path_of(node)) is not None:
-            if node.test_only and path in known.absent:
-                return Const(node.id, value=False)
-            if not node.test_only and path in known.values:
-                return Const(node.id, known.values[path])
-        case Call() if _tested(node) in known.absent:
+            if node.test_only and path in facts.presence:
+                return Const(node.id, facts.presence[path])
+            if not node.test_only and path in facts.values:
+                return Const(node.id, facts.values[path])
+            if not node.test_only and facts.is_read and facts.presence.get(path) is False:
+                return MapExpr(node.id, ())
+        case Call() if (path := _tested(node)) is not None and facts.presence.get(path) is False:
             return Call(node.id, "optional.none", ())
-    left = _with_children(node, lambda child: reachable(child, known, evaluated))
+    left = _with_children(node, lambda child: reachable(child, facts, evaluated))
     if isinstance(left, Call) and left.function in _LAZY:
         return _decided(left)
     if isinstance(left, Call | Comprehension) and _reads_nothing(left):
