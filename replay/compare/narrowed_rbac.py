@@ -1,4 +1,4 @@
-"""RBAC without what nobody needed: the roles and bindings to put in place of today's, as objects of a candidate set."""
+"""RBAC without the rules that were never needed: the roles and bindings to put in place of today's, as objects of a candidate set."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def narrowed(bindings: Sequence[BindingUse], names: Iterable[RBACKey] = ()) -> list[JSON]:
-    """The objects that change; those that nobody needs less of are left out. `names` are those that are taken.
+    """The objects that change; those of which everything was needed are skipped. `names` are those that are taken.
 
     A role keeps the rules that some subject of some binding needed. A binding keeps the subjects that needed it. Where a role cannot be
     narrowed, what a binding needs of it becomes a role of its own, which a new binding gives.

@@ -1,4 +1,4 @@
-"""Permissions that nobody uses: which rules of which bindings the requests of a period needed, by the RBAC of their time."""
+"""Unused permissions: which rules of which bindings the requests of a period needed, by the RBAC of their time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Permissions that nobody uses: the report, its first screen, JSON, and the candidate set as YAML."""
+"""Unused permissions: the report, its first screen, JSON, and the candidate set as YAML."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ from replay.report.render.screen import first_screen
 def unused_document(uses: PermissionUses, zone: tzinfo = UTC) -> Document:
     """The bindings with what their subjects never needed, then rule by rule."""
     return Document(
-        "Permissions that nobody uses",
+        "Unused permissions",
         f"{moment(uses.period.start, zone)} to {moment(uses.period.end, zone)} · {log_name(uses.log)}",
         _verdict(uses),
         Tone.WARN if _rows(uses) or _wildcards(uses) else Tone.GOOD,
@@ -112,7 +112,7 @@ def _lowest(uses: PermissionUses) -> Doubt:
     return min(
         (each.confidence(period) for period, each in asking),
         key=lambda doubt: order.index(doubt.most),
-        default=Doubt(True, Confidence.LOW, "nobody is bound"),
+        default=Doubt(True, Confidence.LOW, "no subject is bound"),
     )
 
 
@@ -138,7 +138,7 @@ def _subjects(uses: PermissionUses, zone: tzinfo) -> Section | None:
         "A permission is one verb on one resource. By others: requests that it would have allowed, but a ClusterRoleBinding allowed them first."
     )
     table = without_empty(Table("subjects", "", columns, cells, len(cells)))
-    return Section("subjects", "Who has what nobody needed", lead, (table,))
+    return Section("subjects", "Bindings with unused permissions", lead, (table,))
 
 
 def _subject_cells(binding: BindingUse, each: SubjectUse, uses: PermissionUses, zone: tzinfo) -> tuple[str, ...]:
@@ -260,7 +260,7 @@ def unused_yaml(uses: PermissionUses) -> str:
     _, confidence, why = _lowest(uses)
     reason = f" ({why})" if why else ""
     header = (
-        f"# Roles and bindings without what nobody needed from {start} to {end} ({span(uses.period.length)}).\n"
+        f"# Roles and bindings without the rules that were never needed from {start} to {end} ({span(uses.period.length)}).\n"
         f"# Confidence: {confidence.value}{reason}. What is needed less often than the log is long is not in it.\n"
         "# Rules of bind, escalate, impersonate, approve, attest, sign, use and */finalizers leave no trace in a log: they stay, but for wildcards.\n"
         "# Rehearse it: replay run LOG --current SET --cluster SNAPSHOT --apply FILE\n"

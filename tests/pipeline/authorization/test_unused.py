@@ -10,11 +10,13 @@ import pytest
 import yaml
 from typer.testing import CliRunner
 
+from replay.cellib.version import NEWEST
 from replay.cli.app import app
 from replay.compare.authorization import AuthorizationOutcome
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.rbac.rule import rule_text
+from replay.pipeline.authorization.access import compare_access
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -235,7 +237,7 @@ def test_the_candidate(tmp_path: Path, objects: list[JSON], events: list[bytes],
 
 
 WILDCARD = """\
-Permissions that nobody uses  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:02 UTC · audit.jsonl
+Unused permissions  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:02 UTC · audit.jsonl
 Every permission was needed. 1 wildcard gives more than was asked for.
 
 Confidence  low  the log has less than a week of it
@@ -252,7 +254,7 @@ Next steps
   replay report … --unused --format json              every rule of every subject
 """
 SCREEN = """\
-Permissions that nobody uses  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:03 UTC · audit.jsonl
+Unused permissions  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:03 UTC · audit.jsonl
 6 of 9 permissions were never needed. 1 of 3 bound subjects made no request by the binding.
 
 Confidence  low  the log has less than a week of it
@@ -260,7 +262,7 @@ Log         2 s  3 requests that RBAC allowed
 Bindings    2  without 0 of the server's own
 Mismatch    1  requests were allowed by bindings that are not known: take a snapshot of that time
 
-Who has what nobody needed
+Bindings with unused permissions
   binding  role           subject     requests  needed  never  confidence
   n/c      ClusterRole r  User ann           0       0      3  low
   b        ClusterRole r  Group team         1       1      2  low
@@ -308,7 +310,7 @@ def test_files(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["authorization", "shop"])
-def test_nothing_that_the_sample_needed_is_forbidden_without_the_rest(tmp_path: Path, name: str) -> None:
+def test_without_the_rest_nothing_needed_is_forbidden_and_nothing_is_new(tmp_path: Path, name: str) -> None:
     sample = SAMPLE / name
     log, cluster = str(sample / "audit.jsonl.zst"), sample / "cluster.jsonl.zst"
     result = CliRunner().invoke(app, ["report", log, "--unused", "--cluster", str(cluster), "--format", "rbac"])
@@ -318,3 +320,4 @@ def test_nothing_that_the_sample_needed_is_forbidden_without_the_rest(tmp_path: 
     assert summary is not None
     refused = (AuthorizationOutcome.NEWLY_FORBIDDEN, AuthorizationOutcome.NEWLY_FAILING)
     assert [summary.outcomes[outcome] for outcome in refused] == [0, 0]
+    assert compare_access(sample / "current", tmp_path / "next.yaml", cluster, NEWEST).is_empty
