@@ -29,6 +29,7 @@ class RecordedBackend:
         self._record = record
         self._observed: Observed = observe(record)
         self._validated = attributes.object
+        self._original = None if isinstance(original, Missing) else original.object
         self._objects = {
             "mutating": original if isinstance(original, Missing) else shown_to_webhook(original),
             "validating": shown_to_webhook(attributes),
@@ -41,10 +42,27 @@ class RecordedBackend:
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """Return a validating webhook's answer about the log's object, parts of which may be unknown."""
-        if phase != "validating" or attributes.object is not self._validated:
+        """Return what a webhook answered about the object of the log, of which parts may not be known.
+
+        Of a mutating webhook only that it changed nothing: a patch would need the whole object.
+        """
+        if phase == "mutating":
+            entry = self._entry(invocation)
+            is_same = attributes.object is self._original
+            return WebhookAnswer(allowed=True) if is_same and entry is not None and self._let_pass(entry) else None
+        if attributes.object is not self._validated:
             return None
         return self._validating(invocation.hook.webhook.name)
+
+    def _let_pass(self, entry: WebhookMutation) -> bool:
+        """Whether a mutating webhook answered, and neither changed nor refused the request."""
+        failed = any(value == entry.webhook for value in self._observed.failed_open.values())
+        return not entry.mutated and not failed and self._refusal(entry.webhook) is None
+
+    def _entry(self, invocation: WebhookInvocation) -> WebhookMutation | None:
+        """What the log says of the first call of a mutating webhook."""
+        names = (invocation.hook.configuration, invocation.hook.webhook.name)
+        return next((each for each in self._observed.mutations if (each.configuration, each.webhook) == names), None)
 
     def _answer(self, review: WebhookReview) -> WebhookAnswer | Missing:
         if review.phase == "mutating":
@@ -63,8 +81,7 @@ class RecordedBackend:
 
     def _mutating(self, review: WebhookReview) -> WebhookAnswer | Missing:
         hook = review.invocation.hook
-        names = (hook.configuration, hook.webhook.name)
-        entry = next((each for each in self._observed.mutations if (each.configuration, each.webhook) == names), None)
+        entry = self._entry(review.invocation)
         if entry is None:
             return Missing("webhook", "the log does not say that it was asked")
         if entry.mutated and entry.patch is None:

@@ -11,6 +11,7 @@ from replay.audit.event import RequestRecord
 from replay.cellib.version import NEWEST
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, Rule, Webhook, WebhookClientConfig, WebhookConfiguration
+from replay.kube.attributes import Missing, PartialObject
 from replay.kube.discovery import builtin_discovery
 from replay.kube.object_lister import ObjectTracker
 from replay.kube.schema import Schemas
@@ -91,3 +92,29 @@ def test_unknown_answers(name: str, observed: RequestRecord, seen: JSON, expecte
     decision = decide(observed, seen)
     assert decision.verdict is Verdict.UNDETERMINED
     assert expected in decision.undetermined[0].reason
+
+
+def partly_known() -> PartialObject:
+    """An object of which the log does not tell `managedFields`."""
+    missing = Missing("object.metadata.managedFields", "managedFields are not recorded")
+    return PartialObject({**OBJECT, "metadata": {"name": "settings", "managedFields": missing}}, (missing,))
+
+
+FAILED_OPEN = {**mutation_annotations(mutated=False), "failed-open.mutation." + KEY: "m"}
+REFUSAL = 'admission webhook "m" denied the request: no'
+OF_PARTS: list[tuple[str, RequestRecord, list[str]]] = [
+    ("it changed nothing", record(201, "", mutation_annotations(mutated=False)), ["allowed", "allowed"]),
+    ("it changed something", record(201, "", mutation_annotations(mutated=True, patch=[ADD])), ["unknown"]),
+    ("it was not asked", record(201, "", {}), ["unknown"]),
+    ("the call failed", record(201, "", FAILED_OPEN), ["unknown"]),
+    ("it refused", record(403, REFUSAL, mutation_annotations(mutated=False)), ["unknown"]),
+]
+
+
+@pytest.mark.parametrize(("observed", "answers"), [row[1:] for row in OF_PARTS], ids=[row[0] for row in OF_PARTS])
+def test_answers_about_an_object_that_is_partly_known(observed: RequestRecord, answers: list[str]) -> None:
+    seen = creation_of_config_map(OBJECT).with_object(partly_known())
+    backend = RecordedBackend(observed, seen, seen)
+    chain = Chain([BOTH], NEWEST, builtin_discovery(), Schemas())
+    (decision,) = chain.decide(seen, seen, ObjectTracker(), {"m": backend, "v": backend})
+    assert [call.answer for call in decision.webhooks][: len(answers)] == answers
