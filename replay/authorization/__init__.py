@@ -1,1 +1,1 @@
-"""Authorization: the chain of authorizers of an API server, decided as the server does, each step told."""
+"""Authorization: an API server's chain of authorizers, decided as the server does, with each step."""

@@ -32,7 +32,7 @@ _REACH = (
     ("any role (bind)", _BIND),
     ("what others may do (impersonate)", _IMPERSONATE),
 )
-"""What some permissions give beyond themselves."""
+"""Permissions that lead to others."""
 
 
 class Subject(NamedTuple):
@@ -43,7 +43,7 @@ class Subject(NamedTuple):
 
     @property
     def text(self) -> str:
-        """As reports name it."""
+        """Return the name in reports."""
         if self.kind == "User" and self.name.startswith(SERVICE_ACCOUNT):
             return f"ServiceAccount {self.name.removeprefix(SERVICE_ACCOUNT).replace(':', '/', 1)}"
         return f"{self.kind} {self.name}"
@@ -82,7 +82,7 @@ class UnknownAccess(NamedTuple):
 
 
 class AccessChange(Struct, frozen=True):
-    """What a change of RBAC newly grants; `unknown` are bindings of which that is not known."""
+    """New grants of a change of RBAC; `unknown` are bindings without a certain answer."""
 
     new: tuple[NewAccess, ...]
     unknown: tuple[UnknownAccess, ...]
@@ -102,7 +102,7 @@ class _Bound(NamedTuple):
 
 
 class _State(Struct):
-    """Who is bound to what, by subject and namespace."""
+    """Grants by subject and namespace."""
 
     bound: dict[tuple[Subject, str], list[_Bound]] = field(default_factory=lambda: defaultdict(list))
 
@@ -142,7 +142,7 @@ def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: 
 
 
 def implied_groups(subject: Subject) -> tuple[Subject, ...]:
-    """The groups that whoever is this subject is in, too (`k8s.io/apiserver/pkg/authentication`)."""
+    """Return the groups that a subject is in by its name (`k8s.io/apiserver/pkg/authentication`)."""
     names: tuple[str, ...] = (_AUTHENTICATED,)
     if subject.name in (_ANONYMOUS, _UNAUTHENTICATED):
         names = (_UNAUTHENTICATED,)
@@ -182,13 +182,13 @@ def _source(key: RBACKey, role: RoleRef) -> str:
 
 
 def _applying(rules: Sequence[PolicyRule], namespace: str) -> Iterator[PolicyRule]:
-    """The rules as a binding gives them: one of a namespace is never asked about a URL."""
+    """Yield the rules that a binding applies. A namespaced one never covers URLs."""
     for rule in rules:
         yield {**rule, "nonResourceURLs": []} if namespace and rule.get("nonResourceURLs") else rule
 
 
 def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
-    """What is granted, and by which bindings."""
+    """Return the permissions, each with its bindings."""
     sources: dict[Permission, list[str]] = defaultdict(list)
     for each in bound:
         for rule in each.rules or ():
@@ -198,7 +198,7 @@ def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
 
 
 def _leads_to(permissions: Sequence[Permission]) -> Iterator[str]:
-    """What permissions give beyond themselves; who may do everything may do the rest."""
+    """Yield what permissions lead to. A subject that may do everything leads to nothing more."""
     rules = [rule_of(each) for each in permissions if each.url is None and each.name is None]
     for words, wanted in _REACH:
         if any(covers(rule, each) for rule in rules for each in wanted):

@@ -1,4 +1,4 @@
-"""A chain from its configuration and what is known of the cluster (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer`)."""
+"""Chain of a configuration and the known cluster (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ DEFAULT_CONFIGURATION = mode_configuration(DEFAULT_MODES)
 
 
 class ChainBuilder:
-    """Builds the chains of a configuration that a server accepts; what they have in common is made once."""
+    """Builder of the chains of an accepted configuration. Shared parts are made once."""
 
     def __init__(
         self, configuration: AuthorizationConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
@@ -50,13 +50,13 @@ class ChainBuilder:
         )
 
     def reads_name(self, attributes: AuthorizationAttributes) -> bool:
-        """Whether a decision may depend on the name of the object at any time, but for rules of RBAC that name it."""
+        """Return whether a decision may depend on the object's name, apart from RBAC rules that name it."""
         if attributes.user.username.startswith(NODE_PREFIX):
             return True
         return bool(self._readers) and any(each.reads_name(Question(attributes)) for each in self._readers)
 
     def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> Member:
-        """One of those that look at the cluster."""
+        """Return a member that looks at the cluster."""
         if authorizer.type == "Node":
             return NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)
         return RBACMember(roles, authorizer.name, steps=self._steps.setdefault(authorizer.name, IdentityMap()))

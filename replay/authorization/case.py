@@ -41,7 +41,7 @@ def attributes_from_case(case: JSON) -> AuthorizationAttributes:
 
 
 def case_from_attributes(attributes: AuthorizationAttributes) -> JSON:
-    """A question as a case, without what is empty."""
+    """Return a question as a case, without empty fields."""
     user = attributes.user
     fields: dict[str, Any] = {
         "user": user.username,

@@ -54,7 +54,7 @@ class AuthorizerChain:
     members: Sequence[Member]
 
     def decide(self, attributes: AuthorizationAttributes | Question) -> Authorization:
-        """The decision with the trace of every member; a `Question` is one that several chains are asked."""
+        """Return the decision with each member's step. Several chains can share a `Question`."""
         question = attributes if isinstance(attributes, Question) else Question(attributes)
         steps: list[AuthorizerStep] = []
         unknown: AuthorizerStep | None = None
@@ -104,7 +104,7 @@ def _may_deny(steps: Sequence[AuthorizerStep]) -> bool:
 
 
 def _authorization(steps: Sequence[AuthorizerStep], deciding: AuthorizerStep | None) -> Authorization:
-    """What the server makes of the members' answers (`withAuthorization`)."""
+    """Return the server's decision from the members' answers (`withAuthorization`)."""
     trace = tuple(steps)
     if deciding is not None:
         decided_by, reason, error = deciding.name, deciding.reason, deciding.error
@@ -160,7 +160,7 @@ class ConstantMember:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMember:
-    """An authorizer that decides by what nobody gave, such as ABAC by a file on the server."""
+    """Authorizer without available input, such as ABAC with a file on the server."""
 
     name: str
     type: str
@@ -247,7 +247,7 @@ class WebhookMember:
         return step or self._called(match, question)
 
     def _not_called(self, match: ConditionResults) -> AuthorizerStep | None:
-        """What becomes of one that conditions keep from being asked, or that nobody answers for."""
+        """Return the step of a webhook that conditions skip, or that no one answers for."""
         if match.skipped_by is not None:
             return self._step(StepOutcome.SKIPPED, match, skipped_by=match.skipped_by)
         if match.error is not None:
@@ -279,7 +279,7 @@ class WebhookMember:
 
     @property
     def may_read_names(self) -> bool:
-        """Whether what it says may depend on the name of an object: a webhook that is asked is told the name."""
+        """Return whether its answer may depend on an object's name. A called webhook gets the name."""
         return "resourceAttributes.name" in self.matcher.reads or self.answers.is_known(self.name)
 
     def reads_name(self, question: Question) -> bool:

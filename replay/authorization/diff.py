@@ -1,4 +1,4 @@
-"""What a change of authorizers and RBAC means, without any log: what it widens and what it narrows."""
+"""Changes of authorizers and RBAC without a log: what they widen and narrow."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def _name(key: RBACKey) -> str:
 
 
 def _object_fields(current: JSON, candidate: JSON) -> Iterator[FieldDiff]:
-    """What a role gives or a binding gives to whom: more is wider, less is narrower."""
+    """Yield the changes of a role's rules or a binding's subjects: more is wider, less is narrower."""
     if current["kind"].endswith("Binding"):
         refs = [f"{obj['roleRef']['kind']} {obj['roleRef']['name']}" for obj in (current, candidate)]
         if refs[0] != refs[1]:

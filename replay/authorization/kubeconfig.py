@@ -39,7 +39,7 @@ def kubeconfig_error(local: Path, path: str) -> str | None:
 
 
 def _mismatch(node: Mapping) -> str | None:
-    """The first list that is none, as Go's JSON decoder tells it."""
+    """Return the first invalid list, as Go's JSON decoder reports it."""
     for entry in node.entries:
         if entry.key in _LISTS and not isinstance(entry.value, Sequence) and not _is_null(entry.value):
             go_type = f"Config.{entry.key} of type []v1.{_LISTS[entry.key]}"
@@ -52,7 +52,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _problems(config: JSON) -> list[str]:
-    """What keeps the current context from being used (`ConfirmUsable`)."""
+    """Return what makes the current context unusable (`ConfirmUsable`)."""
     contexts, clusters = _named(config, "contexts", "context"), _named(config, "clusters", "cluster")
     current = config.get("current-context") or ""
     if not current:

@@ -89,7 +89,7 @@ def _guards(condition: Condition) -> frozenset[SchemaPath]:
 
 
 def _reads(condition: Condition, absent: SchemaPath) -> bool:
-    """Whether the condition reads something of what is absent."""
+    """Return whether the condition reads an absent field."""
     ast = condition.env.parse(condition.expression)
     return not isinstance(ast, Issues) and any(
         path[: len(absent)] == absent and len(path) > len(absent) for path in reading_of(ast).paths

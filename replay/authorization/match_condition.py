@@ -50,7 +50,7 @@ class WebhookConditions:
         self._verdicts: dict[Hashable, ConditionResults] = {}
 
     def match(self, question: Question) -> ConditionResults:
-        """The results of the conditions for a question: one object for all questions that look alike to them."""
+        """Return the conditions' results for a question, shared by questions that look alike to them."""
         view = self._view(question.attributes)
         match = self._verdicts.get(view)
         if match is None:

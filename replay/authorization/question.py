@@ -1,4 +1,4 @@
-"""What is put to a chain, as its members look at it."""
+"""A question to a chain, in the form of each member."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _PLACES = {
 _EXTRA = "extra"
 
 View = Callable[[AuthorizationAttributes], Hashable]
-"""What somebody knows of a question who reads some fields of `request` alone."""
+"""The part of a question that a reader of some `request` fields sees."""
 
 
 class Question:
-    """What is asked, with the spec of its SubjectAccessReview and what conditions see of it, each made once for all webhooks."""
+    """A question, with its SubjectAccessReview spec and the conditions' input, each made once for all webhooks."""
 
     __slots__ = ("_requests", "_spec", "attributes")
 
@@ -60,7 +60,7 @@ class Question:
 
 
 def view_of(fields: Iterable[str]) -> View:
-    """The view of these fields: equal for questions that look alike in them."""
+    """Return the view of these fields. Questions that look alike have equal views."""
     names = sorted(fields)
     of_resources, of_paths = (_values(names, kind) for kind in ("resourceAttributes.", "nonResourceAttributes."))
 

@@ -73,7 +73,7 @@ def _resource_parts(parts: Sequence[str]) -> tuple[str, list[str] | None]:
 
 
 def _selected_name(query: Query) -> str:
-    """`metadata.name` of the field selector, as far as the list options can be decoded at all."""
+    """Return `metadata.name` of the field selector, if the list options can be decoded."""
     try:
         _check_list_options(query)
         requirements = parse_field_selector(query.get("fieldSelector", [""])[0])

@@ -1,4 +1,4 @@
-"""Files that a configuration names and that lie on the server: where they are here, or that nobody said."""
+"""Files of the server that a configuration names, and their local places, if known."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class ServerFiles(Struct):
     unseen: list[str] = field(default_factory=list)
 
     def problem(self, path: str) -> str | None:
-        """What the server's validation says about a file, None if it is a regular one or not known."""
+        """Return the server's validation error for a file, None if it is regular or unknown."""
         local = self.local(path)
         if local is None:
             self.unseen.append(path)
@@ -32,7 +32,7 @@ class ServerFiles(Struct):
         return None if stat.S_ISREG(mode) else "must be a regular file"
 
     def local(self, path: str) -> Path | None:
-        """Where a file of the server is here, None if nobody said."""
+        """Return the local place of a server's file, None if unknown."""
         if self.root is None:
             return None
         mirror = self.root / path.lstrip("/")

@@ -25,12 +25,12 @@ from replay.manifests.field_error import FieldError, aggregate
 from replay.manifests.go_type.decode import Problem
 
 PANIC = "invalid memory address or nil pointer dereference"
-"""What ends a server that shall call itself: it takes the kubeconfig for given."""
+"""End of a server whose webhook lacks a kubeconfig: it assumes one."""
 _BUILT_AT_START = ("Node", "RBAC", "ABAC")
 
 
 class LoadResult(StrEnum):
-    """What becomes of a file."""
+    """Result of loading a file."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -54,7 +54,7 @@ class Checked(Struct, frozen=True):
 
     @property
     def is_accepted(self) -> bool:
-        """Whether the server goes on with it."""
+        """Return whether the server continues with it."""
         return self.result not in (LoadResult.REFUSED, LoadResult.PANIC)
 
     @property
@@ -70,7 +70,7 @@ class Checked(Struct, frozen=True):
 
 
 def check_start(data: bytes, version: KubernetesVersion, files: ServerFiles) -> Checked:
-    """What a server says that starts with a file."""
+    """Return the result of a server start with a file."""
     checked = _validated(data, version, files, frozenset())
     if checked.configuration is None or not checked.is_accepted:
         return checked
@@ -114,7 +114,7 @@ def _validated(data: bytes, version: KubernetesVersion, files: ServerFiles, need
 
 
 def _built(checked: Checked, files: ServerFiles, enabled: frozenset[str], *, at_start: bool) -> Checked:
-    """The authorizers made one after the other, up to the first that cannot be."""
+    """Build the authorizers one after the other, up to the first failure."""
     assert checked.configuration is not None
     authorizers = checked.configuration.authorizers
     if at_start and any(each.type == "ABAC" for each in authorizers):

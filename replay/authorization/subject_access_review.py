@@ -36,7 +36,7 @@ def spec_from_attributes(attributes: AuthorizationAttributes) -> JSON:
 
 
 def user_fields(user: UserInfo) -> JSON:
-    """`user`, `groups`, `uid` and `extra`, as far as they are set."""
+    """Return `user`, `groups`, `uid` and `extra`, as far as set."""
     extra = {key: list(values) for key, values in user.extra.items()}
     return _set({"user": user.username, "groups": list(user.groups), "extra": extra, "uid": user.uid})
 

@@ -1,4 +1,4 @@
-"""What a chain decided and how: the records of `--outcomes`, `can-i` and `explain`."""
+"""Decision of a chain and its steps: the records of `--outcomes`, `can-i` and `explain`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PRIVILEGED_GROUP = "kubernetes.io/system-privileged-group"
 
 
 class AuthorizerDecision(StrEnum):
-    """What one authorizer says; `UNKNOWN` is ours, `NOT_ASKED` stands where it was not reached."""
+    """Answer of one authorizer; `UNKNOWN` is ours, `NOT_ASKED` means not reached."""
 
     ALLOW = "Allow"
     DENY = "Deny"
@@ -26,7 +26,7 @@ class AuthorizerDecision(StrEnum):
 
 
 class StepOutcome(StrEnum):
-    """What became of one authorizer of the chain."""
+    """What happened to one authorizer of the chain."""
 
     CONSULTED = "consulted"
     SKIPPED = "skipped"
@@ -47,7 +47,7 @@ class ConditionOutcome(StrEnum):
 
 
 class AuthorizationVerdict(StrEnum):
-    """What the client is told: 403 for `FORBID`, 500 for `ERROR`."""
+    """Decision that the client sees: 403 for `FORBID`, 500 for `ERROR`."""
 
     ALLOW = "allow"
     FORBID = "forbid"
@@ -56,7 +56,7 @@ class AuthorizationVerdict(StrEnum):
 
 
 class ConditionResult(Struct, frozen=True):
-    """One match condition; `error` is the text that it adds to the error of the webhook."""
+    """One match condition; `error` is its part of the webhook's error."""
 
     index: int
     result: ConditionOutcome

@@ -1,4 +1,4 @@
-"""What a server refuses in an AuthorizationConfiguration (`k8s.io/apiserver/pkg/apis/apiserver/validation`)."""
+"""Errors that a server reports in an AuthorizationConfiguration (`k8s.io/apiserver/pkg/apis/apiserver/validation`)."""
 
 from __future__ import annotations
 
@@ -160,7 +160,7 @@ def validate_conditions(expressions: Sequence[str], path: str, version: Kubernet
 
 
 def validate_names(configuration: AuthorizationConfiguration) -> Iterator[str]:
-    """What a kube-apiserver adds (`LoadAndValidateData`): authorizers but webhooks are named after their type."""
+    """Yield what a kube-apiserver adds (`LoadAndValidateData`): authorizers except webhooks have their type as name."""
     for authorizer in configuration.authorizers:
         expected = authorizer.type.lower()
         if authorizer.type != WEBHOOK and authorizer.name != expected:

@@ -31,7 +31,7 @@ class AuthorizerAnswer(Struct, frozen=True):
 
 
 class AuthorizerAnswers(Protocol):
-    """Who answers for webhooks."""
+    """Source of answers for webhooks."""
 
     def is_known(self, webhook: str) -> bool:
         """Whether anything is known of a webhook at all."""
@@ -95,7 +95,7 @@ def spec_key(spec: JSON) -> bytes:
 
 
 def _current_spec(spec: JSON) -> JSON:
-    """A spec in the words of v1, without what is empty: v1beta1 says `group` for `groups`."""
+    """Return a spec in v1 words without empty fields. v1beta1 says `group` for `groups`."""
     named = {("groups" if name == "group" else name): value for name, value in spec.items() if value}
     attributes = named.get("resourceAttributes")
     if attributes is not None:
@@ -104,7 +104,7 @@ def _current_spec(spec: JSON) -> JSON:
 
 
 def answer_from_response(code: int, response: JSON, version: str) -> AuthorizerAnswer:
-    """What the server makes of a response: `response` is the decoded body, or its text where that is no JSON object."""
+    """Return the server's reading of a response: the decoded body, or its text if it is not a JSON object."""
     error = _response_error(code, response, version)
     if error is not None:
         return AuthorizerAnswer(AuthorizerDecision.NO_OPINION, "", error, failed=True)

@@ -33,7 +33,7 @@ _LEGACY_GROUP = "apiserver.k8s.io"
 _LEGACY_KEYS = ("imagePolicy", "podNodeSelectorPluginConfig")
 
 DEFAULT_PLUGINS = [each.name for each in ALL_PLUGINS if each.is_on]
-"""The plugins that are on by default, in the order in which the server makes them."""
+"""Plugins that are on by default, in the server's order."""
 
 
 _INTERNAL = "__internal"
@@ -105,7 +105,7 @@ _WEBHOOK_SCHEME = _plugin_scheme((_WEBHOOK_KIND,), {_WEBHOOK_KIND: "WebhookAdmis
 
 
 class PluginConfiguration(Struct, frozen=True):
-    """The entry of one plugin; `path` is absolute, `configuration` the inline document, None where there is none."""
+    """Entry of one plugin; `path` is absolute, `configuration` the inline document, None if absent."""
 
     name: str
     path: str

@@ -42,7 +42,7 @@ RESERVED = (
 
 
 class LoadedApi(Struct, frozen=True):
-    """A set's `api/`: what the REST API accepts of it, and what it refuses."""
+    """A set's `api/`: accepted and refused objects."""
 
     path: str
     objects: tuple[LoadedObject, ...]
@@ -57,7 +57,7 @@ class LoadedApi(Struct, frozen=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that is wrong; each object is refused by itself."""
+        """Return all problems. Each object is refused by itself."""
         return tuple(finding for refusal in self.refusals for finding in refusal.findings)
 
 
@@ -197,7 +197,7 @@ class _Loading(Struct):
             self._create(kind, decoded.registered.package, decoded.value, decoded.node, path)
 
     def _create(self, kind: str, version: str, decoded: JSON, node: Node, path: str) -> None:
-        """What `create` does with one object of a version of the API."""
+        """Process one object of an API version as `create` does."""
         value = _defaulted(kind, version, decoded)
         name = value["metadata"].get("name", "")
         if version != "v1" and kind.endswith("WebhookConfiguration"):

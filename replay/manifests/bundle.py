@@ -65,11 +65,11 @@ _PLACES_OF_A_SET = frozenset(
         CONFIGURATION_FILE,
     }
 )
-"""What a directory that is made as a set has."""
+"""Parts of a directory in the form of a set."""
 
 
 class Bundle(Struct, frozen=True):
-    """What a bundle holds; `directories` are its static manifests, `others` what is neither a policy nor RBAC."""
+    """Content of a bundle; `directories` are its static manifests, `others` are neither policies nor RBAC."""
 
     path: str
     directories: Mapping[PluginName, LoadedDirectory]
@@ -88,7 +88,7 @@ class Bundle(Struct, frozen=True):
 
 
 def is_bundle(path: Path) -> bool:
-    """Whether a path holds a bundle, and no set in a form of its own."""
+    """Return whether a path holds a bundle rather than a set in its own form."""
     if path == STDIN:
         return True
     if path.is_dir():
@@ -195,7 +195,7 @@ def load_bundle(
 
 
 class _FoundObject(Struct, frozen=True):
-    """One object of a bundle, and the document that it stands in."""
+    """One object of a bundle, and its document."""
 
     value: JSON
     node: Node
@@ -209,7 +209,7 @@ class _FoundObject(Struct, frozen=True):
 
 
 def _found(documents: Iterable[BundleDocument]) -> Iterator[_FoundObject]:
-    """The objects of all documents. Raises ManifestError for what is none."""
+    """Yield the objects of all documents. Raises ManifestError for other documents."""
     for document in documents:
         values = items_of(document.value)
         nodes = _nodes(document.node, len(values))
@@ -224,7 +224,7 @@ def _found(documents: Iterable[BundleDocument]) -> Iterator[_FoundObject]:
 
 
 def _nodes(node: Node, count: int) -> list[Node]:
-    """The nodes of the objects of a document, as far as they are known."""
+    """Return the nodes of a document's objects, as far as known."""
     items = node.get("items") if isinstance(node, NodeMapping) else None
     if isinstance(items, NodeSequence) and len(items.items) == count:
         return list(items.items)

@@ -36,14 +36,14 @@ _SHOWN_STDIN = "standard input"
 _KUSTOMIZATIONS = frozenset({"kustomization.yaml", "kustomization.yml", "Kustomization"})
 _CHART = "Chart.yaml"
 _PLAIN_FIELDS = frozenset({"apiVersion", "kind", "metadata", "resources"})
-"""The fields of a kustomization that only lists what is there."""
+"""Fields of a kustomization that only lists files."""
 _THEN = "| replay run LOG --apply -"
 _GZIP = b"\x1f\x8b"
 _TEMPLATE = b"{{"
 
 
 class BundleDocument(Struct, frozen=True):
-    """One document of a bundle: as it was read, its nodes, and its value."""
+    """One document of a bundle: as read, its nodes, and its value."""
 
     source: ManifestDocument
     node: Node
@@ -51,7 +51,7 @@ class BundleDocument(Struct, frozen=True):
 
 
 class BundleFiles(Struct, frozen=True):
-    """All documents of a bundle, and the files below a directory that hold no objects of Kubernetes."""
+    """All documents of a bundle, and the files of a directory without Kubernetes objects."""
 
     documents: tuple[BundleDocument, ...]
     other_files: tuple[str, ...] = ()
@@ -59,7 +59,7 @@ class BundleFiles(Struct, frozen=True):
 
 @cache
 def standard_input() -> bytes:
-    """What standard input holds; it can be read once."""
+    """Return standard input, which can be read once."""
     return sys.stdin.buffer.read()
 
 
@@ -121,7 +121,7 @@ def items_of(value: JSON) -> list[JSON]:
 
 
 def is_object(value: JSON) -> bool:
-    """Whether a value says of which kind it is."""
+    """Return whether a value states its kind."""
     return isinstance(value, dict) and all(isinstance(value.get(each), str) for each in ("apiVersion", "kind"))
 
 

@@ -1,4 +1,4 @@
-"""`replay check`: one set, what the server would refuse in it and what it would be unwise to load."""
+"""`replay check`: refusals by the server, and warnings, for one set."""
 
 from __future__ import annotations
 
@@ -42,9 +42,9 @@ class CheckedSet(Struct, frozen=True):
     configuration: LoadedConfiguration | None = None
     api: LoadedApi | None = None
     hints: tuple[str, ...] = ()
-    """What was taken for granted of the set."""
+    """Assumptions about the set."""
     server: ServerSettings = NO_SERVER
-    """What the set says of its server."""
+    """What the set says about its server."""
     engine: tuple[EngineDocument, ...] = ()
     """Objects of policy engines."""
 

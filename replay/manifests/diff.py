@@ -84,7 +84,7 @@ def _diff_moved(
 def _diff_objects(
     kind: str, current: Sequence[Any], candidate: Sequence[Any], renamed_policies: Mapping[str, str]
 ) -> list[ObjectDiff]:
-    """`renamed_policies` are those of the bindings at hand: a binding that follows its policy is renamed too."""
+    """`renamed_policies` are those of the bindings: a binding that follows its policy is renamed too."""
     old = {obj.name: obj for obj in current}
     new = {obj.name: obj for obj in candidate}
     renamed = _renamed(old, new) | _renamed_bindings(old, new, renamed_policies)
@@ -128,14 +128,14 @@ def _renamed_bindings(old: dict[str, Any], new: dict[str, Any], renamed_policies
 
 
 def _diff_renamed(old: Any, new: Any, renamed_policies: Mapping[str, str]) -> tuple[FieldDiff, ...]:
-    """What differs beside the name, and the name of a policy that was renamed itself."""
+    """Return the differences besides the name, and the renamed policy's name."""
     if renamed_policies.get(getattr(old, "policy_name", "")) == getattr(new, "policy_name", ""):
         old = replace(old, policy_name=new.policy_name)
     return tuple(_diff_values("", old, new))
 
 
 def _described(obj: Any) -> Iterator[FieldDiff]:
-    """What an added object does, in a line or two."""
+    """Yield what an added object does, in one or two lines."""
     match = getattr(obj, "match_constraints", None)
     if match is not None:
         yield FieldDiff("matchConstraints", Verb.ADDED, "", _match_text(match))
@@ -191,7 +191,7 @@ def _diff_lists(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...])
 
 
 def _diff_named(path: str, current: tuple[Any, ...], candidate: tuple[Any, ...]) -> Iterator[FieldDiff]:
-    """Items with a name or key are compared by it; a new order alone is told too, because it is that of evaluation."""
+    """Yield differences of items with a name or key. A new order counts, because it is the evaluation order."""
     old, new = ({getattr(item, "name", None) or item.key: item for item in items} for items in (current, candidate))
     for name in dict.fromkeys((*old, *new)):
         yield from _diff_values(f"{path}[{name}]", old.get(name), new.get(name))
@@ -225,7 +225,7 @@ def _diff_selector(path: str, current: LabelSelector, candidate: LabelSelector) 
 
 
 def _requirements(selector: LabelSelector) -> frozenset[object]:
-    """All that a selector requires at once: more of it selects less."""
+    """Return everything that a selector requires together. More requirements select less."""
     return frozenset((*selector.match_labels.items(), *selector.match_expressions))
 
 

@@ -32,7 +32,7 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 
 class PolicyEngine(NamedTuple):
-    """A policy engine: its directory in a set, the groups of its objects, and the function that adds what it registers of them."""
+    """A policy engine: its directory in a set, its API groups, and the function that adds its registrations."""
 
     directory: str
     group: re.Pattern[str]
@@ -101,7 +101,7 @@ def _is_list_of_engine(document: ManifestDocument) -> bool:
 
 
 def without_engine_objects(directory: DirectoryDocuments) -> DirectoryDocuments:
-    """What was read of a directory, without the objects of policy engines."""
+    """Return a directory without objects of policy engines."""
     return replace(directory, documents=other_documents(directory.documents))
 
 
@@ -127,12 +127,12 @@ class EngineDocument(NamedTuple):
 
     @property
     def name(self) -> tuple[str, str]:
-        """Its kind and name, by which the objects of a set are told apart."""
+        """Return kind and name, which identify an object of a set."""
         return str(self.value.get("kind")), str((self.value.get("metadata") or {}).get("name"))
 
     @property
     def origin(self) -> Origin:
-        """Where it was read."""
+        """Return the source."""
         return Origin(self.path, self.node.position.line, self.document)
 
 
@@ -202,7 +202,7 @@ def holds_engine_objects_alone(path: Path) -> bool:
 
 
 def differing_webhooks(one: ManifestSet, other: ManifestSet) -> frozenset[str]:
-    """The webhooks that decide otherwise with other objects of their engine."""
+    """Return the webhooks that decide differently with other objects of their engine."""
     ours, theirs = one.engine_objects, other.engine_objects
     differing = [value for value in ours if value not in theirs] + [value for value in theirs if value not in ours]
     if not differing:

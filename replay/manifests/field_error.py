@@ -11,14 +11,14 @@ from replay.json import JSON
 
 
 class FieldError(Struct, frozen=True):
-    """One error of one field: `str()` is `path: body`; `shown_path` is how the server spells the path, where that differs."""
+    """One error of one field: `str()` is `path: body`; `shown_path` is the server's spelling, if different."""
 
     path: str
     body: str
     shown_path: str = ""
 
     def __str__(self) -> str:
-        """As the server lists it."""
+        """Format as in the server's list."""
         return f"{self.shown_path or self.path}: {self.body}"
 
 
@@ -34,12 +34,12 @@ def invalid(path: str, value: JSON, detail: str, *, named_type: bool = False) ->
 
 
 def not_supported(path: str, value: str, supported: Iterable[str]) -> FieldError:
-    """A value of a string type with a name that is none of those known."""
+    """Return the error for an unknown value of an enumeration."""
     return not_supported_struct(path, value, supported)
 
 
 def not_supported_struct(path: str, value: JSON, supported: Iterable[str]) -> FieldError:
-    """The same for a struct that stands in the place of the value, its fields in Go's order."""
+    """Return the same error for a struct in place of the value, with fields in Go's order."""
     listed = ", ".join(quote(item) for item in supported)
     return _error(path, f"Unsupported value: {marshal(value, sort_keys=False)}", f"supported values: {listed}")
 

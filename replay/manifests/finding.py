@@ -1,4 +1,4 @@
-"""What `replay check` finds: one thing wrong, or unwise, at one place of a manifest."""
+"""Findings of `replay check`: one error or warning at one place of a manifest."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Finding(Struct, frozen=True):
 
 
 class ManifestRefusal(Struct, frozen=True):
-    """One error as the server words it (it stops at the first), with the findings that it is made of."""
+    """One error in the server's words (it stops at the first), with its findings."""
 
     text: str
     findings: tuple[Finding, ...]

@@ -76,7 +76,7 @@ _DEFAULT_RULES: Final = (Rule(("CREATE", "UPDATE"), ("*",), ("*",), ("*",)),)
 
 
 def with_generated_policies(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
-    """A set with what Gatekeeper generates of its objects, in the place of what it generated before."""
+    """Return a set with Gatekeeper's generated policies instead of earlier ones."""
     earlier = {each.name for each in manifests.validating_policies if _is_generated(each)}
     templates = {str(each["metadata"].get("name")): each for each in manifests.engine_objects if _source(each)}
     bound: dict[str, list[tuple[JSON, tuple[str, ...]]]] = {}

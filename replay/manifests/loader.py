@@ -56,12 +56,12 @@ class LoadedObject(Struct, frozen=True):
 
     @property
     def origin(self) -> Origin:
-        """Where the object was read."""
+        """Return the source."""
         path = os.fsencode(self.path).decode("utf-8", "backslashreplace")
         return Origin(path, self.node.position.line, self.document)
 
     def position(self, field_path: str) -> Position:
-        """Where a field stands in the file."""
+        """Return a field's position in the file."""
         return position_of(self.node, field_path)
 
 
@@ -81,7 +81,7 @@ class LoadedDirectory(Struct, frozen=True):
 
     @property
     def findings(self) -> tuple[Finding, ...]:
-        """All that is wrong; what the server tells is marked `first`."""
+        """Return all problems. Those that the server reports have `first`."""
         return tuple(
             replace(finding, first=finding.first and index == 0)
             for index, refusal in enumerate(self.refusals)
@@ -97,7 +97,7 @@ NOT_STATIC = "a static manifest needs such a name; what is created through the A
 
 
 def fix_of_kind(untyped: Node) -> str:
-    """What to do about a document of a kind that there is not: a kind of the group that reads alike, if there is one."""
+    """Return the fix for a document of an unknown kind: a similar kind of the group, if there is one."""
     fields = plain(untyped)
     version, kind = (str(fields.get(name)) if isinstance(fields, dict) else "" for name in ("apiVersion", "kind"))
     if version.rpartition("/")[0] != GROUP:
@@ -109,7 +109,7 @@ def fix_of_kind(untyped: Node) -> str:
 
 
 def elsewhere(registered: Registered) -> str:
-    """Where an object belongs that another plugin accepts."""
+    """Return the right place of an object that another plugin accepts."""
     reader = next((plugin for plugin in PluginName if plugin.accepts(registered)), None)
     return f"{reader.value} reads it: keep it in `{reader.directory}/`" if reader is not None else NO_SUCH_KIND
 
@@ -135,7 +135,7 @@ def load_directory(
 def load_documents(
     path: Path, directory: DirectoryDocuments, plugin: PluginName, version: KubernetesVersion, *, mixed: bool
 ) -> LoadedDirectory:
-    """Load what was read of a directory, or of a file; otherwise as `load_directory`."""
+    """Load the documents of a directory or file; otherwise as `load_directory`."""
     loading = _Loading(plugin, version, mixed)
     for unreadable in directory.unreadable:
         position = Position(unreadable.line, 1) if unreadable.line else Position(0, 0)
@@ -245,7 +245,7 @@ class _Loading(Struct):
         self.refuse(text, findings)
 
     def check_references(self) -> None:
-        """Every binding names a policy of the same directory, in the order in which the bindings were read."""
+        """Check that every binding names a policy of its directory, in reading order."""
         policy_kind, binding_kind = self.plugin.kinds
         policies = {loaded.name for loaded in self.objects if loaded.kind == policy_kind}
         for loaded in self.objects:
@@ -258,7 +258,7 @@ class _Loading(Struct):
 
 
 def _items(decoded: DecodedObject) -> Iterator[tuple[JSON, Node]]:
-    """The object itself, or the items of a typed list; what they say about their own kind counts for nothing."""
+    """Yield the object, or the items of a typed list. What items say about their kind is ignored."""
     if not decoded.registered.kind.endswith("List"):
         yield decoded.value, decoded.node
         return

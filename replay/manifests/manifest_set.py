@@ -85,7 +85,7 @@ def _rule(rule: JSON) -> Rule:
 
 
 def match_resources(constraints: JSON) -> MatchResources | None:
-    """`matchConstraints` or `matchResources`, None where there are none."""
+    """Return `matchConstraints` or `matchResources`, None if absent."""
     if constraints is None:
         return None
     return MatchResources(

@@ -1,4 +1,4 @@
-"""What servers of two minors make of the same objects, without any log: expressions that one of them does not compile."""
+"""Expressions that only servers of one of two minors compile, for the same objects and without a log."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def _holders(
 def _errors(
     holder: ValidatingAdmissionPolicy | MutatingAdmissionPolicy | Webhook, version: KubernetesVersion
 ) -> Iterator[tuple[str, str]]:
-    """The error of each expression of what is stored, in one line; empty where it compiles."""
+    """Yield the error of each stored expression in one line; empty if it compiles."""
     has_params = not isinstance(holder, Webhook) and holder.param_kind is not None
     compiler = ExpressionCompiler(version, has_params=has_params)
     for path, kind, name, expression in _fields(holder):

@@ -1,4 +1,4 @@
-"""The difference of two objects of one kind and name, or of what is there alone."""
+"""Difference between two objects of one kind and name, or a single object."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct
 
 
 class Verb(StrEnum):
-    """What happened to an object or a field."""
+    """What happened to an object or field."""
 
     ADDED = "added"
     REMOVED = "removed"

@@ -20,7 +20,7 @@ class PluginName(StrEnum):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds it accepts, in the order in which it holds their objects."""
+        """Return the accepted kinds, in their order."""
         if self.is_webhook:
             return (f"{self.value.removesuffix('AdmissionWebhook')}WebhookConfiguration",)
         return (self.value, f"{self.value}Binding")
@@ -47,9 +47,9 @@ CHAIN_ORDER = (
     PluginName.VALIDATING_ADMISSION_POLICY,
     PluginName.VALIDATING_ADMISSION_WEBHOOK,
 )
-"""The order in which the server makes the plugins and asks them."""
+"""Plugins in the server's order."""
 API_DIRECTORY = "api"
-"""Where a set has what comes in through the API, beside the directories of the plugins."""
+"""Directory of API-based objects in a set, beside the plugins' directories."""
 
 
 class ServerPlugin(NamedTuple):
@@ -60,7 +60,7 @@ class ServerPlugin(NamedTuple):
     """Whether it is on unless a flag turns it off."""
     minors: tuple[int, int] = (0, 99)
     gate: tuple[str, int] = ("", 0)
-    """The feature gate without which it does nothing, and the first minor in which that is on by default."""
+    """Feature gate that the plugin needs, and the first minor with the gate on by default."""
 
     def acts(self, version: KubernetesVersion, gates: Mapping[str, bool]) -> bool:
         """Whether it does anything in a server of a version, with the gates that flags set."""

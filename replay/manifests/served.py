@@ -51,7 +51,10 @@ _GATES: Mapping[str, _Gate] = {MUTATING_POLICIES: _Gate(32, 34, 36), STATIC_MANI
 
 
 def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
-    """Whether a gate is on; `AllAlpha` and `AllBeta` stand for those of a stage (`component-base/featuregate`)."""
+    """Return whether a gate is on.
+
+    `AllAlpha` and `AllBeta` stand for those of a stage (`component-base/featuregate`).
+    """
     known, minor = _GATES[gate], version.minor
     stage = "AllAlpha" if minor < known.beta else "AllBeta"
     default = minor >= known.on
@@ -89,7 +92,7 @@ def _why_off(gate: str, gates: Gates) -> str:
 
 
 def decides(kind: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
-    """Whether objects of a kind decide about requests on a server, in whatever version they are written."""
+    """Return whether objects of a kind decide about requests on a server, in any version."""
     return not kind.startswith("MutatingAdmissionPolicy") or is_enabled(MUTATING_POLICIES, version, gates)
 
 

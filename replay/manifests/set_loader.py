@@ -38,9 +38,9 @@ from replay.manifests.static_rule import STATIC_SUFFIX
 
 
 class LoadedSet(Struct, frozen=True):
-    """The directories of a set by plugin, in the order of the chain; `api` is its `api/`, None if it has none.
+    """Directories of a set by plugin, in chain order; `api` is its `api/`, None if absent.
 
-    `hints` say what was taken for granted.
+    `hints` are assumptions.
     """
 
     path: str
@@ -216,7 +216,7 @@ def _directory_set(path: Path, version: KubernetesVersion, created: KubernetesVe
 
 
 def _mixed_in(path: Path) -> tuple[EngineDocument, ...] | None:
-    """The objects of a policy engine that stand among the manifests of a file, or directly in a directory."""
+    """Return policy engine objects among a file's manifests, or directly in a directory."""
     files = [path] if path.is_file() else sorted(each for each in path.iterdir() if is_manifest(each))
     return tuple(value for file in files for value in engine_documents(file)) or None
 
@@ -229,7 +229,7 @@ def require_static(directory: Path, version: KubernetesVersion, gates: Gates = N
 
 
 def load_applied(path: Path, version: KubernetesVersion, gates: Gates = NO_GATES) -> LoadedSet:
-    """A bundle as `kubectl apply` would have it, whatever a directory looks like. Raises ManifestError."""
+    """Return a bundle as `kubectl apply` would apply it, for any directory form. Raises ManifestError."""
     return _of_bundle(load_bundle(path, version, version, gates, is_applied=True))
 
 

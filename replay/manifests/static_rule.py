@@ -1,4 +1,4 @@
-"""What static manifests may not do, beyond what the REST API says (KEP-5793, the loaders' own checks)."""
+"""Rules of static manifests beyond the REST API (KEP-5793, the loaders' own checks)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def static_problem(kind: str, obj: JSON, path: str) -> tuple[str, str] | None:
 
 
 def name_problem(name: str, path: str, files_by_name: dict[str, str]) -> str | None:
-    """What is wrong with a name among those `files_by_name` so far in the directory (name to file), which it joins."""
+    """Return the problem of a name, given the earlier `files_by_name` of the directory, to which it is added."""
     if not name:
         return f"resource in file {quote(path)} must have a name"
     if not name.endswith(STATIC_SUFFIX):

@@ -42,7 +42,7 @@ def _no(reason: str) -> NodeVerdict:
 
 
 class NodeAuthorizer:
-    """Decides by the graph of pods and what they refer to, and by rules that are the same for all nodes."""
+    """Decides by the graph of pods and their references, and by rules that all nodes share."""
 
     def __init__(self, graph: Graph, version: KubernetesVersion = NEWEST) -> None:
         """The features are those that are on by default in that version."""
@@ -52,7 +52,7 @@ class NodeAuthorizer:
         self._by_resource = self._subdivided()
 
     def _subdivided(self) -> Mapping[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]]:
-        """The resources of which a node may see a part."""
+        """Return the resources of which a node may see a part."""
         subdivisions: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]] = {
             ("", "secrets"): lambda node, attributes: self._read(node, "secret", attributes),
             ("", "configmaps"): lambda node, attributes: self._read(node, "configmap", attributes),
@@ -175,7 +175,7 @@ class NodeAuthorizer:
 _POD_WRITES = frozenset(
     [("", "create"), ("", "delete"), ("status", "update"), ("status", "patch"), ("eviction", "create")]
 )
-"""What admission (NodeRestriction) narrows to the pods of the node."""
+"""Writes that admission (NodeRestriction) limits to the node's pods."""
 
 
 def _selects(attributes: AuthorizationAttributes, field: str, value: str) -> bool:
@@ -219,4 +219,4 @@ def _node(node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
 
 
 _NODE_WRITES = frozenset([("", "create"), ("", "update"), ("", "patch"), ("status", "update"), ("status", "patch")])
-"""What admission (NodeRestriction) narrows to the Node itself."""
+"""Writes that admission (NodeRestriction) limits to the Node itself."""

@@ -28,7 +28,7 @@ VOLUME_ATTACHMENT = GroupVersionKind("storage.k8s.io", "v1", "VolumeAttachment")
 RESOURCE_SLICE = GroupVersionKind("resource.k8s.io", "v1", "ResourceSlice")
 POD_CERTIFICATE_REQUEST = GroupVersionKind("certificates.k8s.io", "v1", "PodCertificateRequest")
 GRAPH_KINDS = (POD, PERSISTENT_VOLUME, VOLUME_ATTACHMENT, RESOURCE_SLICE, POD_CERTIFICATE_REQUEST)
-"""The kinds that the graph is made of."""
+"""Kinds of objects in the graph."""
 
 _MIRROR = "kubernetes.io/config.mirror"
 _CLAIMS = "resource claims of pods"
@@ -43,7 +43,7 @@ class Vertex(NamedTuple):
 
 
 class Graph(Protocol):
-    """What belongs to which node."""
+    """Which objects belong to which node."""
 
     def has_path(self, start: Vertex, node: str) -> bool | Missing:
         """Whether an object belongs to a node, or what would tell."""
@@ -51,7 +51,7 @@ class Graph(Protocol):
 
 
 class NodeGraph:
-    """The graph of some objects; an edge stands for one object alone, so that objects can be replaced one by one."""
+    """Graph of some objects. An edge belongs to one object, so objects can be replaced one by one."""
 
     def __init__(self, lister: Lister | None = None) -> None:
         """The objects of a lister, if there is one."""
@@ -64,7 +64,7 @@ class NodeGraph:
                 self.put(kind, None if isinstance(obj, Missing) else _vertex(kind, obj), obj)
 
     def put(self, kind: GroupVersionKind, own: Vertex | None, obj: JSON | PartialObject | Missing | None) -> None:
-        """What is now known of an object, None if it is not there; without `own` it is one that nobody knows by name."""
+        """Add or replace an object, None if it is absent; without `own` its name is unknown."""
         for start, end in self._by_object.pop(own, ()) if own is not None else ():
             self._edges[start].discard(end)
         for what, missing in ((kind.kind, _missing_object(obj)), (_CLAIMS, _missing_claims(obj))):
@@ -93,7 +93,7 @@ class NodeGraph:
         return self._missing_for(start) or False
 
     def _missing_for(self, start: Vertex) -> Missing | None:
-        """What is not known of the kinds that may lead from an object to a node."""
+        """Return what is unknown of the kinds between an object and a node."""
         kind = {
             "volumeattachment": VOLUME_ATTACHMENT,
             "resourceslice": RESOURCE_SLICE,
@@ -114,7 +114,7 @@ def _vertex(kind: GroupVersionKind, obj: JSON | PartialObject) -> Vertex:
 
 
 def _missing_object(obj: JSON | PartialObject | Missing | None) -> Missing | None:
-    """What is not known of an object where it may be the end of an edge: its spec, and whether it is a mirror pod."""
+    """Return what is unknown of an object at the end of an edge: its spec, and whether it is a mirror pod."""
     if isinstance(obj, Missing):
         return obj
     if not isinstance(obj, PartialObject):
@@ -124,7 +124,7 @@ def _missing_object(obj: JSON | PartialObject | Missing | None) -> Missing | Non
 
 
 def _missing_claims(obj: JSON | PartialObject | Missing | None) -> Missing | None:
-    """What is not known of the resource claims that a status names."""
+    """Return what is unknown of the resource claims in a status."""
     if not isinstance(obj, PartialObject):
         return None
     parts = [field_of(obj, "status", name) for name in ("resourceClaimStatuses", "extendedResourceClaimStatus")]

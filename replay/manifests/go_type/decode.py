@@ -37,7 +37,7 @@ class Problem(Struct, frozen=True):
 
 
 class Decoded(Struct):
-    """A decoded value and what was wrong; `error` is the one problem that makes decoding fail."""
+    """A decoded value and its problems; `error` is the one that makes decoding fail."""
 
     value: JSON = None
     type_errors: list[Problem] = field(default_factory=list)
@@ -62,7 +62,7 @@ class _AbortError(Exception):
 
 
 class _Context(Struct, frozen=True):
-    """Where decoding stands: the struct and the fields that a type error names, and the path with indexes."""
+    """Position of decoding: the struct and fields that a type error names, and the path with indexes."""
 
     struct_name: str = ""
     fields: tuple[str, ...] = ()
@@ -191,7 +191,7 @@ class _Decoder:
             raise _AbortError(Problem(str(error), node.position, context.path)) from error
 
     def _duration(self, node: Node, context: _Context) -> str:
-        """A duration as Go prints it; null is read as the empty text, which is none."""
+        """Return a duration as Go prints it. Null is read as the empty text, which is invalid."""
         text = "" if _is_null(node) else node.value if isinstance(node, Scalar) else None
         if not isinstance(text, str):
             raise _AbortError(self._type_problem(node, "string", context, json_type(node)))
@@ -215,7 +215,7 @@ class _Decoder:
         return Problem(message, node.position, context.path)
 
     def _in_package(self, go_type: str) -> str:
-        """The type as the text names it: beta types stand in their own package, those of `meta/v1` in `v1`."""
+        """Return the type's name in messages: beta types have their own package, those of `meta/v1` have `v1`."""
         if self._package == "v1" or go_type.lstrip("[]*") in _SHARED_TYPES:
             return go_type
         return go_type.replace("v1.", f"{self._package}.")
@@ -252,7 +252,7 @@ _SHARED_TYPES = frozenset(
 
 
 def json_type(node: Node) -> str:
-    """What Go calls the JSON of a node."""
+    """Return Go's name for the JSON type of a node."""
     if isinstance(node, Mapping):
         return "object"
     if isinstance(node, Sequence):
@@ -282,7 +282,7 @@ def _is_text(go_type: str) -> bool:
 
 
 def _written(target: GoStruct, value: dict[str, JSON]) -> dict[str, JSON]:
-    """The fields that the server writes, in its order: what is set, what is always written, and structs."""
+    """Return the fields that the server writes, in order: set ones, always written ones, and structs."""
     written: dict[str, JSON] = {}
     for name, field_ in target.fields.items():
         item = value.get(name)

@@ -319,7 +319,7 @@ _LISTED = (
 
 
 class Field(Struct, frozen=True):
-    """A field as an object shows it: `embedded` are the Go names of the embedded structs that it stands in."""
+    """A field as an object shows it: `embedded` are the Go names of its enclosing embedded structs."""
 
     name: str
     go_type: str
@@ -330,7 +330,7 @@ class Field(Struct, frozen=True):
 
 
 class GoStruct(Struct, frozen=True):
-    """A Go struct with its fields by JSON name, in Go's order; those of embedded structs stand in their place."""
+    """A Go struct with its fields by JSON name, in Go's order, including those of embedded structs."""
 
     go_type: str
     fields: dict[str, Field]
@@ -338,7 +338,7 @@ class GoStruct(Struct, frozen=True):
 
 @cache
 def struct(go_type: str) -> GoStruct | None:
-    """The struct of that name, None for a type that is none (a string, a list, a time)."""
+    """Return the struct with this name, None for other types (a string, a list, a time)."""
     return _structs().get(go_type)
 
 
@@ -355,7 +355,7 @@ def _structs() -> dict[str, GoStruct]:
 
 
 def _list_types() -> list[str]:
-    """The `...List` kinds are all alike."""
+    """Return the `...List` kinds, which are all alike."""
     lines: list[str] = []
     for kind in _LISTED:
         lines += [

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 GROUP = "admissionregistration.k8s.io"
 SCHEME_NAME = "pkg/runtime/scheme.go:111"
-"""What errors call a scheme of the server: where its code makes it."""
+"""Name of the server's scheme in errors: its place in the code."""
 
 _POLICIES = ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy")
 _BINDINGS = tuple(f"{kind}Binding" for kind in _POLICIES)

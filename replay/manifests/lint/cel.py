@@ -1,4 +1,4 @@
-"""What can be said of an expression without evaluating it: what it mentions, and which operations it demands."""
+"""Facts about an expression without evaluation: its names, and the operations that it needs."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def compared_operations(ast: Ast) -> Iterator[tuple[str, int]]:
 
 
 def conjuncts(node: Expr) -> Iterator[Expr]:
-    """The operands of `&&`, however nested; the expression itself where it is none."""
+    """Yield the operands of nested `&&`; otherwise the expression itself."""
     if isinstance(node, Call) and node.function == operator.LOGICAL_AND:
         for argument in node.args:
             yield from conjuncts(argument)

@@ -1,4 +1,4 @@
-"""Warnings about what an AdmissionConfiguration file says to nobody."""
+"""Warnings about an AdmissionConfiguration file that configures nothing."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _NEXT_DOCUMENT = re.compile(rb"^(?:---|\.\.\.)(?=[\s]|\Z)", re.MULTILINE)
 
 
 def lint_configuration(configuration: LoadedConfiguration) -> Iterator[SilenceableWarning]:
-    """All warnings about the file itself."""
+    """Yield all warnings about the file."""
     try:
         data = read_file(Path(configuration.path))
     except Unreadable:

@@ -27,7 +27,7 @@ _LARGE = 200
 
 
 def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
-    """All warnings about the expressions of a policy or webhook configuration."""
+    """Yield all warnings about the expressions of a policy or webhook configuration."""
     compiled = [each for each in policy.expressions if each.compiled.program is not None]
     for checked in compiled:
         yield from _lint_cost(policy, checked)
@@ -153,7 +153,7 @@ def _lint_null_object(
 
 
 def _is_decided_without_object(checked: CheckedExpression, readings: dict[str, Reading]) -> bool:
-    """Whether an expression has a value on DELETE, whatever the rest of the request is."""
+    """Return whether an expression has a value on DELETE for any other request field."""
     if readings[checked.path].variables:
         return False
     result = _evaluated(checked, object=None)

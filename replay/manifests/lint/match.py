@@ -23,7 +23,7 @@ _NEVER_SENT = frozenset(
         ("authorization.k8s.io", "subjectaccessreviews"),
     }
 )
-"""`k8s.io/kubernetes/pkg/controlplane/apiserver`: resources that admission policies are never asked about."""
+"""Resources that admission policies never evaluate (`k8s.io/kubernetes/pkg/controlplane/apiserver`)."""
 
 _VITAL = (
     ("coordination.k8s.io", "leases"),
@@ -33,11 +33,11 @@ _VITAL = (
     ("", "serviceaccounts/token"),
     ("discovery.k8s.io", "endpointslices"),
 )
-"""What nodes and controllers write all the time to stay alive."""
+"""Resources that nodes and controllers write all the time."""
 
 
 def lint_match(loaded: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
-    """All warnings about the rules of one object, and about a policy as a whole."""
+    """Yield all warnings about one object's rules, and about a policy as a whole."""
     if loaded.kind.endswith("Binding"):
         yield from _lint_binding(loaded, context)
         return
@@ -117,7 +117,7 @@ def _lint_lockout(loaded: LoadedObject, context: LintContext) -> Iterator[Silenc
 
 
 def _looks_at_user(loaded: LoadedObject) -> bool:
-    """Whether some expression tells users apart, or asks what they may do."""
+    """Return whether an expression reads the user or asks an authorizer."""
     programs = [each.compiled.program for each in loaded.expressions if each.compiled.program is not None]
     return any(
         mentions(program.ast, ("request", "userInfo")) or mentions(program.ast, ("authorizer",)) for program in programs

@@ -37,7 +37,7 @@ _LABELLED = GroupVersionKind("", "v1", "Namespace")
 
 
 def readings_of(compiled: Sequence[CheckedExpression]) -> dict[str, Reading]:
-    """What each expression of a policy reads, by its field."""
+    """Return what each expression of a policy reads, by field."""
     variables: dict[str, Reading] = {}
     readings: dict[str, Reading] = {}
     for checked in compiled:
@@ -154,7 +154,7 @@ class _OptionalFields:
 
 
 def _may_lack_subresource(policy: LoadedObject) -> bool:
-    """Whether some rule matches requests of a resource itself: an AdmissionRequest leaves out what is empty."""
+    """Return whether a rule matches requests without a subresource. An AdmissionRequest omits empty fields."""
     return any(
         "/" not in entry or entry.endswith("/*") for rule in rules_of(policy) for entry in rule.get("resources") or ()
     )

@@ -1,4 +1,4 @@
-"""Warnings about webhooks that can keep themselves from starting: they are asked about their own pods, and then do not answer."""
+"""Warnings about webhooks that can keep themselves from starting, because they must admit their own pods."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _NEEDED = (
 
 
 def lint_own_namespace(loaded: LoadedObject, context: LintContext) -> Iterator[SilenceableWarning]:
-    """A webhook with failurePolicy Fail that is asked about what it needs to start."""
+    """Yield a warning for a webhook with failurePolicy Fail that matches what it needs to start."""
     for index, webhook in enumerate(loaded.value.get("webhooks") or ()):
         namespace = _namespace(webhook["clientConfig"])
         if namespace is None or webhook["failurePolicy"] != "Fail" or not _may_select(webhook, namespace, context):
@@ -62,7 +62,7 @@ def lint_own_namespace(loaded: LoadedObject, context: LintContext) -> Iterator[S
 
 
 def _namespace(client_config: JSON) -> str | None:
-    """The namespace of the Service that answers, None where that is none of the cluster."""
+    """Return the namespace of the answering Service, None if there is no Service."""
     service = client_config.get("service")
     if service:
         return str(service["namespace"])

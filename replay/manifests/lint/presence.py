@@ -30,14 +30,14 @@ _VALIDATED: Mapping[str, frozenset[SchemaPath]] = {
     _APPS + "ReplicaSetSpec": frozenset({("template",), _LABELS_OF_TEMPLATE}),
     _CORE + "ReplicationControllerSpec": frozenset({("selector",), ("template",), _LABELS_OF_TEMPLATE}),
 }
-"""What the server refuses an object without, beside what its schema requires (`Validate…` of `pkg/apis/*/validation`)."""
+"""Fields that the server requires besides the schema's (`Validate…` of `pkg/apis/*/validation`)."""
 
 _WRITTEN_BY_PLUGINS: Mapping[str, frozenset[SchemaPath]] = {
     _CORE + "Pod": frozenset(
         ("spec", field) for field in ("preemptionPolicy", "priority", "serviceAccountName", "tolerations")
     ),
 }
-"""What plugins that are on by default write where it is absent (ServiceAccount, Priority, DefaultTolerationSeconds)."""
+"""Fields that default plugins set if absent (ServiceAccount, Priority, DefaultTolerationSeconds)."""
 
 _VARIATIONS: Mapping[str, JSON] = {"string": "another", "integer": 1, "boolean": True}
 _BLANK: dict[str, Any] = {}
@@ -88,14 +88,14 @@ def _is_demanded(around: list[Schema], path: SchemaPath) -> bool:
 
 @lru_cache(maxsize=4096)
 def _is_defaulted(schema: Schema, path: SchemaPath) -> bool:
-    """Whether defaulting writes the field whatever else is in the struct that has it; a custom kind says it in its schema."""
+    """Return whether defaulting always writes the field. A custom kind's schema says so."""
     return bool(schema.name) and all(
         _has(_defaulted(schema, path[:-1], beside), path) for beside in _besides(schema, path)
     )
 
 
 def _besides(schema: Schema, path: SchemaPath) -> Iterator[dict[str, JSON]]:
-    """Nothing, and each other scalar field, that may stand beside the last field of a path."""
+    """Yield nothing, and each other scalar field that may be beside the last field of a path."""
     yield _BLANK
     at: Schema | None = schema
     for name in path[:-1]:

@@ -27,16 +27,16 @@ _PASSING = frozenset({"dyn", "reverse", "sort", "slice", "distinct"})
 
 
 class Origin(Struct, frozen=True):
-    """Where a value may come from: paths whose value it may be, and paths whose values the elements of a list may be."""
+    """Possible sources of a value: paths whose value it is, and paths of its elements."""
 
     paths: frozenset[SchemaPath] = frozenset()
     elements: frozenset[SchemaPath] = frozenset()
     is_optional: bool = False
-    """Whether it is a CEL optional, in which a field that is absent is nothing wrong."""
+    """Whether it is a CEL optional, whose missing field is no error."""
 
     @property
     def any_element(self) -> frozenset[SchemaPath]:
-        """Where an element of it may come from."""
+        """Return the possible sources of an element."""
         return frozenset((*path, ELEMENT) for path in self.paths) | self.elements
 
 
@@ -57,7 +57,7 @@ class Reading(Struct, frozen=True):
 
 
 def reading_of(ast: Ast, variables: Mapping[str, Reading] | None = None) -> Reading:
-    """What a checked expression reads by itself; `variables` say where the value of each may come from."""
+    """Return what a checked expression reads itself; `variables` tell the sources of each variable."""
     tracer = _Tracer(variables or {})
     origin = with_deep_stack(lambda: tracer.trace(ast.expr, {}))
     return Reading(frozenset(tracer.paths), frozenset(tracer.guards), frozenset(tracer.variables), origin)
@@ -174,7 +174,7 @@ class _Tracer:
 
 
 def _any_of(origins: Iterable[Origin]) -> Origin:
-    """What may be any of these."""
+    """Return the union of sources."""
     found = list(origins)
     return Origin(
         frozenset[SchemaPath]().union(*(each.paths for each in found)),

@@ -16,7 +16,7 @@ _CLUSTER_HOST = re.compile(r"\.svc(\..+)?$|\.cluster\.local$")
 
 
 def lint_webhooks(loaded: LoadedObject) -> Iterator[SilenceableWarning]:
-    """All warnings about the webhooks of a static configuration."""
+    """Yield all warnings about the webhooks of a static configuration."""
     for index, webhook in enumerate(loaded.value.get("webhooks") or ()):
         client_config, path = webhook["clientConfig"], f"webhooks[{index}].clientConfig"
         host = _host(client_config.get("url") or "")

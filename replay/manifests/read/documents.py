@@ -20,7 +20,7 @@ from replay.go.format import quote
 from replay.manifests.read.json_reader import text_from_bytes
 
 MAX_FILE_BYTES = 32 * 1024 * 1024
-"""What we read of one file at most; the server has no limit, and no real set comes near."""
+"""Maximum size of a file. The server has no limit."""
 
 _EXTENSIONS = (".yaml", ".yml", ".json")
 # unicode.IsSpace, as UTF-8 bytes
@@ -51,7 +51,7 @@ class Unreadable(Exception):  # noqa: N818 - a state of a file, reported as a fi
 
 
 class DirectoryDocuments(Struct, frozen=True):
-    """What a directory holds: the documents in the order of files, the hash, and what could not be read."""
+    """Content of a directory: documents in file order, the hash, and unreadable files."""
 
     documents: tuple[ManifestDocument, ...]
     hash: str
@@ -59,7 +59,7 @@ class DirectoryDocuments(Struct, frozen=True):
 
 
 def read_directory(path: Path, ignored: frozenset[str] = frozenset()) -> DirectoryDocuments:
-    """All documents of a directory but those of `ignored` files; problems are returned, in the server's order."""
+    """Return a directory's documents without `ignored` files. Problems are returned in the server's order."""
     try:
         names = sorted((entry.name for entry in path.iterdir()), key=os.fsencode)
     except OSError as error:

@@ -101,7 +101,7 @@ class _Reader:
         return None
 
     def _continue(self, stack: list[_Open], node: Node) -> Node | None:
-        """What follows a value inside `stack[-1]`: "," and the next one (None), or the end of the container."""
+        """Return what follows a value inside `stack[-1]`: "," and the next one (None), or the end of the container."""
         top = stack[-1]
         top.nodes.append(node)
         self._skip_space()
@@ -204,7 +204,7 @@ class _Reader:
         return self._text[self._at] if self._at < len(self._text) else " "
 
     def _error(self, context: str, *, spaces: bool = True) -> JSONSyntaxError:
-        """The error at the next byte; `spaces`: a space may stand here, so that the end is told as such."""
+        """Return the error at the next byte; `spaces` allows a space here, so the end is reported as such."""
         position = self._position(self._at)
         if spaces and self._at >= len(self._text):
             return JSONSyntaxError("unexpected end of JSON input", position)
@@ -217,7 +217,7 @@ class _Reader:
 
 
 def _quoted(character: str) -> str:
-    """One character between single quotes, as Go's scanner prints it."""
+    """Return one character in single quotes, as Go's scanner prints it."""
     if character == "'":
         return "'\\''"
     return "'\"'" if character == '"' else f"'{quote(character)[1:-1]}'"

@@ -1,7 +1,4 @@
-"""A decoded document with the position of each node, whatever it was written in.
-
-Both readers (`yaml_reader`, `json_reader`) give these nodes; the strict decoder and the findings read nothing else.
-"""
+"""A decoded document with the position of each node, in any source format."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ class Position(NamedTuple):
 
 
 NOWHERE = Position(0, 0)
-"""The position of what stands in no file, or of a file as a whole."""
+"""Position without a file, or of a file as a whole."""
 
 START = Position(1, 1)
 
@@ -77,7 +74,7 @@ _STEP = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
 
 
 def position_of(node: Node, field_path: str) -> Position:
-    """Where `field_path` (`spec.rules[0].scope`) stands, or the nearest enclosing field that is there."""
+    """Return the position of `field_path` (`spec.rules[0].scope`), or of the nearest enclosing field."""
     position = node.position
     for match in _STEP.finditer(field_path):
         child = _child(node, match)

@@ -35,10 +35,7 @@ def envelope(data: bytes) -> tuple[str, str, bytes]:
 
 
 def node_from_message(message: bytes, registered: Registered, position: Position) -> Node:
-    """The nodes of an object; all of them stand at `position`.
-
-    Raises ProtobufError.
-    """
+    """Return the nodes of an object, all at `position`. Raises ProtobufError."""
     value = _struct(message, registered.go_type)
     node = node_from_json(value)
     assert isinstance(node, Mapping)
@@ -82,7 +79,7 @@ def _varint(data: bytes, at: int) -> tuple[int, int]:
 
 
 def _struct(message: bytes, go_type: str) -> dict[str, JSON]:
-    """The JSON of a message; embedded structs are messages of their own there."""
+    """Return a message as JSON. Embedded structs are separate messages there."""
     target = struct(go_type)
     assert target is not None
     value: dict[str, JSON] = {}

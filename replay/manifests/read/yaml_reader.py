@@ -24,7 +24,7 @@ _MAX_DEPTH = 300
 
 
 class YAMLSyntaxError(Exception):
-    """The text is no YAML, or no JSON can be made of it; `str()` is the server's wording."""
+    """The text is not YAML, or cannot become JSON; `str()` is the server's wording."""
 
     def __init__(self, message: str, position: Position) -> None:
         """`position` is where the parser stood."""
@@ -40,7 +40,7 @@ class DuplicateKey(Struct, frozen=True):
 
 
 class YAMLDocument(Struct, frozen=True):
-    """The value of a document and its duplicate keys, in the order in which the server meets them."""
+    """Value of a document and its duplicate keys, in the server's order."""
 
     node: Node
     duplicates: tuple[DuplicateKey, ...]
@@ -81,7 +81,7 @@ def read_yaml(document: bytes, first_line: int = 1) -> YAMLDocument:
 
 
 def _compose(document: bytes) -> _Event | None:
-    """The tree of the first document; aliases point at what they name."""
+    """Return the tree of the first document. Aliases refer to their anchors."""
     parser = CParser(document)
     anchors: dict[str, _Event] = {}
     open_nodes: list[_Event] = []
@@ -114,7 +114,7 @@ def _compose(document: bytes) -> _Event | None:
 
 
 def _check_flow_scalar(event: yaml.NodeEvent, *, is_mapping: bool) -> None:
-    """In flow style the server's older parser ends a plain scalar at `?`, where libyaml by now goes on."""
+    """Apply a rule of the server's older parser: in flow style a plain scalar ends at `?`."""
     if isinstance(event, yaml.ScalarEvent) and not event.style and "?" in event.value[1:]:
         position, closer = _place(event.end_mark), "}" if is_mapping else "]"
         where = f"line {position.line - 1}: " if position.line > 1 else ""
@@ -159,7 +159,7 @@ def _node(event: yaml.NodeEvent, anchors: dict[str, _Event]) -> _Event:
 
 
 def _syntax_error(error: yaml.YAMLError, first_line: int) -> YAMLSyntaxError:
-    """The parser's error in the server's form: only scanner errors count lines from 1, and line 0 is not told."""
+    """Return the parser's error in the server's form: only scanner errors count lines from 1, and line 0 is omitted."""
     if isinstance(error, yaml.reader.ReaderError):
         return YAMLSyntaxError(f"yaml: {error.reason}", Position(first_line, 1))
     assert isinstance(error, yaml.MarkedYAMLError)

@@ -1,4 +1,4 @@
-"""What an untagged or tagged YAML scalar is, as `go.yaml.in/yaml/v2` resolves it: YAML 1.1 with deviations.
+"""Types of untagged and tagged YAML scalars as `go.yaml.in/yaml/v2` resolves them: YAML 1.1 with deviations.
 
 `yes` and `on` are booleans, `0o17` and `017` are octal, `1_0` is ten, `0:20` and dates stay strings.
 """

@@ -1,1 +1,1 @@
-"""What a set says of the server itself: its flags, its plugins, and the objects that it lays over the cluster."""
+"""What a set says about the server: flags, plugins, and objects laid over the cluster."""

@@ -1,4 +1,4 @@
-"""What a change means for the server itself: plugins turned on or off, configurations, flags, objects laid over the cluster."""
+"""Changes of the server itself: plugins turned on or off, configurations, flags, objects laid over the cluster."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ from replay.go.duration import DurationError, parse_duration
 from replay.go.format import quote
 
 _ADDING: Final = frozenset({"stringSlice", "stringArray", "colonSeparatedMultimapStringString"})
-"""Types of flags that add to what was given before; of all others the last counts."""
+"""Types of flags whose values accumulate. For others the last value counts."""
 _BOOL: Final = frozenset(["1", "t", "T", "TRUE", "true", "True", "0", "f", "F", "FALSE", "false", "False"])
 _NUMBERS: Final = {"int": "Int", "int64": "Int", "uint": "Uint", "Level": "Uint"}
 _NUMBER: Final = re.compile(r"[+-]?(?:0[xX][0-9a-fA-F_]+|0[bB][01_]+|0[oO]?[0-7_]*|[1-9][0-9_]*)")
@@ -42,13 +42,13 @@ class Flag(NamedTuple):
 
     @property
     def alone(self) -> str:
-        """What it means without a value, empty where it needs one."""
+        """Return the value of a flag without one, empty if it needs one."""
         return "true" if self.type in ("bool", "version") else ""
 
 
 @cache
 def known_flags(version: KubernetesVersion) -> dict[str, Flag]:
-    """All flags of a minor by name."""
+    """Return all flags of a minor by name."""
     text = resources.files("replay.manifests.server").joinpath("data/flags.json").read_text("utf-8")
     rows = json.loads(text)
     flags = (
@@ -60,7 +60,7 @@ def known_flags(version: KubernetesVersion) -> dict[str, Flag]:
 
 
 class _Parser(Struct):
-    """One command line; `values` are the values by name, those that add joined with commas."""
+    """One command line; `values` are the values by name, accumulated ones joined with commas."""
 
     words: list[str]
     flags: dict[str, Flag]
@@ -128,7 +128,7 @@ class _Parser(Struct):
 
 
 def _problem(flag: Flag, value: str) -> str:
-    """What the type of a flag has against a value; types that say nothing about admission take any."""
+    """Return a value's error for a flag's type. Types outside admission accept any value."""
     if flag.type == "bool":
         return "" if value in _BOOL else f"strconv.ParseBool: parsing {quote(value)}: invalid syntax"
     if flag.type == "stringSlice":
@@ -148,7 +148,7 @@ def _duration_problem(value: str) -> str:
 
 
 def _number_problem(kind: str, value: str) -> str:
-    """What `strconv` has against an integer in any base."""
+    """Return `strconv`'s error for an integer in any base."""
     text = f"strconv.Parse{kind}: parsing {quote(value)}"
     if _NUMBER.fullmatch(value) is None or (kind == "Uint" and not value[0].isdigit()):
         return f"{text}: invalid syntax"
@@ -160,12 +160,12 @@ def _number_problem(kind: str, value: str) -> str:
 
 
 def integer(value: str) -> int:
-    """A number as `strconv.ParseInt` reads it in base 0; raises ValueError for what is none."""
+    """Parse a number as `strconv.ParseInt` does in base 0; raises ValueError."""
     return int(_OCTAL.sub(r"\1o", value), 0)
 
 
 def _list_problem(value: str) -> str:
-    """What `encoding/csv` has against a list."""
+    """Return `encoding/csv`'s error for a list."""
     place = 0
     while place < len(value):
         pattern = _QUOTED if value[place] == '"' else _PLAIN

@@ -41,7 +41,7 @@ _OFF: Mapping[PluginName, tuple[str, ...]] = {
     PluginName.VALIDATING_ADMISSION_WEBHOOK: ("validating_webhooks",),
     PluginName.MUTATING_ADMISSION_WEBHOOK: ("mutating_webhooks",),
 }
-"""What of a set is not asked where a plugin is off."""
+"""Parts of a set that are ignored if a plugin is off."""
 
 
 class ServerSettings(Struct, frozen=True):
@@ -140,7 +140,7 @@ def _configuration_of(flags: ServerFlags, directory: Path) -> Path | None:
 
 
 def _configurations(path: Path) -> dict[str, tuple[JSON, str]]:
-    """The configuration document of each plugin that an AdmissionConfiguration names, and the file that it stands in."""
+    """Return the configuration document of each plugin in an AdmissionConfiguration, and its file."""
     document = _document(path)
     if isinstance(document, dict) and _LEGACY & document.keys():
         return dict.fromkeys(("ImagePolicyWebhook", "PodNodeSelector"), (document, str(path)))
@@ -176,7 +176,7 @@ def _document(path: Path) -> JSON:
 
 
 def _objects(directory: Path) -> Iterator[JSON]:
-    """The objects of all manifests below a directory, in the order of their paths; a list stands for its items."""
+    """Yield the objects of all manifests below a directory, in path order. A list stands for its items."""
     for path in sorted(each for each in directory.rglob("*") if each.suffix.lower() in _SUFFIXES):
         try:
             documents = list(yaml.safe_load_all(path.read_bytes()))
@@ -226,7 +226,7 @@ _AMOUNTS = ("default", "defaultRequest", "max", "min", "maxLimitRequestRatio")
 
 
 def _plain(value: Any) -> Any:
-    """As JSON has it: YAML's dates are text."""
+    """Return a value as JSON. YAML dates become texts."""
     if isinstance(value, dict):
         return {str(key): _plain(each) for key, each in value.items()}
     if isinstance(value, list):

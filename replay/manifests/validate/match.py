@@ -105,7 +105,7 @@ def _validate_wildcards(rule: JSON, field: str, what: str, path: str) -> Iterato
 
 
 def _validate_resources(resources: list[str], path: str) -> Iterator[FieldError]:
-    """Resources with subresources; a wildcard excludes what it covers if that comes after it."""
+    """Validate resources with subresources. A wildcard excludes what it covers if that comes later."""
     if not resources:
         yield required(path)
     # As in the server, only the last resource without subresource decides whether there is one beside `*`.
@@ -131,7 +131,7 @@ def _validate_subresource(entry: str, wildcards: list[str], path: str) -> Iterat
 
 
 def validate_match_conditions(conditions: list[JSON], path: str, expressions: Expressions) -> Iterator[FieldError]:
-    """Match conditions; their expressions stand alone: they see neither variables nor each other."""
+    """Validate match conditions. Their expressions see neither variables nor each other."""
     if len(conditions) > _MAX_MATCH_CONDITIONS:
         yield too_many(path, len(conditions), _MAX_MATCH_CONDITIONS)
     names: set[str] = set()

@@ -89,7 +89,7 @@ def validate_mutating_binding(binding: JSON) -> Iterator[FieldError]:
 
 
 def _validate_policy_head(spec: JSON) -> Iterator[FieldError]:
-    """What policies of both sorts begin with: failurePolicy, paramKind, matchConstraints."""
+    """Validate what both kinds of policies share: failurePolicy, paramKind, matchConstraints."""
     if spec["failurePolicy"] not in FAILURE_POLICIES:
         yield not_supported("spec.failurePolicy", spec["failurePolicy"], FAILURE_POLICIES)
     if (param_kind := spec.get("paramKind")) is not None:
@@ -211,7 +211,7 @@ def _validate_mutation(mutation: JSON, path: str, expressions: Expressions) -> I
 
 
 def _validate_binding_head(spec: JSON) -> Iterator[FieldError]:
-    """What bindings of both sorts begin with: policyName, paramRef, matchResources."""
+    """Validate what both kinds of bindings share: policyName, paramRef, matchResources."""
     policy_name = spec.get("policyName", "")
     if not policy_name:
         yield required("spec.policyName")
