@@ -34,6 +34,13 @@ violation[{"msg": msg}] {
   msg := object.get(input, ["review", "object", "metadata", "name"], "?")
 }
 """
+DEFAULT = """
+package t
+violation[{"msg": "registry"}] {
+  registry := object.get(object.get(input, "parameters", {}), "registry", "none")
+  not startswith(object.get(input, ["review", "object", "spec", "containers", 0, "image"], ""), registry)
+}
+"""
 REPLACED = """
 package t
 named { input.review.object.metadata.name == "a" }
@@ -108,6 +115,7 @@ ROWS: dict[str, tuple[str | dict[str, Any], list[JSON], int]] = {
     ),
     "another user": (USER, [A, {**A, "userInfo": {"username": "v"}}, A], 2),
     "the input as a whole": (COPY, [A, B, A], 2),
+    "a default of a parameter, asked of the input as a whole": (DEFAULT, [A, B, BAD], 2),
     "a part of the input that is not replaced": (REPLACED, [A, B, OTHER], 3),
     "CEL: a name that only a message reads is of no account where nothing is violated": (CEL_IMAGES, [A, B], 1),
     "CEL: another value at a path that is read": (CEL_IMAGES, [A, OTHER, B], 2),

@@ -478,7 +478,11 @@ class FunctionWriter:
             if arity not in (len(term.arguments), -1):
                 raise RegoError(term.line, f"{name}: arity mismatch", "rego_type_error", self.file)
             self._check_types(name, term.arguments, term.line)
-            arguments = [self.value(argument) for argument in term.arguments]
+            is_of_input = name == "object.get" and self._reads_one_key(term)
+            arguments = [
+                f"{self.context[-1]}.input" if is_of_input and place == 0 else self.value(argument)
+                for place, argument in enumerate(term.arguments)
+            ]
             if name == "walk":
                 item = self.fresh()
                 self.loop(f"for {item} in {self.names.builtin(name)}({self.context[-1]}, {arguments[0]}):")
@@ -499,6 +503,16 @@ class FunctionWriter:
         self.names.uses.add(path)
         arguments = [self.value(argument) for argument in term.arguments]
         return self._defined(f"f{number}({', '.join([self.context[-1], *arguments])})")
+
+    def _reads_one_key(self, term: Call) -> bool:
+        """Whether `object.get` is asked about the input itself, of which only what is got is read then."""
+        found, key = term.arguments[:2]
+        if isinstance(found, Ref):
+            found = found if found.operands else found.head
+        if not (isinstance(found, Var) and found.name == "input"):
+            return False
+        self._read(key.items if isinstance(key, ArrayTerm) else [key])
+        return True
 
     def _ref(self, term: Ref) -> str:
         operands = list(term.operands)
