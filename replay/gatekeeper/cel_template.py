@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from replay.admission.alike.plain_bindings import PlainBindings
-from replay.admission.alike.projection import Projection, ProjectionKey, projection
-from replay.admission.alike.results import AlikeResults
+from replay.admission.alike.outcomes import AlikeOutcomes
+from replay.admission.alike.plain_bindings import RequestBindings
+from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.admission.inputs import Inputs, KindEvaluation
 from replay.admission.place import root_of
 from replay.admission.request import admission_request
@@ -33,8 +33,6 @@ from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.manifests.generated_policy import ANY_OBJECT, PARAMETERS
 
 RESERVED = "gatekeeper_internal_"
-MOST_SAID: Final = 4096
-"""How many answers of a constraint are remembered."""
 VERSION = KubernetesVersion(1, 36)
 """The version of the libraries that Gatekeeper 3.23 is built with (`k8s.io/apiserver` 0.36)."""
 
@@ -49,10 +47,6 @@ class CELViolation(NamedTuple):
     message: str
     validation: int
     unknown: str = ""
-
-
-_BY_MESSAGES: Final = (CELViolation("", -1),)
-"""Stands for what depends on what messages read."""
 
 
 class _Compiler(ExpressionCompiler):
@@ -110,7 +104,7 @@ class CELTemplate:
         _check(source)
         self._validator = _Validator(self.policy(), VERSION)
         self.generates_policy = source.get("generateVAP")
-        self._known: IdentityMap[JSON, AlikeResults[tuple[CELViolation, ...]]] = IdentityMap()
+        self._known: IdentityMap[JSON, AlikeOutcomes[tuple[CELViolation, ...]]] = IdentityMap()
         """What each constraint said of requests so far."""
 
     def policy(self) -> ValidatingAdmissionPolicy:
@@ -147,38 +141,21 @@ class CELTemplate:
         return tuple((each.expression, each.error) for each in found if each.error is not None)
 
     def violations(self, inputs: CELInputs, constraint: JSON) -> Sequence[CELViolation]:
-        """What a constraint says of a request; what it says of one that is alike, if there was any.
-
-        INVARIANT: without messages, what it says depends on them neither by their texts nor by what they cost.
-        """
+        """What a constraint says of a request, or said of one that is alike."""
         known = self._known.get(constraint)
         if known is None:
-            known = self._known[constraint] = AlikeResults(MOST_SAID)
-        key = inputs.projected(self._reads_without_messages)
-        said = None if key is None else known.get(key)
-        if said is _BY_MESSAGES:
-            key = inputs.projected(self._reads)
-            said = None if key is None else known.get(key)
-        if said is not None:
-            return said
-        evaluation = _Evaluation(self._validator.compiler, inputs.of(constraint))
-        said = tuple(_message_of(self._validator.decided(evaluation)))
-        if key is None or any(each.unknown for each in said):
-            return said
-        if evaluation.has_read_messages:
-            known.remember(key, _BY_MESSAGES)
-            key = inputs.projected(self._reads)
-        return said if key is None else known.remember(key, said)
+            known = self._known[constraint] = self._outcomes()
+        said = known.find(inputs.projected)
+        if said is None:
+            evaluation = _Evaluation(self._validator.compiler, inputs.of(constraint))
+            said = tuple(_message_of(self._validator.decided(evaluation)))
+            if not any(each.unknown for each in said):
+                known.remember(inputs.projected, said, has_read_messages=evaluation.has_read_messages)
+        return said
 
-    @cached_property
-    def _reads_without_messages(self) -> Projection | None:
-        """What the expressions read of a request where no message is evaluated."""
-        return projection(_of_request(self._validator.footprint_without_messages))
-
-    @cached_property
-    def _reads(self) -> Projection | None:
-        """All that they read of it."""
-        return projection(_of_request(self._validator.footprint))
+    def _outcomes(self) -> AlikeOutcomes[tuple[CELViolation, ...]]:
+        validator = self._validator
+        return AlikeOutcomes(_of_request(validator.footprint_without_messages), _of_request(validator.footprint))
 
 
 def _of_request(footprint: frozenset[str]) -> frozenset[str]:
@@ -217,14 +194,14 @@ class CELInputs:
         self._projections: dict[Projection, ProjectionKey | None] = {}
 
     @cached_property
-    def _plain(self) -> PlainBindings:
-        plain = PlainBindings(self._attributes)
+    def _plain(self) -> RequestBindings:
+        plain = RequestBindings(self._attributes)
         plain |= {"request": self._request, "namespaceObject": self._bindings["namespaceObject"]}
         return plain
 
-    def projected(self, reads: Projection | None) -> tuple[ProjectionKey, Hashable] | None:
+    def projected(self, reads: Projection) -> tuple[ProjectionKey, Hashable] | None:
         """The projection of what expressions read of the request, with its kind; None where there is none."""
-        if reads is None or isinstance(self._bindings["namespaceObject"], PartialObject | Missing):
+        if isinstance(self._bindings["namespaceObject"], PartialObject | Missing):
             return None
         if reads not in self._projections:
             self._projections[reads] = reads(self._plain)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from typing import Any, Final
 
 from msgspec import Struct
@@ -58,6 +58,9 @@ DEFAULT: Final[Mapping[str, str]] = {
 """The data of the ConfigMap that Kyverno's chart makes, but for the objects of the chart itself."""
 
 
+_MOST_KINDS: Final = 1024
+
+
 class _Filter(Struct, frozen=True):
     """An entry of `resourceFilters`."""
 
@@ -69,7 +72,7 @@ class _Filter(Struct, frozen=True):
 _NOTHING: Final = _Filter(KindSelector("", "", "", ""), "", "")
 
 
-class Configuration(Struct, frozen=True):
+class Configuration(Struct, frozen=True, dict=True):
     """What Kyverno leaves alone, and how it registers its webhooks."""
 
     filters: tuple[_Filter, ...]
@@ -91,15 +94,29 @@ class Configuration(Struct, frozen=True):
 
     def is_filtered(self, kind: GroupVersionKind, subresource: str, namespace: str, name: str) -> bool:
         """Whether an object is left alone; a filter of a namespace also leaves the Namespace itself alone."""
-        for each in self.filters:
-            values = (kind.group, kind.version, kind.kind, subresource)
-            if not all(matches_wildcard(*pair) for pair in zip(each.selector, values, strict=True)):
-                continue
+        for each in self._filters_of(kind, subresource):
             if matches_wildcard(each.namespace, namespace) and matches_wildcard(each.name, name):
                 return True
             if kind == ("", "v1", "Namespace") and matches_wildcard(each.namespace, name):
                 return True
         return False
+
+    def _filters_of(self, kind: GroupVersionKind, subresource: str) -> tuple[_Filter, ...]:
+        """The filters that select a kind."""
+        found = self._known_filters.get((kind, subresource))
+        if found is None:
+            if len(self._known_filters) >= _MOST_KINDS:
+                self._known_filters.clear()
+            found = self._known_filters[kind, subresource] = tuple(
+                each
+                for each in self.filters
+                if all(map(matches_wildcard, each.selector, (kind.group, kind.version, kind.kind, subresource)))
+            )
+        return found
+
+    @cached_property
+    def _known_filters(self) -> dict[tuple[GroupVersionKind, str], tuple[_Filter, ...]]:
+        return {}
 
 
 def _names(patterns: Sequence[Sequence[str]], user: Requester) -> bool:

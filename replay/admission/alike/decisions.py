@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Struct
 
 from replay.admission.alike.own import OWN, OWN_PLACES, TOKEN_PLACES, content_of
-from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.plain_bindings import RequestBindings
 from replay.admission.alike.projection import ROOTS, Projection, ProjectionKey, projection
 from replay.admission.alike.results import AlikeResults
 from replay.admission.decision import Decision
@@ -66,7 +66,7 @@ class _Plan:
         """Return what a decision depends on, with the object's own texts; None if there is no such key."""
         if self._projection is None:
             return None
-        projected = self._projection(PlainBindings(attributes))
+        projected = self._projection(RequestBindings(attributes))
         if projected is None:
             return None
         objects: list[Any] = [original.object, attributes.object]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from typing import Any, NamedTuple
 
 from replay.admission.inputs import missing_parts
@@ -26,17 +27,13 @@ class UnknownPart(NamedTuple):
 
 
 class PlainBindings(dict[str, Any]):
-    """A request's bindings for the names of `projection.ROOTS`, each made on first use.
+    """A request's bindings for the names of `projection.ROOTS`, each made on first use. Partly known values are unwrapped."""
 
-    They serve policies that matched the request as it was sent. Partly known values are unwrapped.
-    """
+    __slots__ = ("places", "unknown")
 
-    __slots__ = ("_attributes", "places", "unknown")
-
-    def __init__(self, attributes: Attributes) -> None:
+    def __init__(self) -> None:
         """Nothing is made yet."""
         super().__init__()
-        self._attributes = attributes
         self.unknown: tuple[UnknownPart, ...] = ()
         """What is not known of what was asked for."""
         self.places: frozenset[Place] = frozenset()
@@ -44,16 +41,7 @@ class PlainBindings(dict[str, Any]):
 
     def __missing__(self, name: str) -> Any:
         """A binding."""
-        attributes = self._attributes
-        if name == "object":
-            value = attributes.object
-        elif name == "oldObject":
-            value = attributes.old_object
-        elif name == "request":
-            value = admission_request(attributes, attributes.resource, attributes.kind)
-        else:
-            assert name == "namespaceObject"
-            value = namespace_object(attributes)
+        value = self._made(name)
         if type(value) is Missing:
             self._miss((UnknownPart(name, (), value),))
         elif type(value) is PartialObject:
@@ -62,6 +50,32 @@ class PlainBindings(dict[str, Any]):
         self[name] = value
         return value
 
+    @abstractmethod
+    def _made(self, name: str) -> Any:
+        """What is bound to a name, as it is known."""
+
     def _miss(self, parts: tuple[UnknownPart, ...]) -> None:
         self.unknown += parts
         self.places |= {part.place for part in parts}
+
+
+class RequestBindings(PlainBindings):
+    """Those of policies that matched the request as it was sent."""
+
+    __slots__ = ("_attributes",)
+
+    def __init__(self, attributes: Attributes) -> None:
+        """Nothing is made yet."""
+        super().__init__()
+        self._attributes = attributes
+
+    def _made(self, name: str) -> Any:
+        attributes = self._attributes
+        if name == "object":
+            return attributes.object
+        if name == "oldObject":
+            return attributes.old_object
+        if name == "request":
+            return admission_request(attributes, attributes.resource, attributes.kind)
+        assert name == "namespaceObject"
+        return namespace_object(attributes)

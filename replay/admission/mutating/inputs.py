@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.plain_bindings import RequestBindings
 from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.inputs import Inputs
@@ -56,7 +56,7 @@ class MutationInputs:
         self._authorizer = authorizer
         self._earlier: IdentityMemo[Inputs] = IdentityMemo()
         is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind
-        self._plain = PlainBindings(attributes) if is_as_sent and param is None else None
+        self._plain = RequestBindings(attributes) if is_as_sent and param is None else None
         """What projections are made of, None where that would not tell all."""
 
     @property

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.plain_bindings import RequestBindings
 from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
@@ -210,7 +210,7 @@ class _Request:
         self.evaluations: dict[Any, SharedEvaluation] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
-        self._plain = PlainBindings(self.attributes)
+        self._plain = RequestBindings(self.attributes)
         self._projections: dict[Projection, ProjectionKey | None] = {}
         self._answers: dict[Any, GroupResults] = {}
         """What groups of policies came to: most of them stand in several sets."""

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Final
 
 from replay.json import JSON
 from replay.kube.admissionregistration import LabelSelector, MatchResources, Rule
 from replay.kube.attributes import Missing, field_of
 from replay.kyverno.cel.request import CELRequest, Object
 from replay.matching.matcher import INTERNAL_ERROR
-from replay.matching.rules import NAMESPACES, matches_rule
+from replay.matching.rules import NAMESPACES, RuleKey, matches_rule
 from replay.matching.selectors import EVERYTHING, Labels, MatchSelectorError, Selector, selector_from_label_selector
+
+_MOST_KEYS: Final = 1024
 
 
 class MatchingError(Exception):
@@ -25,14 +28,19 @@ class Constraints:
         self._constraints = constraints
         self._namespaces = _selector(constraints.namespace_selector)
         self._objects = _selector(constraints.object_selector)
+        rules = (*constraints.resource_rules, *constraints.exclude_resource_rules)
+        self._is_of_names = any(rule.resource_names for rule in rules)
+        self._scopes: dict[RuleKey, bool] = {}
+
+    def may_match(self, key: RuleKey) -> bool:
+        """Whether the rules let requests through that have this in common, whatever their names are."""
+        rules = self._constraints.resource_rules
+        return not rules or any(matches_rule(rule, key) for rule in rules)
 
     def matches(self, request: CELRequest) -> bool | Missing:
         """Whether a request matches. Raises MatchingError."""
         # The rules are cheap, and decide most of the time; Kyverno asks the selectors first, to the same end.
-        rules = self._constraints.resource_rules
-        if rules and not _matches_rules(rules, request):
-            return False
-        if _matches_rules(self._constraints.exclude_resource_rules, request):
+        if not self._is_in_scope(request):
             return False
         is_clustered = not request.namespace and request.resource.resource != NAMESPACES.resource
         in_namespace = True if is_clustered else _selects(self._namespaces, _namespace_labels, request)
@@ -49,6 +57,24 @@ class Constraints:
             if isinstance(selector, str):
                 raise MatchingError(f"{INTERNAL_ERROR}{selector}")
         return next((each for each in (in_namespace, selected) if isinstance(each, Missing)), True)
+
+    def _is_in_scope(self, request: CELRequest) -> bool:
+        """Whether the rules let a request through; where they name nothing, all with its key."""
+        if self._is_of_names:
+            return self._in_scope(request)
+        key = request.rule_key
+        in_scope = self._scopes.get(key)
+        if in_scope is None:
+            if len(self._scopes) >= _MOST_KEYS:
+                self._scopes.clear()
+            in_scope = self._scopes[key] = self._in_scope(request)
+        return in_scope
+
+    def _in_scope(self, request: CELRequest) -> bool:
+        rules = self._constraints.resource_rules
+        if rules and not _matches_rules(rules, request):
+            return False
+        return not _matches_rules(self._constraints.exclude_resource_rules, request)
 
 
 def _selector(selector: LabelSelector) -> Selector | str:

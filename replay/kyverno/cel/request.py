@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.cel.value.timestamp import Timestamp
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
@@ -42,11 +44,14 @@ class CELRequest:
         self.namespace_object = namespace
         self._sent = self.object = self._extracted(request.get("object"))
         self.old_object = self._extracted(request.get("oldObject"))
+        self.plain = _Plain(self)
+        self.projections: dict[Projection, ProjectionKey | None] = {}
 
     def with_object(self, value: Object) -> CELRequest:
         """The same request with another object in `object`; `request` shows the one that came."""
         made = copy(self)
         made.object = value
+        made.plain, made.projections = _Plain(made), {}
         return made
 
     @cached_property
@@ -113,6 +118,13 @@ class CELRequest:
                 unknown.append(value)
         return PartialObject(shown, tuple(unknown)) if unknown else shown
 
+    def projected(self, reads: Projection) -> Hashable | None:
+        """The projection of what expressions read of the request, with its kind; None where there is none."""
+        if reads not in self.projections:
+            self.projections[reads] = reads(self.plain)
+        projected = self.projections[reads]
+        return None if projected is None else (projected, self.kind)
+
     def shown_namespace(self) -> Object:
         """`namespaceObject`."""
         namespace = self.namespace_object
@@ -121,6 +133,24 @@ class CELRequest:
         if isinstance(namespace, PartialObject):
             return PartialObject(_whole(namespace.value), namespace.missing)
         return _whole(namespace)
+
+
+class _Plain(PlainBindings):
+    """What a request binds to the names that policies of the API server have, too."""
+
+    __slots__ = ("_request",)
+
+    def __init__(self, request: CELRequest) -> None:
+        super().__init__()
+        self._request = request
+
+    def _made(self, name: str) -> Any:
+        request = self._request
+        if name == "object":
+            return request.object
+        if name == "oldObject":
+            return request.old_object
+        return request.shown(extracted=False) if name == "request" else request.shown_namespace()
 
 
 def _whole(namespace: JSON) -> JSON:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, NamedTuple
 
+from replay.admission.alike.outcomes import AlikeOutcomes
 from replay.admission.explain.explanation import ExpressionStep
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression
@@ -28,6 +30,7 @@ from replay.kyverno.cel.match import Constraints, MatchingError
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import PolicyException, ValidatingSpec, constraints_of, read_spec
 from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, RuleResponse, rule_error
+from replay.matching.rules import RuleKey
 
 _REFUSED = "<nil>: Internal error: validating policy compiler 1.0 error: failed to compile policy"
 
@@ -105,6 +108,21 @@ class ValidatingPolicy:
         compiled = self._compiler.checked(f"{path}.messageExpression", kind, message) if message else None
         return _Validation(expression, validation.message or "", compiled)
 
+    def may_match(self, key: RuleKey) -> bool:
+        """Whether the rules let requests through that have this in common."""
+        return self._constraints is not None and self._constraints.may_match(key)
+
+    @cached_property
+    def _alike(self) -> AlikeOutcomes[PolicyResult] | None:
+        """What the policy answered so far; None where its answer depends on more than the request."""
+        if self._exceptions or self._is_extracted:
+            return None
+        messages = (each.message_expression for each in self._validations if each.message_expression is not None)
+        annotations = (compiled for _, compiled in self._annotations)
+        expressions = (*self._conditions, *(each.expression for each in self._validations), *annotations)
+        plain = frozenset[str]().union(*(each.footprint for each in expressions))
+        return AlikeOutcomes(plain, plain.union(*(each.footprint for each in messages)))
+
     def validate(self, request: CELRequest, reader: Reader) -> PolicyResult | None:
         """What the policy answers, None where it does not match. Raises UndeterminedError."""
         if self._constraints is None:
@@ -117,11 +135,18 @@ class ValidatingPolicy:
             return None
         if isinstance(matched, Missing):
             raise undetermined(matched)
+        alike = self._alike
+        known = None if alike is None else alike.find(request.projected)
+        if known is not None:
+            return known
         try:
             outcome = self._extracted(request, reader) if self._is_extracted else self._outcome(request, reader)
         except EvaluationError as error:
             return PolicyResult(rule_error("evaluation", "failed to load context", error), _NO_PROPERTIES)
-        return _result(outcome)
+        result = _result(outcome)
+        if alike is not None:
+            alike.remember(request.projected, result, has_read_messages=outcome is not None and not outcome.passes)
+        return result
 
     def steps(self, request: CELRequest, reader: Reader) -> Iterator[ExpressionStep]:
         """Its expressions with the values of their parts, up to the one that decides; none of pods within another object."""

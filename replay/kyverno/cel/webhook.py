@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
-from typing import Any
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -31,6 +31,10 @@ from replay.kyverno.cel.spec import (
 from replay.kyverno.cel.validating import ValidatingPolicy, validating_policies
 from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
+from replay.matching.rules import RuleKey
+
+_MOST: Final = 4096
+"""How many kinds of requests, and sets of names, are remembered."""
 
 
 class CELResult(Struct, frozen=True):
@@ -66,6 +70,8 @@ class CELPolicies:
         self.refused: list[str] = []
         self.native: list[JSON] = []
         self._is_offline = is_offline
+        self._named: dict[tuple[frozenset[str], bool], CELPolicies] = {}
+        self.by_rule_key: dict[RuleKey, tuple[ValidatingPolicy, ...]] = {}
         self.validating: list[ValidatingPolicy] = []
         self.mutating: list[MutatingPolicy] = []
         self.images: list[ImagePolicy] = []
@@ -108,9 +114,24 @@ class CELPolicies:
             self.refused.append(f"failed to compile policy {obj['metadata']['name']} ({error})")
             return []
 
-    def named(self, names: Collection[str], *, namespaced: bool) -> CELPolicies:
+    def validating_for(self, key: RuleKey) -> tuple[ValidatingPolicy, ...]:
+        """The validating policies whose rules may match a request."""
+        found = self.by_rule_key.get(key)
+        if found is None:
+            if len(self.by_rule_key) >= _MOST:
+                self.by_rule_key.clear()
+            found = self.by_rule_key[key] = tuple(each for each in self.validating if each.may_match(key))
+        return found
+
+    def named(self, names: frozenset[str], *, namespaced: bool) -> CELPolicies:
         """The policies with these names alone, of namespaces or of the cluster."""
-        made = copy(self)
+        made = self._named.get((names, namespaced))
+        if made is not None:
+            return made
+        if len(self._named) >= _MOST:
+            self._named.clear()
+        made = self._named[names, namespaced] = copy(self)
+        made.by_rule_key = {}
         for kind in ("validating", "mutating", "images", "generating"):
             own = [each for each in getattr(self, kind) if each.name in names and bool(each.namespace) is namespaced]
             setattr(made, kind, own)
@@ -143,7 +164,7 @@ class CELWebhook:
         """What all validating policies answer, wherever they are. Raises UndeterminedError."""
         self._refuse_images(request)
         results = []
-        for policy in self._policies.validating:
+        for policy in self._policies.validating_for(request.rule_key):
             try:
                 result = policy.validate(request, self._reader)
             except UndeterminedError as error:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replay.admission.alike.plain_bindings import PlainBindings, UnknownPart
+from replay.admission.alike.plain_bindings import RequestBindings, UnknownPart
 from replay.admission.alike.projection import LONGEST, ProjectionKey, projection
 from replay.cel.value.typed import TypedMap
 from replay.cellib.composition import Evaluation
@@ -23,8 +23,8 @@ from tests.support import expression_strategies as strategies
 from tests.support.creation import creation_of_pod
 
 
-def plain(value: Any, **others: Any) -> PlainBindings:
-    return PlainBindings(creation_of_pod(value, **{"namespace": "", "namespace_object": None, **others}))
+def plain(value: Any, **others: Any) -> RequestBindings:
+    return RequestBindings(creation_of_pod(value, **{"namespace": "", "namespace_object": None, **others}))
 
 
 def projected(value: Any, *paths: str) -> ProjectionKey | None:
