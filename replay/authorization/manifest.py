@@ -27,6 +27,7 @@ from replay.json import JSON
 from replay.kube.rbac.aggregation import aggregated
 from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
 from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_configuration, is_rbac
+from replay.manifests.bundle import is_bundle, rbac_of_bundle
 from replay.manifests.server.flags import ServerFlags
 from replay.reconstruct.snapshot import read_snapshot
 
@@ -89,6 +90,8 @@ def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationM
 
     Raises ManifestError where a server would refuse its flags or the configuration, or `rbac/` holds what is no RBAC object.
     """
+    if is_bundle(path):
+        return NOTHING.with_rbac(rbac_of_bundle(path) or None, (), path)
     flags = flags_of(path, version) if path.exists() else None
     if flags is not None:
         require_flags(flags, version)
@@ -165,6 +168,8 @@ def load_rbac(path: Path) -> tuple[str, tuple[JSON, ...]]:
     own = path / RBAC_DIRECTORY
     if own.is_dir():
         return str(own), read_rbac(own)
+    if is_bundle(path):
+        return str(path), NOTHING.with_rbac(rbac_of_bundle(path), (), path).rbac or ()
     return str(path), read_rbac(path) if is_rbac(path) else ()
 
 

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 from msgspec.structs import replace
@@ -20,6 +20,7 @@ from replay.manifests.engine_object import is_engine_object
 from replay.manifests.go_type.scheme import GROUP
 from replay.manifests.set_loader import SetObjects, identity
 
+_MOST_NAMES = 3
 _KEPT = frozenset({("", "Namespace"), (CRD.group, CRD.kind)})
 """What pruning leaves alone: without these kinds, all that is in them would be gone, too."""
 
@@ -38,7 +39,7 @@ def parse_prune(text: str) -> tuple[Requirement, ...]:
 
 
 def with_bundles(
-    there: SetObjects, bundles: Iterable[SetObjects], version: KubernetesVersion, api_objects: Sequence[JSON]
+    there: SetObjects, bundles: Sequence[SetObjects], version: KubernetesVersion, api_objects: Sequence[JSON]
 ) -> SetObjects:
     """Return the objects that are there with bundles on top, one after the other.
 
@@ -51,7 +52,22 @@ def with_bundles(
         before = {identity(each): each for each in held.api or ()}
         api = tuple(_with_authorities(each, before.get(identity(each))) for each in bundle.api or ())
         objects = objects.with_added(replace(bundle, api=api), version, api_objects)
-    return objects
+    return replace(objects, hints=(*objects.hints, *_unbound(objects, bundles)))
+
+
+def _unbound(objects: SetObjects, bundles: Sequence[SetObjects]) -> Iterator[str]:
+    """Yield what is said of policies of bundles that no binding names."""
+    bound = {each["spec"].get("policyName") for each in objects.api or () if each["kind"].endswith("PolicyBinding")}
+    idle = [
+        each["metadata"]["name"]
+        for bundle in bundles
+        for each in bundle.api or ()
+        if each["kind"].endswith("AdmissionPolicy") and each["metadata"]["name"] not in bound
+    ]
+    if idle:
+        named = ", ".join(f"`{name}`" for name in idle[:_MOST_NAMES])
+        more = f" and {len(idle) - _MOST_NAMES} more" if len(idle) > _MOST_NAMES else ""
+        yield f"no binding names the policies {named}{more}: without one they decide nothing"
 
 
 def _with_authorities(configuration: JSON, before: JSON) -> JSON:

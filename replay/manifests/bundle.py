@@ -12,15 +12,21 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError
+from replay.go.format import quote
 from replay.json import JSON
 from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
 from replay.kube.schema import CRD
 from replay.manifests.api_object import LoadedApi, load_api_documents
-from replay.manifests.authorization_file import CONFIGURATION_FILE, RBAC_DIRECTORY, is_about_authorization
+from replay.manifests.authorization_file import (
+    CONFIGURATION_FILE,
+    RBAC_DIRECTORY,
+    is_about_authorization,
+    is_configuration,
+)
 from replay.manifests.bundle_source import (
     STDIN,
     BundleDocument,
@@ -52,6 +58,7 @@ _RBAC = frozenset(kind.kind for kind in RBAC_KINDS)
 _API_VERSION = re.compile(
     rb"""^\s*(?:-\s+|\{\s*|.*[,{]\s*)?["']?apiVersion["']?\s*:\s*["']?([\w.-]*/?\w+)""", re.MULTILINE
 )
+_KIND = re.compile(rb"""^["']?kind["']?\s*:\s*["']?(\w+)""", re.MULTILINE)
 _STATIC_NAME = re.compile(rb"""\bname["']?\s*:\s*["']?[\w.-]+""" + re.escape(STATIC_SUFFIX.encode()))
 _POLICIES = f"{GROUP}/".encode()
 _CONFIGURATIONS = (b"apiserver.config.k8s.io/", b"apiserver.k8s.io/")
@@ -95,9 +102,17 @@ def is_bundle(path: Path) -> bool:
         return _is_bundle_directory(path)
     if is_kustomization(path):
         return True
-    if is_server_file(path) or is_about_authorization(path) or holds_engine_objects_alone(path):
+    if is_server_file(path) or _is_authorization_alone(path) or holds_engine_objects_alone(path):
         return False
     return any(not version.startswith(_CONFIGURATIONS) for version in _versions(path))
+
+
+def _is_authorization_alone(path: Path) -> bool:
+    """Whether a file holds RBAC objects and no others, or an AuthorizationConfiguration."""
+    if not is_about_authorization(path):
+        return False
+    kinds = {match[1].decode() for match in _KIND.finditer(_content(path) or b"")}
+    return is_configuration(path) or kinds <= _RBAC | {"List"}
 
 
 def _is_bundle_directory(path: Path) -> bool:
@@ -167,9 +182,18 @@ def load_bundle(
     if through_api:
         api = load_api_documents(path, _read(through_api), created, mixed=True, gates=gates, is_applied=True)
     engine = {each.key: each for each in found if is_engine_object(each.value)}
-    rest = {each.key: each for each in found if not _is_policy(each.value) and not is_engine_object(each.value)}
+    unserved = [each for each in found if created == NEWEST and _is_unserved(each.value)]
+    rest = {
+        each.key: each
+        for each in found
+        if each not in unserved and not _is_policy(each.value) and not is_engine_object(each.value)
+    }
     placed = [(each, _placed(each, discovery)) for each in rest.values()]
-    hints = []
+    hints = [
+        f"{each.document.path}:{each.node.position.line}: not applied: no matches for kind {quote(each.value['kind'])} in version "
+        f"{quote(each.value['apiVersion'])}"
+        for each in unserved
+    ]
     if files.other_files:
         names = ", ".join(f"`{Path(each).name}`" for each in files.other_files[:3])
         more = f" and {len(files.other_files) - 3} more" if len(files.other_files) > 3 else ""
@@ -192,6 +216,12 @@ def load_bundle(
         ),
         tuple(hints),
     )
+
+
+def rbac_of_bundle(path: Path) -> tuple[JSON, ...]:
+    """Return the RBAC objects of the bundle at a path. Raises ManifestError as `load_bundle`."""
+    found = {each.key: each for each in _found(read_bundle_files(path).documents) if _is_rbac(each.value)}
+    return tuple(_placed(each, builtin_discovery()) for each in found.values())
 
 
 class _FoundObject(Struct, frozen=True):
@@ -251,6 +281,14 @@ def _problem(value: JSON) -> str | None:
 
 def _kind_of(value: JSON) -> tuple[str, str]:
     return split_api_version(value["apiVersion"])[0], value["kind"]
+
+
+def _is_unserved(value: JSON) -> bool:
+    """Whether an object is of a group of the server's own, in a version or of a kind that it does not serve."""
+    group, version = split_api_version(value["apiVersion"])
+    if builtin_discovery().of_kind(GroupVersionKind(group, version, value["kind"])) is not None:
+        return False
+    return any(each.kind.group == group for each in builtin_discovery())
 
 
 def _is_policy(value: JSON) -> bool:

@@ -36,6 +36,9 @@ from replay.manifests.served import NO_GATES, Gates, static_problem
 from replay.manifests.server.settings import NO_SERVER, ServerSettings, server_of_directory, server_of_file
 from replay.manifests.static_rule import STATIC_SUFFIX
 
+_MOST_NAMES = 3
+"""How many names a hint lists."""
+
 
 class LoadedSet(Struct, frozen=True):
     """Directories of a set by plugin, in chain order; `api` is its `api/`, None if absent.
@@ -244,7 +247,9 @@ def _bundle_set(path: Path, version: KubernetesVersion, created: KubernetesVersi
         raise ManifestError(text, path=str(path))
     if bundle.directories:
         require_static(path, version)
-    names = ", ".join(f"`{name}`" for name in bundle.through_api)
+    names = ", ".join(f"`{name}`" for name in bundle.through_api[:_MOST_NAMES])
+    if len(bundle.through_api) > _MOST_NAMES:
+        names += f" and {len(bundle.through_api) - _MOST_NAMES} more"
     hint = (
         f"{path}: taken as created through the API: {names} (the name of a static manifest ends with `{STATIC_SUFFIX}`)"
     )

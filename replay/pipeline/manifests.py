@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,6 +19,7 @@ from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.gvk import split_api_version
+from replay.kube.overlay import GroupKind
 from replay.kube.schema import CRD
 from replay.manifests.apply import parse_prune, pruned, with_bundles
 from replay.manifests.bundle import is_bundle
@@ -177,10 +178,12 @@ def manifests_of(scenario: Scenario, files: SetFiles | None = None) -> Manifests
     told = ((path, version_contradiction(path, minor)) for path, minor in sides if path is not None)
     hints += (f"{path}: {text}" for path, text in told if text)
     hints += (f"{each.unseen}: authorization is taken as the log has it" for each in authorization if each.unseen)
-    if current is not None or planned_set is not None:
-        others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]
-        current, planned_set, idle = without_idle((current, planned_set), others)
-        hints += [idle_text(idle)] if idle else []
+    others = [obj for each in (files.current, candidate) if each is not None for obj in each.others]
+    kinds = deciding_kinds(each for each in (current, planned_set) if each is not None)
+    current, planned_set = (
+        None if each is None else without_idle(each, others, kinds) for each in (current, planned_set)
+    )
+    hints += _idle_texts(others, kinds)
     return Manifests(
         versions,
         snapshot,
@@ -214,25 +217,19 @@ def _by_workspace(scenario: Scenario) -> Manifests:
     )
 
 
-def without_idle(
-    sets: tuple[ManifestSet | None, ManifestSet | None], others: Sequence[JSON]
-) -> tuple[ManifestSet | None, ManifestSet | None, Counter[str]]:
-    """Both sets without those of the other objects of bundles on which no decision depends, and how many those are by kind."""
-    kinds = {(CRD.group, CRD.kind), *(kind for each in sets if each is not None for kind in looked_up_kinds(each))}
-    idle = [obj for obj in others if _kind_of(obj) not in kinds]
+def deciding_kinds(sets: Iterable[ManifestSet]) -> frozenset[GroupKind]:
+    """Return the kinds of objects on which decisions of some sets depend."""
+    return frozenset({(CRD.group, CRD.kind), *(kind for each in sets for kind in looked_up_kinds(each))})
 
-    def without(manifests: ManifestSet | None) -> ManifestSet | None:
-        if manifests is None or not (idle or manifests.removed):
-            return manifests
-        left = tuple(each for each in manifests.objects if not any(each is obj for obj in idle))
-        return replace(
-            manifests, objects=left, removed=tuple(each for each in manifests.removed if _kind_of(each) in kinds)
-        )
 
-    return (
-        without(sets[0]),
-        without(sets[1]),
-        Counter(str(obj["kind"]) for obj in {id(obj): obj for obj in idle}.values()),
+def without_idle(manifests: ManifestSet, others: Iterable[JSON], kinds: frozenset[GroupKind]) -> ManifestSet:
+    """Return a set without the other objects of bundles that are not of some kinds."""
+    idle = {id(obj) for obj in others if _kind_of(obj) not in kinds}
+    if not idle and not manifests.removed:
+        return manifests
+    left = tuple(each for each in manifests.objects if id(each) not in idle)
+    return replace(
+        manifests, objects=left, removed=tuple(each for each in manifests.removed if _kind_of(each) in kinds)
     )
 
 
@@ -240,7 +237,10 @@ def _kind_of(obj: JSON) -> tuple[str, str]:
     return split_api_version(str(obj["apiVersion"]))[0], str(obj["kind"])
 
 
-def idle_text(idle: Counter[str]) -> str:
-    """What is said of objects on which no decision depends."""
-    kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(idle.items(), key=lambda each: (-each[1], each[0])))
-    return f"left out of the bundle, for nothing about the requests of the log depends on them: {kinds}"
+def _idle_texts(others: Iterable[JSON], kinds: frozenset[GroupKind]) -> Iterator[str]:
+    """Yield what is said of objects on which no decision depends."""
+    idle = {id(obj): str(obj["kind"]) for obj in others if _kind_of(obj) not in kinds}
+    counts = sorted(Counter(idle.values()).items(), key=lambda each: (-each[1], each[0]))
+    if counts:
+        listed = ", ".join(f"{count} {kind}" for kind, count in counts)
+        yield f"left out of the bundle, for nothing about the requests of the log depends on them: {listed}"

@@ -18,6 +18,7 @@ from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.set_loader import set_objects
 from replay.pipeline.kcp.diff import diff_folders
 from replay.pipeline.kcp.layout import is_by_workspace
+from replay.pipeline.manifests import deciding_kinds, without_idle
 
 
 class SetDifference(NamedTuple):
@@ -41,9 +42,10 @@ def set_difference(
         raise ReplayError("the sets have no workspaces: they are not of kcp", path="--workspace")
     else:
         stored = versions.current if current == candidate else None  # what stays is there already
-        before = set_objects(current, versions.current).manifest_set(versions.current)
-        after = set_objects(candidate, versions.candidate, stored).manifest_set(versions.candidate)
-        sets = before, after
+        files = set_objects(current, versions.current), set_objects(candidate, versions.candidate, stored)
+        own = [each.manifest_set(minor) for each, minor in zip(files, versions, strict=True)]
+        others, kinds = [obj for each in files for obj in each.others], deciding_kinds(own)
+        before, after = sets = without_idle(own[0], others, kinds), without_idle(own[1], others, kinds)
         objects = (*diff_sets(before, after), *diff_minors(before, after, versions))
     chains = load_authorization(current, versions.current), load_authorization(candidate, versions.candidate)
     authorization = diff_authorization(*as_logged(chains, DEFAULT_CONFIGURATION), DEFAULT_CONFIGURATION)

@@ -76,6 +76,27 @@ def test_the_policies_of_the_cluster_stay(tmp_path: Path) -> None:
     assert told(objects) == {"api": ["ValidatingAdmissionPolicyBinding/other", "ValidatingAdmissionPolicy/small"]}
 
 
+BOUND = {
+    "in the bundle": (together(POLICY, BINDING), [], ()),
+    "in the cluster": (
+        POLICY,
+        [
+            there(
+                "ValidatingAdmissionPolicyBinding", "other", spec={"policyName": "small", "validationActions": ["Deny"]}
+            )
+        ],
+        (),
+    ),
+    "nowhere": (POLICY, [], ("no binding names the policies `small`: without one they decide nothing",)),
+}
+
+
+@pytest.mark.parametrize("name", BOUND)
+def test_a_policy_without_a_binding_is_told(name: str, tmp_path: Path) -> None:
+    text, live, expected = BOUND[name]
+    assert with_bundles(SetObjects(), [applied(tmp_path, text)], NEWEST, live).hints == expected
+
+
 SNAPSHOT = [
     there("ValidatingAdmissionPolicyBinding", "small", spec={"policyName": "small", "validationActions": ["Audit"]}),
     there("ValidatingAdmissionPolicyBinding", "old", spec={"policyName": "old", "validationActions": ["Audit"]}),

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from replay.authorization.manifest import load_authorization
 from replay.cellib.version import NEWEST
 from replay.errors import ManifestError
 from replay.manifests.bundle import is_bundle
@@ -160,6 +161,46 @@ READ = {
         {"engine": ["ClusterPolicy/k"]},
     ),
 }
+
+
+SAID = {
+    "nothing": ({"a.yaml": POLICY}, []),
+    "a file without objects": (
+        {"a.yaml": POLICY, "values.yaml": VALUES, "d/x.json": "{}"},
+        ["DIR: left out what holds no objects of Kubernetes: `x.json`, `values.yaml`"],
+    ),
+    "a kind that is not served": (
+        {"a.yaml": together(POLICY, CRD.replace("k8s.io/v1", "k8s.io/v1beta1"))},
+        [
+            'DIR/a.yaml:9: not applied: no matches for kind "CustomResourceDefinition" in version "apiextensions.k8s.io/v1beta1"',
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", SAID)
+def test_what_is_said(name: str, tmp_path: Path) -> None:
+    files, expected = SAID[name]
+    found = applied_objects(written(tmp_path, files), NEWEST)
+    assert [each.replace(str(tmp_path), "DIR") for each in found.hints] == expected
+    assert told(found) == {"api": ["ValidatingAdmissionPolicy/small"]}
+
+
+RBAC_OF = {
+    "beside policies": ({"bundle.yaml": together(POLICY, ROLE)}, ["Role/r"], False),
+    "beside other objects": ({"bundle.yaml": together(DEPLOYMENT, ROLE)}, ["Role/r"], False),
+    "alone": ({"bundle.yaml": ROLE.replace("{name: r}", "{name: r, namespace: n}")}, ["Role/r"], True),
+    "in none": ({"bundle.yaml": POLICY}, None, False),
+}
+
+
+@pytest.mark.parametrize("name", RBAC_OF)
+def test_what_a_bundle_says_about_authorization(name: str, tmp_path: Path) -> None:
+    files, expected, is_alone = RBAC_OF[name]
+    path = written(tmp_path, files)
+    found = load_authorization(path, NEWEST).rbac
+    assert (found and [f"{each['kind']}/{each['metadata']['name']}" for each in found]) == expected
+    assert is_bundle(path) is not is_alone
 
 
 @pytest.mark.parametrize("name", READ)
