@@ -41,7 +41,7 @@ def test_these_are_all() -> None:
         for name, command in commands.items()
         if any("--kubernetes-version" in parameter.opts for parameter in command.params)
     }
-    assert versioned == {*COMMANDS, "cel", "can-i", "test"}
+    assert versioned == {*COMMANDS, "cel", "can-i", "test", "serve"}
 
 
 @pytest.mark.parametrize("name", COMMANDS)
