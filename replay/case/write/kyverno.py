@@ -5,6 +5,7 @@ from __future__ import annotations
 from replay.case.difference import plain
 from replay.case.exported import Exported, UnrepresentableError, user_json
 from replay.case.write.alone import alone
+from replay.case.write.kyverno_policy import deciding_policies, kyverno_policy_files
 from replay.case.write.own import yaml_text
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation
@@ -14,7 +15,9 @@ _API_VERSION = "cli.kyverno.io/v1alpha1"
 
 
 def kyverno_files(exported: Exported) -> dict[str, str]:
-    """The files by their names; raises UnholdableError for what such a test cannot say."""
+    """The files by their names; raises UnrepresentableError for what such a test cannot say."""
+    if deciding_policies(exported):
+        return kyverno_policy_files(exported)
     policy = alone(exported)
     attributes = exported.original if policy.mutates else exported.validated
     if attributes.operation is not Operation.CREATE or attributes.subresource:
