@@ -2,7 +2,8 @@
 -- Parameters: $group    an API group, or null for all
 --             $refused  whether those are wanted too that a policy or webhook refused
 --             $written  whether only those are wanted that may find an object of the log: who empties a namespace asks for all kinds
--- Example:    execute collections(group := null, refused := false, written := false)
+--             $let_in   the `seq` of those that are wanted although the authorizers refused them
+-- Example:    execute collections(group := null, refused := false, written := false, let_in := [])
 with written as (
   select distinct api_group, resource, unnest(["namespace", '']) as "namespace", workspace
   from request
@@ -18,7 +19,10 @@ select
 from request
 where
   verb = 'deletecollection'
-  and (code between 200 and 299 or $refused and code >= 400 and regexp_matches(status_message, 'denied (the )?request: '))
+  and (
+    code between 200 and 299 or $refused and code >= 400 and regexp_matches(status_message, 'denied (the )?request: ')
+    or seq in (select unnest($let_in::bigint[]))
+  )
   and api_group = coalesce($group::varchar, api_group)
   and (not $written or (api_group, resource, "namespace", workspace) in (from written))
 order by seq, audit_id

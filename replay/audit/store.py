@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, NamedTuple, Self
@@ -334,13 +334,20 @@ class Store:
         return write_lookups((row for rows in some for row in zip(*rows, strict=True)), Path(path))
 
     def collections(
-        self, group: str | None = None, *, refused: bool = False, written: bool = False
+        self,
+        group: str | None = None,
+        *,
+        refused: bool = False,
+        written: bool = False,
+        let_in: Collection[int] = (),
     ) -> list[RequestRecord]:
         """Return all successful `deletecollection` requests in order, or those of an API group.
 
-        `refused` adds those that policies denied; `written` omits those for which the log shows no write.
+        `refused` adds those that policies denied, and `let_in` those that the authorizers refused, by their numbers; `written` omits
+        those for which the log shows no write.
         """
-        rows = self._records("collections", "identity", group=group, refused=refused, written=written)
+        numbers = sorted(let_in)
+        rows = self._records("collections", "identity", group=group, refused=refused, written=written, let_in=numbers)
         return [record for some in rows for record in some.records]
 
     def _records(self, name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:

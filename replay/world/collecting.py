@@ -152,7 +152,10 @@ class Collector(Struct, frozen=True):
         here = content(state) if state is not None else self._log_state(self.existence.passed)
         is_listed = state is None and not meeting.collection.is_refused
         if isinstance(here, Missing) and meeting.collection.is_refused:
-            yield ServerAnswer(UNKNOWN, state)
+            is_asked = self.judge.asks(meeting.collection.record)
+            yield ServerAnswer(UNKNOWN if is_asked else meeting.admitted, state)
+            if not is_asked and not meeting.exchange.dry_run:
+                yield ServerAnswer(meeting.admitted, GONE)
         elif isinstance(here, Missing):
             yield ServerAnswer(meeting.logged, here)
         elif is_listed or (is_selected := self._is_selected(meeting, here)):

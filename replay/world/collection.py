@@ -43,8 +43,8 @@ class Collection(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_refused(self) -> bool:
-        """Whether a policy or webhook refused it in the log; the answer does not tell for which object."""
-        return answered(self.record).cause == Cause.DENIED
+        """Whether a policy, a webhook or the authorizers refused it in the log; the answer does not tell for which object."""
+        return answered(self.record).cause in (Cause.DENIED, Cause.FORBIDDEN)
 
     def selects(self, exchange: Exchange, obj: Known) -> bool | None:
         """Whether an object is one of those to delete, None where a field that tells is not known.

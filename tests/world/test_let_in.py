@@ -49,6 +49,7 @@ def by_admin(verb: str, code: int, **fields: Any) -> Request:
     return Request(verb, code=code, user="admin", **fields)
 
 
+LABELS = {"x": "y"}
 LABELLED = {"metadata": {"labels": {"x": "y"}}}
 NAMELESS = refused("create", "")
 DELETED = Request("delete", code=200, user="admin", body={})
@@ -100,6 +101,18 @@ ROWS = [
         [by_admin("create", 201), refused("delete", query="?dryRun=All"), by_admin("patch", 200, body=LABELLED)],
         [("succeeds", 201), ("succeeds", 200), ("succeeds", 200)],
     ),
+    Row(
+        "a deletion of a collection deletes what it selects",
+        [
+            by_admin("create", 201, labels=LABELS),
+            by_admin("create", 201, name="b"),
+            refused("deletecollection", "", query="?labelSelector=x%3Dy"),
+            by_admin("patch", 200, body=LABELLED),
+            by_admin("patch", 200, name="b", body=LABELLED),
+        ],
+        [("succeeds", 201), ("succeeds", 201), ("succeeds", 200), ("absent", 404), ("succeeds", 200)],
+    ),
+    Row("a deletion of a collection of nothing", [refused("deletecollection", "")], [("succeeds", 0)]),
     Row("a patch that is none", [missed("patch"), refused("patch")], [("absent", 404), ("absent", 404)]),
     Row(
         "a write of the status leaves the selector, which no update may change",
@@ -117,7 +130,7 @@ def event(request: Request, number: int) -> bytes:
     """The event with a URI that authorizers read, and no body where they refused."""
     line = orjson.loads(request.event(number))
     group = "api/v1" if request.resource == "configmaps" else "apis/apps/v1"
-    named = request.name if request.verb != "create" else ""
+    named = request.name if request.verb not in ("create", "deletecollection") else ""
     parts = [group, "namespaces/default", request.resource, named, request.subresource]
     line["requestURI"] = "/" + "/".join(part for part in parts if part) + request.query
     if request.code == 403:

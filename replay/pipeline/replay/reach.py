@@ -83,6 +83,12 @@ class LogAnswers:
         """
         return self.store.collections(refused=True, written=True)
 
+    def collections_with(self, gate: Gate) -> list[RequestRecord]:
+        """Return these, with those that only the candidate's authorizers allow."""
+        if not gate.let_in:
+            return self.collections
+        return self.store.collections(refused=True, written=True, let_in=gate.let_in)
+
     def ask(self, job: Job) -> None:
         """Ask now, where the sets of a job differ and anything may follow."""
         if may_differ(job):

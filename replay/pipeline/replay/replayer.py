@@ -346,6 +346,8 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     if outcome.outcome is OutcomeKind.NEWLY_DENIED:
         return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)
     log = answered(record)
+    if log.cause == Cause.FORBIDDEN and outcome.candidate.verdict is not outcome.current.verdict:
+        return _let_in(outcome.candidate)
     if outcome.outcome is OutcomeKind.UNCHANGED and log.cause == Cause.DENIED and outcome.candidate.denials:
         return RequestEnd(Cause.DENIED, outcome.candidate.denials[0].code)  # perhaps that of another policy
     if outcome.outcome is OutcomeKind.UNDETERMINED:
@@ -355,6 +357,15 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
     if outcome.outcome is OutcomeKind.NEWLY_ADMITTED:
         return RequestEnd(Cause.SUCCEEDS, 0, certain=False)
     return log
+
+
+def _let_in(candidate: Decision) -> RequestEnd:
+    """How a request ends that only the candidate's authorizers allow."""
+    if candidate.denials:
+        return RequestEnd(Cause.DENIED, candidate.denials[0].code)
+    if candidate.verdict is Verdict.UNDETERMINED:
+        return UNKNOWN
+    return RequestEnd(Cause.SUCCEEDS, 0, certain=False)
 
 
 def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> list[Decision]:

@@ -211,7 +211,7 @@ def world_of(
     begins.concern(gated.keys)
     if not begins.objects:
         return World(forbidden=job.gate.refused)
-    collections = followed_collections(answers.collections, job, begins.numbers)
+    collections = followed_collections(answers.collections_with(job.gate), job, begins.numbers)
     around = WalkContext(
         collections,
         barred=job.gate.refused,
