@@ -28,6 +28,8 @@ class DownWebhook(NamedTuple):
     failure_policy: str
     timeout_seconds: int
     namespace: str
+    impatient: int = 0
+    """How many requests of the log have a time limit of their own that ends before that of the webhook."""
 
 
 class Return(StrEnum):

@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
 
-from replay.admission.webhook.webhooks import Phase, WebhookAdmission, configurations_of
+from replay.admission.webhook.webhooks import Phase, WebhookAdmission, configurations_of, match_resources
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outage import DownWebhook, Outage, RecoveryStep, Return, Waits
 from replay.errors import ReplayError
 from replay.go.duration import DurationError, parse_duration
 from replay.json import JSON
-from replay.kube.admissionregistration import FailurePolicy, ManifestSet
+from replay.kube.admissionregistration import FailurePolicy, ManifestSet, Webhook
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
+from replay.matching.coarse import CoarseClass, may_select
+from replay.matching.equivalence import EquivalentResourceMapper
 from replay.reconstruct.cluster import Cluster, ClusterLister
 
 CURRENT_DOWN, DOWN = "--current-down", "--down"
@@ -123,8 +125,16 @@ def outage_of(
     """What is to be said of the webhooks that are down in a set at the end of a log; None without any."""
     if not manifests.down:
         return None
-    webhooks = tuple(_down_webhooks(manifests))
     cluster = Cluster(tuple(snapshot), store.lookups({"namespaces"}))
+    limits_of_clients = list(_client_limits(store))
+    mapper = EquivalentResourceMapper(cluster.discovery)
+
+    def impatient(webhook: Webhook) -> int:
+        selects = may_select(match_resources(webhook), mapper, version)
+        limit = webhook.timeout_seconds * 10**9
+        return sum(count for requests, own, count in limits_of_clients if own < limit and selects(requests))
+
+    webhooks = tuple(_down_webhooks(manifests, impatient))
     ((_, last, *_),) = store.answer("log_facts")
     lister = ClusterLister(cluster, int(last or 0), int(last or 0))
     admissions = [WebhookAdmission([_failing(manifests)], phase, version, cluster.discovery) for phase in PHASES]
@@ -142,7 +152,14 @@ def outage_of(
     return Outage(webhooks, answers, waits)
 
 
-def _down_webhooks(manifests: ManifestSet) -> Iterator[DownWebhook]:
+def _client_limits(store: Store) -> Iterator[tuple[CoarseClass, int, int]]:
+    """What clients set for their own requests, in nanoseconds, and for how many (`filters.WithRequestDeadline`)."""
+    for *columns, text, count in store.answer("request_limits"):
+        for limit in _durations([text]):
+            yield CoarseClass(*columns), limit, count
+
+
+def _down_webhooks(manifests: ManifestSet, impatient: Callable[[Webhook], int]) -> Iterator[DownWebhook]:
     for phase in PHASES:
         for configuration in configurations_of(manifests, phase):
             for webhook in configuration.webhooks:
@@ -155,6 +172,7 @@ def _down_webhooks(manifests: ManifestSet) -> Iterator[DownWebhook]:
                         str(webhook.failure_policy),
                         webhook.timeout_seconds,
                         service.namespace if service is not None else "",
+                        impatient(webhook),
                     )
 
 

@@ -183,3 +183,10 @@ def test_the_candidate_of_a_directory_is_not_what_is_rehearsed(asked: dict[str, 
     (tmp_path / "audit.jsonl").touch()
     scenario = Scenario((str(tmp_path),), **asked).resolved()
     assert (scenario.candidate, scenario.candidate_paths) == (None, (tmp_path / "current",))
+
+
+def test_clients_that_wait_less_than_the_webhook(tmp_path: Path) -> None:
+    limits = ["?timeout=5s", "?dryRun=All&timeout=6.9s", "?timeout=7s", "?timeout=1h", "?timeout=soon", "?timeout=", ""]
+    lines = [pod(number, requestURI=f"/api/v1/namespaces/n/pods{limit}") for number, limit in enumerate(limits)]
+    value = answer(tmp_path, VALIDATING + webhook(policy="Ignore"), lines, ("c",))
+    assert [each["impatient"] for each in value["outage"]["webhooks"]] == [2]

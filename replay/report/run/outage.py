@@ -119,6 +119,7 @@ def _webhooks(outage: Outage, rows: int) -> Table:
         Column("time limit", Align.NUMBER),
         Column("longest wait in the log", Align.NUMBER),
         Column("as long as the limit", Align.NUMBER),
+        Column("clients that wait less", Align.NUMBER),
     )
     shown = []
     for each in outage.webhooks[:rows]:
@@ -133,6 +134,7 @@ def _webhooks(outage: Outage, rows: int) -> Table:
                 f"{each.timeout_seconds} s",
                 duration_text(waits.longest) if waits is not None and is_told else "none above 0.5 s",
                 number(waits.over) if waits is not None and is_told else "0",
+                number(each.impatient),
             )
         )
     return Table("down-webhooks", "", columns, tuple(shown), len(outage.webhooks))
