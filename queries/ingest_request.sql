@@ -17,9 +17,22 @@
     *,
     epoch_us(try_cast(regexp_extract(requestReceivedTimestamp, '^\d{4}-\d\d-\d\dT.*') as timestamptz)) as received_us,
     epoch_us(try_cast(regexp_extract(stageTimestamp, '^\d{4}-\d\d-\d\dT.*') as timestamptz)) as stage_us,
-    -- kcp: the logical cluster of the request, and how its groups and those of the caller confine an impersonated user.
+    -- kcp: the logical cluster of the request, under the name that its release gives the annotation, and how its groups and those of
+    -- the caller confine an impersonated user. A request to all clusters at once is to none.
     if(
-      contains(annotations::varchar, '"kcp.io/cluster"'), coalesce(annotations ->> '$."kcp.io/cluster"', ''), ''
+      contains(annotations::varchar, 'kcp.'),
+      coalesce(
+        nullif(
+          coalesce(
+            annotations ->> '$."kcp.io/cluster"',
+            annotations ->> '$."tenancy.kcp.io/workspace"',
+            annotations ->> '$."tenancy.kcp.dev/workspace"'
+          ),
+          '*'
+        ),
+        ''
+      ),
+      ''
     ) as workspace,
     json_extract_string(
       responseObject,

@@ -16,7 +16,12 @@ CLUSTER = "kcp.io/cluster"
 """The logical cluster of an object, or of a request (an audit annotation)."""
 PATH = "kcp.io/path"
 """The path of a workspace, for people."""
-OWN_PREFIXES = ("kcp.io/", "tenancy.kcp.io/", "request.auth.kcp.io/", "sar.auth.kcp.io/")
+NO_CLUSTER = (
+    f"its event has no audit annotation `{CLUSTER}` (`tenancy.kcp.io/workspace` or `tenancy.kcp.dev/workspace` of older releases), "
+    "which names the workspace"
+)
+"""Why nothing is known of whose policies decide about a request to a shard."""
+OWN_PREFIXES = ("kcp.io/", "tenancy.kcp.io/", "tenancy.kcp.dev/", "request.auth.kcp.io/", "sar.auth.kcp.io/")
 """How the audit annotations begin that a shard writes itself: none is a policy's."""
 
 

@@ -62,6 +62,28 @@ def event(at: int, verb: str, sent: Any, answer: Any, code: int, **fields: Any) 
 
 
 CREATED = event(1, "create", configmap(), stored(5), 201)
+WORKSPACES: list[tuple[str, dict[str, str], list[tuple[str, str]]]] = [
+    ("now", CLUSTER_ANNOTATIONS, [(HOME, "root:a")]),
+    ("both names", {**CLUSTER_ANNOTATIONS, "tenancy.kcp.io/workspace": "2other"}, [(HOME, "root:a")]),
+    ("an older release", {"tenancy.kcp.io/workspace": HOME}, [(HOME, "")]),
+    ("a first release", {"tenancy.kcp.dev/workspace": "root:a"}, [("root:a", "")]),
+    ("all clusters at once", {"tenancy.kcp.dev/workspace": "*"}, []),
+    ("another server", {"authorization.k8s.io/reason": "binding tenancy.kcp.io"}, []),
+]
+
+
+@pytest.mark.parametrize(
+    ("annotations", "expected"), [row[1:] for row in WORKSPACES], ids=[row[0] for row in WORKSPACES]
+)
+def test_the_annotation_that_names_the_workspace(
+    annotations: dict[str, str], expected: list[tuple[str, str]], tmp_path: Path
+) -> None:
+    (tmp_path / "log").write_text(json.dumps({**CREATED, "annotations": annotations}))
+    with Store.open(tmp_path / "store") as store:
+        store.ingest([tmp_path / "log"])
+        assert [tuple(row[:2]) for row in store.answer("workspaces")] == expected
+
+
 PATCH = {"metadata": {"labels": {"a": "b"}}}
 NAMED = {"metadata": {"annotations": {CLUSTER: "2lie"}}}
 SEEN: list[tuple[str, dict[str, Any], tuple[str, str]]] = [

@@ -152,6 +152,35 @@ def test_whose_policies_decide(snapshot: list[Any], expected: str | None) -> Non
     assert (None if isinstance(found, Missing) else found) == expected
 
 
+WIDGETS = "widgets.example.org"
+UNKNOWN: list[tuple[str, list[Any], str, str]] = [
+    (
+        "its own, and bindings are not known",
+        [standing(CRD, WIDGETS)],
+        f"the workspace defines {WIDGETS} itself, and whether an APIBinding binds it instead is not known",
+        "add the workspace's APIBindings to the snapshot (`kubectl get apibindings -o yaml`)",
+    ),
+    (
+        "neither bound nor its own",
+        [BOUND_ELSEWHERE],
+        f"no APIBinding of the workspace binds {WIDGETS}, and no definition of it is known",
+        "add its APIBindings as they were then, or its CustomResourceDefinition, to the snapshot",
+    ),
+    (
+        "nothing known",
+        [],
+        f"whether the workspace binds {WIDGETS}, and from whom, is not known",
+        "give a snapshot with the objects of the workspace",
+    ),
+]
+
+
+@pytest.mark.parametrize(("snapshot", "reason", "fix"), [row[1:] for row in UNKNOWN], ids=[row[0] for row in UNKNOWN])
+def test_what_a_snapshot_lacks_is_told(snapshot: list[Any], reason: str, fix: str) -> None:
+    found = ShardCluster(snapshot).policy_workspace("2abc", GroupResource("example.org", "widgets"), 10**18, 10**18)
+    assert found == Missing("", reason, fix)
+
+
 def test_a_kind_that_is_not_known_is_not_told_to_policies(tmp_path: Path) -> None:
     logged = event(verb="delete", responseStatus={"code": 200})
     (tmp_path / "log").write_text(json.dumps(logged))

@@ -17,6 +17,7 @@ from replay.audit.event import RequestRecord
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
+from replay.kcp.annotation import NO_CLUSTER
 from replay.kcp.authorizer import UnknownRolesAuthorizer
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
@@ -34,6 +35,7 @@ from replay.reconstruct.cluster import NAMESPACE, ClusterLister
 from replay.reconstruct.shard.cluster import ShardCluster
 
 _NO_BACKENDS: Backends = {}
+_GIVE_ANNOTATION = "keep the annotations of events where the log is collected"
 _GIVE_POLICIES = "give a set or a snapshot with the policies of the workspace"
 
 
@@ -138,7 +140,7 @@ class ShardChain(Struct, dict=True):
         """The logical cluster whose policies decide about a request."""
         at = instant_of(lister, attributes.workspace)
         if not at.workspace:
-            return Missing("", "its event names no workspace")
+            return Missing("", NO_CLUSTER, _GIVE_ANNOTATION)
         return self.cluster.policy_workspace(at.workspace, attributes.resource.group_resource, at.start, at.end)
 
     def reading_parameters(self, attributes: Attributes, lister: Lister) -> frozenset[str]:
@@ -154,7 +156,7 @@ class ShardChain(Struct, dict=True):
     def deciders(self, at: Instant, resource: GroupResource) -> Deciders | Missing:
         """Return whose policies decide about a resource."""
         if not at.workspace:
-            return Missing("", "its event names no workspace")
+            return Missing("", NO_CLUSTER, _GIVE_ANNOTATION)
         own = self.cluster.policy_workspace(at.workspace, resource, at.start, at.end)
         if isinstance(own, Missing):
             return own

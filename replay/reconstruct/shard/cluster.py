@@ -44,6 +44,8 @@ _ALWAYS_WRITTEN = frozenset(
 )
 """Kinds whose writes every log of decisions has."""
 _GIVE_BINDINGS = "give a snapshot with the objects of the workspace"
+_GIVE_APIBINDINGS = "add the workspace's APIBindings to the snapshot (`kubectl get apibindings -o yaml`)"
+_GIVE_DEFINITION = "add its APIBindings as they were then, or its CustomResourceDefinition, to the snapshot"
 
 
 class ShardDiscovery(Discovery):
@@ -193,9 +195,8 @@ class ShardCluster(Cluster):
             return sources.pop()
         if sources:
             return Missing("", f"the binding of {resource} was changing at the time")
-        if bindings.are_known and resource in self.defined(workspace):
-            return workspace
-        return Missing("", f"whether the workspace binds {resource}, and from whom, is not known", _GIVE_BINDINGS)
+        is_own = resource in self.defined(workspace)
+        return workspace if bindings.are_known and is_own else _unknown_source(resource, bindings, is_own=is_own)
 
     def bindings(self, workspace: str, start: int, end: int) -> APIBindings:
         """The APIBindings of a workspace at a time (microseconds)."""
@@ -225,6 +226,17 @@ class ShardCluster(Cluster):
             own_resources = custom_resources(self.of(workspace).crds)
             resources = self._definitions[workspace] = {each.resource.group_resource for each in own_resources}
         return resources
+
+
+def _unknown_source(resource: GroupResource, bindings: APIBindings, *, is_own: bool) -> Missing:
+    """Why it is not known whose policies decide about a resource, and what the snapshot lacks."""
+    if is_own:
+        reason = f"the workspace defines {resource} itself, and whether an APIBinding binds it instead is not known"
+        return Missing("", reason, _GIVE_APIBINDINGS)
+    if bindings.are_known:
+        reason = f"no APIBinding of the workspace binds {resource}, and no definition of it is known"
+        return Missing("", reason, _GIVE_DEFINITION)
+    return Missing("", f"whether the workspace binds {resource}, and from whom, is not known", _GIVE_BINDINGS)
 
 
 def _state(history: History, place: int) -> JSON | Missing:
