@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from replay.go.format import marshal, quote
 from replay.json import JSON
 
+_DEEPEST = 200
+"""How deep schemas may nest here; real ones stay far below."""
 PRESERVE = "x-kubernetes-preserve-unknown-fields"
 _TYPES = {"object": dict, "array": list, "string": str, "boolean": bool}
 _GO_TYPES = {
@@ -19,6 +21,41 @@ _GO_TYPES = {
     float: "number",
     type(None): "null",
 }
+
+
+def is_definition(obj: JSON) -> bool:
+    """Whether an object is a CustomResourceDefinition whose parts have the types that the API demands of them."""
+    spec = obj.get("spec") if isinstance(obj, dict) and obj.get("kind") == "CustomResourceDefinition" else None
+    if not (isinstance(spec, dict) and isinstance(spec.get("names"), dict) and isinstance(spec.get("versions"), list)):
+        return False
+    texts = (spec.get("group"), spec["names"].get("kind"), spec["names"].get("plural"))
+    return all(isinstance(text, str) for text in texts) and all(map(_is_version, spec["versions"]))
+
+
+def _is_version(version: JSON) -> bool:
+    if not (isinstance(version, dict) and isinstance(version.get("name"), str)):
+        return False
+    schema, subresources = version.get("schema") or {}, version.get("subresources") or {}
+    if not (isinstance(schema, dict) and isinstance(subresources, dict)):
+        return False
+    return "openAPIV3Schema" not in schema or _is_node(schema["openAPIV3Schema"])
+
+
+def _is_node(node: JSON, depth: int = 0) -> bool:
+    """Whether a schema can be read, with all schemas in it; what it states of values is looked at elsewhere."""
+    if not isinstance(node, dict) or "$ref" in node or depth > _DEEPEST:
+        return False
+    required, fields, additional = (
+        node.get("required", []),
+        node.get("properties", {}),
+        node.get("additionalProperties"),
+    )
+    if not (isinstance(required, list) and isinstance(fields, dict)):
+        return False
+    inner = [*fields.values(), *([node["items"]] if "items" in node else [])]
+    inner += [] if additional is None or isinstance(additional, bool) else [additional]
+    texts = (node.get("type", ""), node.get("format", ""), *required)
+    return all(isinstance(text, str) for text in texts) and all(_is_node(each, depth + 1) for each in inner)
 
 
 def problems(schema: JSON, value: JSON, path: str = "") -> Iterator[str]:

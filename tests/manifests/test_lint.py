@@ -771,6 +771,55 @@ def test_fields_of_custom_resources(name: str, tmp_path: Path) -> None:
     assert warnings(tmp_path, objects, cluster=[NAMESPACE, crd]) == names
 
 
+BROKEN_DEFINITIONS: dict[str, Any] = {
+    "no spec": None,
+    "a spec that is a text": "x",
+    "versions that are a number": {
+        "group": "apps",
+        "names": {"kind": "Deployment", "plural": "deployments"},
+        "versions": 5,
+    },
+    "a version that is a number": {
+        "group": "apps",
+        "names": {"kind": "Deployment", "plural": "deployments"},
+        "versions": [1],
+    },
+    "names that are a number": {"group": "apps", "names": 5, "versions": []},
+    "a kind that is a list": {"group": "apps", "names": {"kind": [], "plural": "deployments"}, "versions": []},
+    **{
+        f"a schema with {name}": {
+            "group": "apps",
+            "names": {"kind": "Deployment", "plural": "deployments"},
+            "versions": [{"name": "v1", "served": True, "schema": {"openAPIV3Schema": schema}}],
+        }
+        for name, schema in {
+            "a number in its place": 5,
+            "fields that are a list": {"type": "object", "properties": []},
+            "a field that is a number": {"type": "object", "properties": {"spec": 5}},
+            "several schemas of items": {"type": "object", "properties": {"spec": {"type": "array", "items": [{}]}}},
+            "two types": {"type": ["object", "string"]},
+            "a reference": {"type": "object", "properties": {"spec": {"$ref": "a"}}},
+            "required fields that are a number": {"type": "object", "required": 7},
+            "values that are a number": {"type": "object", "additionalProperties": 7},
+        }.items()
+    },
+}
+
+
+@pytest.mark.parametrize("name", BROKEN_DEFINITIONS)
+def test_definitions_that_no_server_takes(name: str, tmp_path: Path) -> None:
+    """They say nothing of kinds, and nothing breaks."""
+    (tmp_path / "vap").mkdir()
+    (tmp_path / "objects").mkdir()
+    objects = policy(rule=DEPLOYMENTS, validations=validation("object.spec.replicas > '1'"))
+    (tmp_path / "vap" / "a.yaml").write_text(yaml.safe_dump_all(objects), encoding="utf-8")
+    crd = {"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": {"name": "a.b"}}
+    definition = {**crd, "spec": BROKEN_DEFINITIONS[name]}
+    (tmp_path / "objects" / "a.yaml").write_text(yaml.safe_dump(definition), encoding="utf-8")
+    found = check_set(tmp_path, NEWEST, cluster=[NAMESPACE, definition]).findings
+    assert [finding.name for finding in found] == [catalogue.TYPE_CHECKING]
+
+
 def test_configuration_file(tmp_path: Path) -> None:
     (tmp_path / "m").mkdir()
     inline = {

@@ -75,7 +75,8 @@ def _may_select(webhook: JSON, namespace: str, context: LintContext) -> bool:
     if webhook.get("objectSelector"):
         return False
     selector = webhook.get("namespaceSelector") or {}
-    known = next((each for each in context.namespaces or () if each["metadata"].get("name") == namespace), None)
+    named = (each for each in context.namespaces or () if (each.get("metadata") or {}).get("name") == namespace)
+    known = next(named, None)
     if known is None:
         keys = {*(selector.get("matchLabels") or {}), *(e["key"] for e in selector.get("matchExpressions") or ())}
         if keys - {_NAME_LABEL}:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
+from replay.kube.custom_schema import is_definition
 from replay.kube.discovery import builtin_discovery
 from replay.manifests.admission_configuration import LoadedConfiguration
 from replay.manifests.api_object import RESERVED, LoadedApi
@@ -63,7 +64,7 @@ def _context(
     cluster: Sequence[JSON] | None,
     own: Sequence[JSON],
 ) -> LintContext:
-    crds = [obj for obj in (*(cluster or ()), *own) if obj.get("kind") == "CustomResourceDefinition"]
+    crds = list(filter(is_definition, (*(cluster or ()), *own)))
     namespaces = None if cluster is None else [obj for obj in cluster if obj.get("kind") == "Namespace"]
     return LintContext(directory.objects, builtin_discovery().with_crds(crds), version, namespaces, crds)
 
