@@ -11,9 +11,11 @@ from replay.audit.store import Store
 from replay.compare.promoted_policy import PromotedBinding, PromotedPolicy, RecordedFailures
 from replay.errors import AuditLogError, ReplayError
 from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
+from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.kcp.layout import is_by_workspace
+from replay.pipeline.manifests import Manifests, SetFiles, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.period import microseconds, period
 from replay.pipeline.policy_name import resolve_policy_names
@@ -26,16 +28,18 @@ _BINDING = "ValidatingAdmissionPolicyBinding"
 
 
 def promote(scenario: Scenario, name: str, options: Options, progress: Progress) -> PromotedPolicy:
-    """Answer for one policy of the baseline, by its name or a part of it.
+    """Answer for one policy of the baseline, by its name or a part of it; without a set the snapshot tells what is in force.
 
     Raises ReplayError for unusable input, for a name that the baseline does not have, and for a policy that has nothing to promote.
     """
-    manifests = manifests_of(replace(scenario, candidate=None, add=(), apply=()))
-    if manifests.folders is not None:
+    if is_by_workspace((scenario.current, scenario.cluster)):
         raise ReplayError("sets by workspace are not taken: `replay report` tells for each what can be enforced")
+    is_in_snapshot = scenario.current is None and scenario.cluster is not None
+    files = SetFiles(SetObjects(), None) if is_in_snapshot else None
+    manifests = manifests_of(replace(scenario, candidate=None), files)
     current = manifests.current
     if current is None:
-        raise ReplayError("no baseline: give the manifests in force", path="--current")
+        raise ReplayError("no baseline: give the manifests in force, or a snapshot that holds them", path="--current")
     policy = _policy(current, name)
     bindings = _bindings(current, policy)
     asked = _Asked(policy, manifests, options)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from typer.testing import CliRunner
 
 from replay.cli.app import app
@@ -225,6 +226,17 @@ def test_json() -> None:
             "notes": [],
         },
     )
+
+
+def test_a_policy_of_the_snapshot() -> None:
+    """Without a set, what the snapshot holds is in force."""
+    told = promoted(API, [pod(1, "team-label"), pod(2, "team-label", team="a")], "--json")
+    objects = [NAMESPACE, *yaml.safe_load_all(API)]
+    Path("cluster.jsonl").write_text("".join(json.dumps(each) + "\n" for each in objects))
+    result = CliRunner().invoke(app, ["promote", "team", "audit.jsonl", "--cluster", "cluster.jsonl", "--json"])
+    expected = json.loads(told[1])
+    expected["bindings"] = [{**each, "file": None, "line": None} for each in expected["bindings"]]
+    assert (result.exit_code, json.loads(result.stdout)) == (1, expected)
 
 
 @pytest.mark.parametrize(
