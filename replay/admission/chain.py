@@ -107,7 +107,8 @@ class Chain:
         self._sets = len(sets)
         own = [each for manifests in sets for each in definitions(manifests.objects)]
         self.context = context = Context(version, discovery.with_crds(own), schemas.with_crds(own), authorizer)
-        contexts = [replace(context, version=each) for each in versions or (version,) * len(sets)]
+        servers = versions or (version,) * len(sets)
+        contexts = [context if each == version else replace(context, version=each) for each in servers]
         self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
         """In the server's order."""
         self._busy_plugins = tuple(plugin for plugin in self.plugins if not plugin.is_idle)

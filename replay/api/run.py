@@ -39,6 +39,10 @@ def run(  # noqa: PLR0913 - as the command has them
     redact: bool = True,
     workers: int = 1,
     kubernetes_version: str | None = None,
+    current_version: str | None = None,
+    candidate_version: str | None = None,
+    down: Names = (),
+    current_down: Names = (),
     progress: Progress = silent,
 ) -> Result:
     """Replay audit logs against the current and the candidate manifests.
@@ -48,6 +52,7 @@ def run(  # noqa: PLR0913 - as the command has them
     process for each core. Raises ReplayError with one line for whatever cannot be used.
     """
     store_path = logs.path if isinstance(logs, Store) else None if store is None else place_of(store)
+    asked = versions_of_sides(current_version, candidate_version, kubernetes_version)
     scenario = Scenario(
         () if isinstance(logs, Store) else paths(logs),
         store=store_path,
@@ -56,9 +61,13 @@ def run(  # noqa: PLR0913 - as the command has them
         add=tuple(map(Path, paths(add))),
         apply=tuple(map(Path, paths(apply))),
         cluster=_path(cluster),
+        version=asked.current,
+        candidate_version=asked.candidate if asked.differ else None,
+        down=_names(down),
+        current_down=_names(current_down),
     ).resolved()
     paths_of_sets = (scenario.current, scenario.candidate, *scenario.add, scenario.cluster)
-    versions = versions_of_sides(None, None, kubernetes_version, paths_of_sets)
+    versions = versions_of_sides(current_version, candidate_version, kubernetes_version, paths_of_sets)
     scenario = replace(
         scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
     )

@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "python.md").read_text("utf-8")
 NOTEBOOK = ROOT / "docs" / "notebook.ipynb"
 PUBLIC = {
-    "run": "(logs, *, current, candidate, add, apply, cluster, store, policies, namespaces, users, since, until, accepted, owner_label, redact, workers, kubernetes_version, progress)",
+    "run": "(logs, *, current, candidate, add, apply, cluster, store, policies, namespaces, users, since, until, accepted, owner_label, redact, workers, kubernetes_version, current_version, candidate_version, down, current_down, progress)",
     "Store": "(path)",
     "Store.ingest": "(self, logs, *, log_format)",
     "Store.sql": "(self, query, *, redact, parameters)",
@@ -175,3 +175,16 @@ def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
             exec(compile("".join(cell["source"]), f"{NOTEBOOK.name}:{cell['id']}", "exec"), names)
     assert names["by_policy"].height > 5
     assert names["alone"].summary.roots["newly_denied"] > 0
+
+
+@pytest.mark.parametrize(
+    ("folder", "asked", "member"),
+    [
+        ("upgrade", {"current_version": "1.36", "candidate_version": "1.37"}, "versions"),
+        ("outage", {"down": "policy"}, "outage"),
+    ],
+)
+def test_a_run_rehearses(folder: str, asked: dict[str, Any], member: str, short_sample: Path) -> None:
+    rehearsed = replay.run(short_sample, current=ROOT / "sample_audit" / folder, **asked)
+    summary = rehearsed.json()
+    assert (summary["roots"].get("newly_denied", 0) > 0, member in summary) == (True, True)
