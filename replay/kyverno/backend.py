@@ -22,15 +22,16 @@ from replay.kube.engine_policy import is_webhook_of_kyverno, policy_name, rule_n
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.json_patch import diff
 from replay.kube.lister import Lister, ObjectLister
+from replay.kyverno.cel.generating import GeneratingPolicy
 from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.reader import ListerReader
 from replay.kyverno.cel.request import CELRequest
 from replay.kyverno.cel.spec import GROUP
-from replay.kyverno.cel.validating import ValidatingPolicy
 from replay.kyverno.cel.webhook import CELAnswer, CELPolicies, CELResult, CELWebhook, decided
 from replay.kyverno.cluster import ListedCluster, requester_of
 from replay.kyverno.configuration import Configuration, configuration_of
-from replay.kyverno.explain import explained_cel, explained_result, explained_rules
+from replay.kyverno.explain import Policy as CELPolicy
+from replay.kyverno.explain import explained_cel, explained_generation, explained_result, explained_rules
 from replay.kyverno.looked_up import LookedUpLister, looked_up
 from replay.kyverno.moment import Moment
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
@@ -331,16 +332,23 @@ class KyvernoBackend:
         if _is_of_rules(webhook):
             return tuple(explained_rules(self._rules(webhook), self._request(request), mutates=mutates))
         policies, namespace = self._cel_policies(webhook, request)
-        cel_request = self._cel_request(request)
-        asked: Sequence[MutatingPolicy | ValidatingPolicy] = policies.mutating if mutates else policies.validating
+        # Each request is shown to webhooks as a dry run; whether it was one, its options say.
+        was_dry = bool(as_map(request.get("options")).get("dryRun"))
+        cel_request = self._cel_request({**request, "dryRun": was_dry})
+        asked: list[CELPolicy] = [*policies.validating, *policies.generating]
+        if mutates:
+            asked = [*policies.mutating]
         own = [each for each in asked if each.namespace == namespace]
         return tuple(explained_cel(own, lambda each: self._said(each, cel_request), self._kyverno.kinds))
 
-    def _said(self, policy: MutatingPolicy | ValidatingPolicy, request: CELRequest) -> BindingExplanation | None:
+    def _said(self, policy: CELPolicy, request: CELRequest) -> BindingExplanation | None:
         """What a policy of CEL says by itself, None where it does not match."""
         if isinstance(policy, MutatingPolicy):
             mutation = policy.mutate(request, self._reader, self._patchers)
             return None if mutation is None else explained_result(mutation.rule, ("Deny",) if policy.fails else ())
+        if isinstance(policy, GeneratingPolicy):
+            made = policy.generate(request, self._reader)
+            return None if made is None else explained_generation(made)
         result = policy.validate(request, self._reader)
         if result is None:
             return None

@@ -9,6 +9,7 @@ from replay.admission.explain.explanation import BindingExplanation, ExpressionS
 from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.engine_policy import rule_name
 from replay.kube.json_patch import diff
+from replay.kyverno.cel.generating import GeneratingPolicy, Generation
 from replay.kyverno.cel.mutating import MutatingPolicy
 from replay.kyverno.cel.validating import ValidatingPolicy
 from replay.kyverno.rules.errors import GoPanicError, UndeterminedError
@@ -18,26 +19,29 @@ from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import ERROR, FAIL, PASS, PolicyResponse, RuleResponse
 from replay.kyverno.rules.webhook import RulePolicy, RuleWebhook
 
-Policy = ValidatingPolicy | MutatingPolicy
+Policy = ValidatingPolicy | MutatingPolicy | GeneratingPolicy
 
 
 def explained_rules(rules: RuleWebhook, request: Request, *, mutates: bool) -> Iterator[PolicyExplanation]:
     """Each rule of one phase behind a webhook, in the order of the policies."""
     request.tells_places = True
     namespace = str(request.request.get("namespace") or "")
-    answers: dict[int, PolicyResponse] = {}
+    answers: dict[tuple[int, bool], PolicyResponse] = {}
     unknown = ""
     try:
-        for policy, response in rules.told(request, mutates=mutates):
-            answers[id(policy)] = response
+        answers |= {(id(policy), False): each for policy, each in rules.told(request, mutates=mutates)}
+        if not mutates:
+            answers |= {(id(policy), True): each for policy, each in rules.triggered(request)}
     except (UndeterminedError, GoPanicError) as error:
         unknown = str(error)
     for policy in rules.policies:
         for rule in policy.spec.get("rules") or ():
-            if not rule.get("mutate" if mutates else "validate") or as_map(rule.get("mutate")).get("targets"):
+            triggers = bool(rule.get("generate")) or as_map(rule.get("mutate")).get("targets") is not None
+            if (triggers and mutates) or not (triggers or rule.get("mutate" if mutates else "validate")):
                 continue
             enforces = policy.is_enforced_in(rule, rules.namespaces(namespace) if namespace else None)
-            yield _explained_rule(policy, rule, answers.get(id(policy)), request, unknown, enforces=enforces)
+            answer = answers.get((id(policy), triggers))
+            yield _explained_rule(policy, rule, answer, request, unknown, enforces=enforces)
 
 
 def _explained_rule(
@@ -59,7 +63,8 @@ def _explained_rule(
     response = next((each for each in answer.rules if rule_name(policy.policy, each.name) == title[0]), None)
     if response is None:
         return PolicyExplanation(*title, mismatch=why_unmatched(rule, request.resource, request.subject()))
-    patch = tuple(diff(answer.resource, answer.patched)) if rule.get("mutate") and answer.patched is not None else ()
+    is_changed = bool(rule.get("mutate")) and answer.patched not in (None, answer.resource)
+    patch = tuple(diff(answer.resource, answer.patched)) if is_changed else ()
     outcome = _outcome(response, fails=policy.fails, enforces=enforces or bool(rule.get("mutate")))
     made = "" if response.name == name else f"by the rule {response.name} that Kyverno generates of it"
     binding = BindingExplanation("", outcome=outcome, patch=patch, place=response.place)
@@ -72,6 +77,20 @@ def _outcome(response: RuleResponse, *, fails: bool, enforces: bool) -> str:
     if response.status == ERROR:
         return f"{'denies' if fails else 'cannot be evaluated, which is ignored'}: {response.message}"
     return response.message if response.status == PASS else f"skipped: {response.message}"
+
+
+def explained_generation(made: Generation) -> BindingExplanation:
+    """What a GeneratingPolicy makes after a request that triggers it."""
+    if made.unknown:
+        return BindingExplanation("", outcome=f"makes objects afterwards, which are not known: {made.unknown}")
+    if made.error:
+        return BindingExplanation("", outcome=f"makes nothing: {made.error}")
+    names = [
+        f"{obj.get('kind')} {'/'.join(str(metadata[key]) for key in ('namespace', 'name') if metadata.get(key))}"
+        for obj in made.objects
+        for metadata in (as_map(obj.get("metadata")),)
+    ]
+    return BindingExplanation("", outcome=f"makes {', '.join(names) or 'nothing'} afterwards")
 
 
 def explained_cel(

@@ -238,6 +238,55 @@ _ROWS: list[tuple[str, tuple[JSON, ...], _Told]] = [
         [(_R, "mutated Pod/web in namespace shop", ())],
     ),
     (
+        "rules that make and change other objects",
+        (
+            _rules(
+                {
+                    "generate": {
+                        "apiVersion": "v1",
+                        "kind": "ConfigMap",
+                        "namespace": "x",
+                        "name": "of-{{ request.name }}",
+                    }
+                },
+                {
+                    "name": "s",
+                    "mutate": {
+                        "targets": [{"apiVersion": "v1", "kind": "Secret", "name": "y"}],
+                        "patchStrategicMerge": {"metadata": {"labels": {"a": "b"}}},
+                    },
+                },
+                {
+                    "name": "t",
+                    "match": {"any": [{"resources": {"kinds": ["Pod"], "names": ["x"]}}]},
+                    "generate": {"apiVersion": "v1", "kind": "ConfigMap", "namespace": "x", "name": "y"},
+                },
+            ),
+        ),
+        [
+            (_R, "makes ConfigMap x/of-web afterwards", ()),
+            ("ClusterPolicy/p/s", "changes existing Secret y afterwards", ()),
+            ("ClusterPolicy/p/t", "match.any[0].resources.names is [x]", ()),
+        ],
+    ),
+    (
+        "a GeneratingPolicy",
+        (
+            _cel(
+                "GeneratingPolicy",
+                generate=[
+                    {
+                        "expression": (
+                            "generator.Apply('x', [{'apiVersion': dyn('v1'), 'kind': dyn('ConfigMap'), "
+                            "'metadata': dyn({'name': 'c', 'namespace': 'x'})}])"
+                        )
+                    }
+                ],
+            ),
+        ),
+        [("GeneratingPolicy/p", "makes ConfigMap x/c afterwards", ())],
+    ),
+    (
         "a policy of CEL",
         (_cel(validations=[{"expression": "true"}, {"expression": "object.metadata.name == 'x'", "message": "no"}]),),
         [("ValidatingPolicy/p", "denies: no", ())],

@@ -13,7 +13,7 @@ from replay.kyverno.rules.condition import evaluate_conditions
 from replay.kyverno.rules.errors import RuleError
 from replay.kyverno.rules.exception import PolicyExceptions
 from replay.kyverno.rules.go_value import as_map, join_non_empty
-from replay.kyverno.rules.handler import ApplicableRule, Handler, mutation_handler, validation_handler
+from replay.kyverno.rules.handler import ApplicableRule, Handler, mutation_handler, trigger_handler, validation_handler
 from replay.kyverno.rules.loader import Cluster, LoaderSource, declare_entries
 from replay.kyverno.rules.match import matches_rule
 from replay.kyverno.rules.request import Request
@@ -44,6 +44,10 @@ class Engine(Struct, frozen=True):
     def mutate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
         """The answers of the rules that mutate, and the object as they leave it."""
         return self._evaluate(policy, compute_rules(policy, ""), request, mutation_handler)
+
+    def trigger(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
+        """The rules that the request triggers to make or change other objects afterwards, each with what it says."""
+        return self._evaluate(policy, compute_rules(policy, request.kind.kind), request, trigger_handler)
 
     def _evaluate(
         self,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from msgspec import Struct
@@ -16,7 +17,8 @@ from replay.kyverno.rules.loader import LoaderSource
 from replay.kyverno.rules.mutate import mutate_rule
 from replay.kyverno.rules.pod_security import validate_pod_security
 from replay.kyverno.rules.request import Request
-from replay.kyverno.rules.response import SKIP, RuleResponse
+from replay.kyverno.rules.response import PASS, SKIP, RuleResponse
+from replay.kyverno.rules.substitution import substitute
 from replay.kyverno.rules.validate import Validator
 from replay.kyverno.rules.validate_cel import validate_cel
 from replay.kyverno.wildcard import matches_any
@@ -65,6 +67,33 @@ def mutation_handler(rule: Rule, request: Request) -> Handler | None:
     if not mutation or (request.is_admission and mutation.get("targets") is not None):
         return None
     return _mutate
+
+
+def trigger_handler(rule: Rule, request: Request) -> Handler | None:
+    """What tells of a rule that makes or changes other objects after the request, None for a rule of another kind."""
+    del request
+    return _triggered if rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None else None
+
+
+def _triggered(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
+    if handling.exceptions:
+        return handling.resource, [handling.skipped()]
+    generation = as_map(handling.rule.get("generate"))
+    if not generation:
+        targets = [_named(handling, each) for each in as_map(handling.rule.get("mutate")).get("targets") or ()]
+        return handling.resource, [
+            RuleResponse(handling.name, PASS, f"changes existing {', '.join(targets)} afterwards")
+        ]
+    made = _named(handling, generation) if generation.get("kind") else "objects"
+    return handling.resource, [RuleResponse(handling.name, PASS, f"makes {made} afterwards")]
+
+
+def _named(handling: ApplicableRule, target: Mapping[str, Any]) -> str:
+    """Kind, namespace and name of an object; as the rule spells them where variables do not resolve."""
+    fields = [str(target.get(field) or "") for field in ("kind", "namespace", "name")]
+    with suppress(RuleError):
+        fields = [str(substitute(handling.request.context, each)) for each in fields]
+    return " ".join(filter(None, (fields[0], "/".join(filter(None, fields[1:])))))
 
 
 def _validate(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:

@@ -264,6 +264,11 @@ class RuleWebhook:
         for each in candidates:
             yield each, self.engine.validate(each.policy, request)
 
+    def triggered(self, request: Request) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
+        """The same of the rules that make or change other objects after the request, of all policies that have such."""
+        for each in dict.fromkeys((*self._candidates("generate", request), *self._candidates("mutate", request))):
+            yield each, self.engine.trigger(each.policy, request)
+
     def _refuse_image_verification(self, request: Request) -> None:
         """Raise UndeterminedError where images would be verified."""
         from replay.kyverno.rules.handler import has_matching_images  # noqa: PLC0415
