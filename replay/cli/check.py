@@ -30,6 +30,7 @@ EPILOG = (
     "replay check vap/ --plugin ValidatingAdmissionPolicy --hash\n\n"
     "replay check --drift server-1 server-2 server-3\n\n"
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
+    "replay check manifests/next --reload-from manifests/current\n\n"
     "replay check manifests/next --prove\n\n"
     "replay check kyverno/ --migrate --out kyverno-cel/policies.yaml\n\n"
     "Exit code: 0 a server starts with every set, 2 it does not, or an error. With --drift: 1 if servers differ. "
@@ -69,7 +70,10 @@ Authorization = Annotated[
     Path | None, typer.Option(help="Check only this AuthorizationConfiguration, as at the start of the API server.")
 ]
 RunningConfiguration = Annotated[
-    Path | None, typer.Option(help="Check the reload of --authorization by an API server that started with this file.")
+    Path | None,
+    typer.Option(
+        help="Check the reload by an API server that started with this set, or, for --authorization, with this file."
+    ),
 ]
 KubeconfigRoot = Annotated[
     Path | None,
@@ -144,6 +148,11 @@ def check(
         raise typer.Exit(0 if accepted else REFUSED)
     if not sets:
         raise ReplayError("give a set to check, or --authorization FILE")
+    if reload_from is not None:
+        if len(sets) > 1 or output not in (CheckFormat.TERMINAL, CheckFormat.JSON):
+            raise ReplayError("--reload-from is about one set, and prints text or JSON")
+        version = version_of(kubernetes_version, (sets[0], reload_from))
+        raise typer.Exit(_check_reload(sets[0], reload_from, version, as_json=output is CheckFormat.JSON))
     if hash_only or drift or drift_metrics:
         raise typer.Exit(_compare_hashes(sets, plugin, drift, drift_metrics or []))
 
@@ -257,6 +266,36 @@ def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output:
         put([json.dumps(migration_json(rules), indent=1, ensure_ascii=False) + "\n"], out)
     else:
         put(migration_lines(rules), out)
+
+
+def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_json: bool) -> int:
+    """What a running server makes of a set, plugin by plugin, and of its AuthorizationConfiguration."""
+    from replay.authorization.configuration import ConfigurationError  # noqa: PLC0415
+    from replay.authorization.server_file import ServerFiles  # noqa: PLC0415
+    from replay.authorization.start import check_reload  # noqa: PLC0415
+    from replay.manifests.authorization_file import CONFIGURATION_FILE  # noqa: PLC0415
+    from replay.manifests.reload import reloaded  # noqa: PLC0415
+    from replay.report.authorization.check import checked_json, checked_text  # noqa: PLC0415
+
+    results = list(reloaded(path, running, version))
+    file, before = path / CONFIGURATION_FILE, running / CONFIGURATION_FILE
+    has_file = file.is_file() and before.is_file()
+    try:
+        checked = check_reload(file.read_bytes(), before.read_bytes(), version, ServerFiles()) if has_file else None
+    except ConfigurationError as error:
+        raise ReplayError(f"no server runs with it: {str(error).splitlines()[0]}", path=str(before)) from error
+    is_accepted = all(each.is_accepted for each in results) and (checked is None or checked.is_accepted)
+    if as_json:
+        plugins = {each.plugin.value: {"result": each.result.value, "error": each.error} for each in results}
+        document = {"ok": is_accepted, "plugins": plugins}
+        document |= {} if checked is None else {"authorization": checked_json(checked)}
+        sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    else:
+        for each in results:
+            sys.stdout.write(f"{each.plugin.value}: {each.result.value}\n")
+            sys.stdout.writelines(f"    {line}\n" for line in each.error.splitlines())
+        sys.stdout.writelines(f"{line}\n" for line in (checked_text(str(file), checked) if checked is not None else ()))
+    return 0 if is_accepted else REFUSED
 
 
 def _compare_hashes(sets: list[Path], plugin: StaticPlugin | None, drift: bool, metrics: list[Path]) -> int:

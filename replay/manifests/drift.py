@@ -163,5 +163,5 @@ def drift_lines(servers: Sequence[ServerHashes]) -> Iterator[str]:
             reloads = "1 reload has" if count == 1 else f"{count} reloads have"
             yield (
                 f"{plugin}: {server.name}: {reloads} failed, and none succeeded after the last: "
-                "the server runs an older set than the one on its disk"
+                "the server runs an older set than the one on its disk, unless that was put back"
             )
