@@ -84,7 +84,9 @@ class TypeChecker:
                     results[path][kind] = f"{_shown(kind)}: {checked.to_display_string()}\n"
         return [
             ExpressionWarning(
-                path, "\n".join(texts.values()), self._can_fail(parsed[path], texts, kinds, spec, variables)
+                path,
+                "\n".join(texts.values()),
+                self._can_fail(_evaluated_before(path, parsed), texts, kinds, spec, variables),
             )
             for path, texts in results.items()
             if texts
@@ -92,22 +94,28 @@ class TypeChecker:
 
     def _can_fail(
         self,
-        ast: Ast | Issues,
+        asts: Sequence[Ast | Issues],
         failing: Iterable[GroupVersionKind],
         kinds: Sequence[GroupVersionKind],
         spec: JSON,
         variables: Sequence[tuple[str, Ast | Issues]],
     ) -> bool:
-        """Whether what is wrong for some kind is reached there, and wrong for values as well as for declared types."""
-        if isinstance(ast, Issues):
+        """Whether what is wrong for some kind is reached there, and wrong for values as well as for declared types.
+
+        The last of `asts` is the expression; those before must be false for it to be evaluated.
+        """
+        parsed = [ast for ast in asts if not isinstance(ast, Issues)]
+        if len(parsed) < len(asts):
             return True
         env = self._env(spec)
         for kind in failing:
-            known = self._known(kind, kinds, variables, ast, env)
+            known = self._known(kind, kinds, variables, parsed, env)
+            *before, expression = (_left(ast, known, env) for ast in parsed)
+            if any(isinstance(each.expr, Const) and each.expr.value is True for each in before):
+                continue
             left = [(name, each if isinstance(each, Issues) else _left(each, known, env)) for name, each in variables]
             typed = self._typed(env, kind, spec, left, as_values=True)
-            checked = check(_left(ast, known, env), typed.declarations, typed.release, _OfValues)
-            if isinstance(checked, Issues):
+            if isinstance(check(expression, typed.declarations, typed.release, _OfValues), Issues):
                 return True
         return False
 
@@ -116,7 +124,7 @@ class TypeChecker:
         kind: GroupVersionKind,
         kinds: Sequence[GroupVersionKind],
         variables: Sequence[tuple[str, Ast | Issues]],
-        ast: Ast,
+        parsed: Sequence[Ast],
         env: Env,
     ) -> Facts:
         """What is known of an object of a kind: its kind, which variables follow from it, and fields that others have."""
@@ -128,11 +136,12 @@ class TypeChecker:
         for name in _OBJECTS:
             values |= {(name, "kind"): kind.kind, (name, "apiVersion"): kind.api_version}
         asts = [each for _, each in variables if not isinstance(each, Issues)]
-        tested = frozenset[SchemaPath]().union(*(tested_paths(each.expr) for each in (*asts, ast)))
+        tested = frozenset[SchemaPath]().union(*(tested_paths(each.expr) for each in (*asts, *parsed)))
         absent = frozenset(
             path
             for path in tested
             if path[0] in _OBJECTS
+            and self._has(kind, path[1:-1])  # else the test itself fails
             and not self._has(kind, path[1:])
             and any(self._has(each, path[1:]) for each in kinds)
         )
@@ -261,6 +270,12 @@ def _expressions(spec: JSON) -> Iterator[tuple[str, str]]:
         yield f"spec.validations[{index}].expression", validation["expression"]
         if validation.get("messageExpression"):
             yield f"spec.validations[{index}].messageExpression", validation["messageExpression"]
+
+
+def _evaluated_before(path: str, parsed: Mapping[str, Ast | Issues]) -> list[Ast | Issues]:
+    """An expression, and before a message its validation, which is false where the message is evaluated."""
+    validation = path.replace(".messageExpression", ".expression")
+    return [parsed[path]] if path == validation else [parsed[validation], parsed[path]]
 
 
 def _kind_of_params(param_kind: JSON) -> GroupVersionKind:

@@ -94,6 +94,10 @@ BOTH_KINDS = [("", "pods"), ("apps", "deployments")]
         pytest.param(
             "!has(object.spec.replica) || object.spec.replica > 1", BOTH_KINDS, True, id="behind has() of nothing"
         ),
+        pytest.param("has(object.spec.template.spec)", BOTH_KINDS, True, id="has() of a field of what one kind lacks"),
+        pytest.param(
+            "object.spec.template.?spec.hasValue()", BOTH_KINDS, True, id="an optional field of what one kind lacks"
+        ),
         pytest.param("object.spec.?replicas.orValue(1) > 0", BOTH_KINDS, False, id="an optional of one kind"),
         pytest.param(
             "(object.spec.containers + object.spec.?initContainers.orValue([])).all(c, c.name != 'a')",
@@ -130,3 +134,21 @@ def test_which_warnings_can_come_true(expression: str, resources: list[tuple[str
         "validations": [{"expression": expression}],
     }
     assert [each.can_fail for each in checker().check({"spec": spec})] == [can_fail]
+
+
+def test_a_message_is_evaluated_where_its_validation_is_false() -> None:
+    message = "'replicas: ' + string(object.spec.replicas)"
+    rules = [
+        {"apiGroups": [group], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": [resource]}
+        for group, resource in BOTH_KINDS
+    ]
+    validations = [
+        {"expression": "object.kind != 'Deployment' || object.spec.paused", "messageExpression": message},
+        {"expression": "object.kind == 'Deployment'", "messageExpression": message},
+    ]
+    found = checker().check({"spec": {"matchConstraints": {"resourceRules": rules}, "validations": validations}})
+    assert [(each.field_ref, each.can_fail) for each in found] == [
+        ("spec.validations[0].expression", False),
+        ("spec.validations[0].messageExpression", False),
+        ("spec.validations[1].messageExpression", True),
+    ]
