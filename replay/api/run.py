@@ -66,8 +66,7 @@ def run(  # noqa: PLR0913 - as the command has them
         down=_names(down),
         current_down=_names(current_down),
     ).resolved()
-    paths_of_sets = (scenario.current, scenario.candidate, *scenario.add, scenario.cluster)
-    versions = versions_of_sides(current_version, candidate_version, kubernetes_version, paths_of_sets)
+    versions = versions_of_sides(current_version, candidate_version, kubernetes_version, scenario.set_paths)
     scenario = replace(
         scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
     )

@@ -12,6 +12,7 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
+from replay.kube.overlay import under
 
 
 class RecordingLister(Struct):
@@ -71,9 +72,10 @@ def recording(authorizer_at: Callable[[Lister], Authorizer | Missing]) -> Callab
     """Return the authorizer of a recording lister."""
 
     def at(lister: Lister) -> Authorizer | Missing:
-        assert isinstance(lister, RecordingLister)
-        authorizer = authorizer_at(lister.lister)
-        return authorizer if isinstance(authorizer, Missing) else _Recording(authorizer, lister)
+        own = under(lister)
+        assert isinstance(own, RecordingLister)
+        authorizer = authorizer_at(own.lister)
+        return authorizer if isinstance(authorizer, Missing) else _Recording(authorizer, own)
 
     return at
 

@@ -12,6 +12,7 @@ from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister, ObjectLister
+from replay.kube.overlay import under
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.rbac.kind import RBAC_GROUP
 
@@ -86,5 +87,6 @@ class CaseLister:
 
 def authorizer_of(lister: Lister) -> Authorizer:
     """Return the authorizer of policies, for a case's lister."""
-    assert isinstance(lister, CaseLister)
-    return lister.authorizer
+    own = under(lister)
+    assert isinstance(own, CaseLister)
+    return own.authorizer

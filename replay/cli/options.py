@@ -186,10 +186,13 @@ def scenario_of(
 
     `upgrade` are the minors of both sets' servers, `down` the webhooks that do not answer, if an option names them.
     """
-    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+    from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.pipeline.scenario import STDIN, Scenario  # noqa: PLC0415
     from replay.pipeline.version import versions_of_sides  # noqa: PLC0415
     from replay.storage.cluster import one_cluster  # noqa: PLC0415
 
+    if STDIN in (logs or ()) and Path(STDIN) in (apply or ()):
+        raise ReplayError("standard input holds the log or a bundle, not both: give one of them as a file", path=STDIN)
     scenario = Scenario(
         tuple(logs or ()),
         log_format=log_format or "",
@@ -203,8 +206,7 @@ def scenario_of(
         current_down=_names(down[0]),
         down=_names(down[1]),
     ).resolved()
-    paths = (scenario.current, scenario.candidate, *scenario.add, scenario.cluster)
-    versions = versions_of_sides(*upgrade, kubernetes_version, paths)
+    versions = versions_of_sides(*upgrade, kubernetes_version, scenario.set_paths)
     return replace(
         scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
     )

@@ -90,6 +90,13 @@ class Overlay(Struct, frozen=True, dict=True):
         return applied(live, last or {}, own)
 
 
+def under(lister: Lister) -> Lister:
+    """Return a lister without what is laid over it."""
+    while isinstance(lister, _OverLister):
+        lister = lister.origin
+    return lister
+
+
 class _OverLister:
     """A lister with objects laid over it."""
 

@@ -13,13 +13,13 @@ from pathlib import Path
 from msgspec import Struct
 
 from replay.cellib.version import NEWEST, KubernetesVersion
-from replay.errors import ManifestError
+from replay.errors import UNFORESEEN, ManifestError
 from replay.go.format import quote
 from replay.json import JSON
-from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.discovery import Discovery, builtin_discovery, custom_resources
 from replay.kube.gvk import GroupVersionKind, split_api_version
 from replay.kube.rbac.kind import RBAC_GROUP, RBAC_KINDS
-from replay.kube.schema import CRD
+from replay.kube.schema import CRD, Schemas
 from replay.manifests.api_object import LoadedApi, load_api_documents
 from replay.manifests.authorization_file import (
     CONFIGURATION_FILE,
@@ -273,10 +273,34 @@ def _problem(value: JSON) -> str | None:
     metadata = value.get("metadata")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if isinstance(name, str) and name:
-        return None
+        return _form_problem(value)
     if isinstance(metadata, dict) and metadata.get("generateName"):
         return f"{value['kind']} `{metadata['generateName']}`: cannot use generate name with apply"
     return f"{value['kind']} has no `metadata.name`"
+
+
+def _form_problem(value: JSON) -> str | None:
+    """Why what is read of an object has another form than its kind has, None if it has this form."""
+    metadata = value["metadata"]
+    named = f"{value['kind']} `{metadata['name']}`"
+    for field in ("labels", "annotations"):
+        texts = metadata.get(field) or {}
+        if not isinstance(texts, dict) or not all(isinstance(each, str) for each in texts.values()):
+            return f"{named}: `metadata.{field}` is no mapping of texts"
+    if _kind_of(value) != (CRD.group, CRD.kind):
+        return None
+    try:
+        names = value["spec"]["names"]
+        is_formed = all(isinstance(each, str) for each in (value["spec"]["group"], names["plural"], names["kind"]))
+        Discovery(custom_resources([value]))
+        Schemas([value])
+    except UNFORESEEN:
+        is_formed = False
+    return (
+        None
+        if is_formed
+        else f"{named}: `spec` is not of the form that its kind has: it needs a group, names and versions"
+    )
 
 
 def _kind_of(value: JSON) -> tuple[str, str]:

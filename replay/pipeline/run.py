@@ -63,7 +63,7 @@ from replay.pipeline.replay.totals import NOTHING, ClassResult
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, webhook_answers
 from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
 from replay.pipeline.replay.world import world_of
-from replay.pipeline.scenario import Scenario
+from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.set_diff import diff_text
@@ -98,6 +98,8 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
             " `replay init` writes down where they are",
             path=scenario.logs[0] if scenario.logs else str(scenario.store or ""),
         )
+    if options.save_cases is not None and STDIN in map(str, scenario.apply):
+        raise ReplayError("a case names the files of its policies: write the bundle into a file", path="--save-cases")
     if scenario.logs:
         prepare_workers(options)
     files = set_files(scenario)

@@ -176,6 +176,29 @@ def test_pruning_needs_a_bundle(short_sample: Path) -> None:
     assert "--prune takes away what a bundle does not have: give the bundle with --apply" in str(result.exception)
 
 
+REFUSED = {
+    "two readers of standard input": (["-", "--apply", "-"], "standard input holds the log or a bundle, not both"),
+    "cases of standard input": (
+        ["SAMPLE", "--apply", "-", "--save-cases", "cases"],
+        "a case names the files of its policies: write the bundle into a file",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_standard_input_is_read_once(name: str, short_sample: Path) -> None:
+    arguments, message = REFUSED[name]
+    words = [str(short_sample) if each == "SAMPLE" else each for each in arguments]
+    assert message in str(CliRunner().invoke(app, ["run", *words], input="").exception)
+
+
+def test_a_case_of_a_bundle_is_tested(short_sample: Path, bundle: Path, tmp_path: Path) -> None:
+    saved = tmp_path / "cases"
+    summary(short_sample, "--apply", str(bundle), "--save-cases", str(saved))
+    tested = CliRunner().invoke(app, ["test", str(saved)])
+    assert (tested.exit_code, "1 passed" in tested.output) == (0, True)
+
+
 def test_either_on_top_or_instead(short_sample: Path, bundle: Path) -> None:
     result = CliRunner().invoke(app, ["run", str(short_sample), "--candidate", str(bundle), "--apply", str(bundle)])
     assert "--apply puts a bundle on top of the current set, and --candidate is another one" in str(result.exception)

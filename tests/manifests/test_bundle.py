@@ -265,6 +265,18 @@ REFUSED = {
             "regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
         ),
     ),
+    "labels that are none": (
+        {"bundle.yaml": NAMESPACE.replace("{team: a}", "[a]")},
+        "bundle.yaml",
+        "bundle.yaml:1:1: Namespace `web`: `metadata.labels` is no mapping of texts",
+    ),
+    "a definition without versions": (
+        {
+            "bundle.yaml": "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: a}\nspec: [1]\n"
+        },
+        "bundle.yaml",
+        "bundle.yaml:1:1: CustomResourceDefinition `a`: `spec` is not of the form that its kind has: it needs a group, names and versions",
+    ),
     "a kustomization": (
         {"kustomization.yaml": "resources: [policy.yaml]\npatches: []\n", "policy.yaml": POLICY},
         "",

@@ -206,20 +206,27 @@ def _items(document: JSON, path: str) -> Iterator[JSON]:
 
 def check_quantities(obj: JSON, path: str) -> None:
     """Refuse amounts that the API server does not decode, in its words."""
-    kind, spec = obj["kind"], obj.get("spec") or {}
-    if (obj["apiVersion"], kind) == ("v1", "ResourceQuota"):
-        lists = [spec.get("hard")]
-    elif (obj["apiVersion"], kind) == ("v1", "LimitRange"):
-        lists = [item.get(name) for item in spec.get("limits") or () for name in _AMOUNTS]
-    else:
-        return
+    kind, where = obj["kind"], f"{obj['kind']} `{obj['metadata']['name']}`"
     try:
-        for values in lists:
-            for value in (values or {}).values():
-                parse_quantity(str(value))
-    except (AttributeError, QuantityError) as error:
+        for value in _amounts(obj):
+            parse_quantity(str(value))
+    except QuantityError as error:
         text = f'{kind} in version "v1" cannot be handled as a {kind}: {error}'
-        raise ManifestError(f"{kind} `{obj['metadata']['name']}`: {text}", path=path) from error
+        raise ManifestError(f"{where}: {text}", path=path) from error
+    except (AttributeError, TypeError) as error:
+        raise ManifestError(f"{where}: `spec` is not of the form that its kind has", path=path) from error
+
+
+def _amounts(obj: JSON) -> Iterator[JSON]:
+    """The amounts of a quota or of a LimitRange; none of other objects."""
+    kind, spec = (obj["apiVersion"], obj["kind"]), obj.get("spec") or {}
+    lists: list[JSON] = []
+    if kind == ("v1", "ResourceQuota"):
+        lists = [spec.get("hard")]
+    elif kind == ("v1", "LimitRange"):
+        lists = [item.get(name) for item in spec.get("limits") or () for name in _AMOUNTS]
+    for values in lists:
+        yield from (values or {}).values()
 
 
 _AMOUNTS = ("default", "defaultRequest", "max", "min", "maxLimitRequestRatio")
