@@ -193,6 +193,7 @@ def scenario_of(
 
     if STDIN in (logs or ()) and Path(STDIN) in (apply or ()):
         raise ReplayError("standard input holds the log or a bundle, not both: give one of them as a file", path=STDIN)
+    asked = versions_of_sides(*upgrade, kubernetes_version)
     scenario = Scenario(
         tuple(logs or ()),
         log_format=log_format or "",
@@ -203,6 +204,8 @@ def scenario_of(
         apply=tuple(apply or ()),
         prune=prune,
         cluster=cluster,
+        version=asked.current,
+        candidate_version=asked.candidate if asked.differ else None,
         current_down=_names(down[0]),
         down=_names(down[1]),
     ).resolved()

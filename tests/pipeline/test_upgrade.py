@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from replay.cellib.version import KubernetesVersion, Versions
+from replay.cli.options import scenario_of
 from replay.compare.api_version_use import Service, service_of
 from replay.errors import ReplayError
 from replay.kube.gvk import GroupVersionResource
@@ -224,3 +225,15 @@ def test_sets_by_workspace_have_one_server(tmp_path: Path) -> None:
     )
     with pytest.raises(ReplayError, match="plain sets"):
         run(scenario, Options(workers=1), silent)
+
+
+def test_an_upgrade_is_not_about_the_candidate_of_a_directory(tmp_path: Path) -> None:
+    for name in ("current", "candidate"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "audit.jsonl").touch()
+    scenario = scenario_of([str(tmp_path)], upgrade=("1.36", "1.37"))
+    assert (scenario.candidate, scenario.candidate_paths, scenario.versions) == (
+        None,
+        (tmp_path / "current",),
+        Versions(OLD, NEW),
+    )
