@@ -64,8 +64,7 @@ def _shortest(value: Fraction) -> tuple[str, int]:
     shift = _exponent(value) - _BITS
     unit = Fraction(2) ** shift
     mantissa = value / unit
-    is_power = mantissa == 2 ** (_BITS - 1)
-    low, high = value - unit / (4 if is_power else 2), value + unit / 2
+    low, high = value - unit / 2, value + unit / 2  # the same below a power of two, where numbers lie closer
     is_even = mantissa.numerator % 2 == 0
     point = len(str(value.numerator // value.denominator)) if value >= 1 else -_leading_zeros(value)
     for count in range(1, 30):

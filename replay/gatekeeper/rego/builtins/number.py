@@ -23,6 +23,8 @@ from replay.gatekeeper.rego.value import (
 )
 
 _EXACT = 2**63
+_WORD = 2**64
+_SMALL = 1_000
 _MOST_BITS = 13_000
 _LONGEST_RANGE = 1_000_000
 
@@ -44,6 +46,26 @@ def number(value: Fraction) -> Value:
     return int(text) if value.denominator == 1 else Number(text)
 
 
+def _signed(value: Fraction, *, is_negative: bool) -> Value:
+    """A number; zero has a sign, too, and `-0` is written so."""
+    return number(value) if value or not is_negative else Number("-0", Fraction(0))
+
+
+def _sum_of(a: int | Number, b: int | Number, value: Fraction, *, is_minus: bool = False) -> Value:
+    """The sum of two numbers: -0 if both are."""
+    is_zero = not value and not fraction_of(a) and not (_is_small(a) and _is_small(b))
+    return _signed(value, is_negative=is_zero and _is_negative(a) and _is_negative(b) is not is_minus)
+
+
+def _is_negative(value: int | Number) -> bool:
+    return value.text.startswith("-") if type(value) is Number else value < 0  # type: ignore[operator]
+
+
+def _is_small(value: int | Number) -> bool:
+    """Whether OPA calculates with a machine's integers (`inSmallIntRange`)."""
+    return -_SMALL < value < _SMALL if type(value) is int else value.text == "-0"  # type: ignore[union-attr]
+
+
 def integer_of(value: int | Number) -> int:
     """A number without fraction. Raises `BuiltinError`."""
     exact = fraction_of(value)
@@ -56,9 +78,10 @@ def integer_of(value: int | Number) -> int:
 def _plus(a: Value, b: Value) -> Value:
     if type(a) is int and type(b) is int:
         found = a + b
-        return found if -_EXACT < found < _EXACT else number(fraction_of(a) + fraction_of(b))
+        is_exact = -_EXACT < found < _EXACT and -_EXACT < a < _EXACT
+        return found if is_exact else number(fraction_of(a) + fraction_of(b))
     if isinstance(a, int | Number) and isinstance(b, int | Number) and type(a) is not bool and type(b) is not bool:
-        return number(fraction_of(a) + fraction_of(b))
+        return _sum_of(a, b, fraction_of(a) + fraction_of(b))
     return wrong(a, b)
 
 
@@ -66,21 +89,23 @@ def _plus(a: Value, b: Value) -> Value:
 def _minus(a: Value, b: Value) -> Value:
     if type(a) is int and type(b) is int:
         found = a - b
-        return found if -_EXACT < found < _EXACT else number(fraction_of(a) - fraction_of(b))
+        is_exact = -_EXACT < found < _EXACT and -_EXACT < a < _EXACT
+        return found if is_exact else number(fraction_of(a) - fraction_of(b))
     if type(a) is Set and type(b) is Set:
         return _set_of({key: value for key, value in a.members.items() if key not in b.members})
     if isinstance(a, int | Number) and isinstance(b, int | Number) and type(a) is not bool and type(b) is not bool:
-        return number(fraction_of(a) - fraction_of(b))
+        return _sum_of(a, b, fraction_of(a) - fraction_of(b), is_minus=True)
     return wrong(a, b)
 
 
 @plain("mul", 2)
 def _mul(a: Value, b: Value) -> Value:
-    if type(a) is int and type(b) is int:
-        found = a * b
+    if type(a) is int and type(b) is int and (found := a * b):
         return found if -_EXACT < found < _EXACT else number(fraction_of(a) * fraction_of(b))
     if isinstance(a, int | Number) and isinstance(b, int | Number) and type(a) is not bool and type(b) is not bool:
-        return number(fraction_of(a) * fraction_of(b))
+        if _is_small(a) and _is_small(b):
+            return 0
+        return _signed(fraction_of(a) * fraction_of(b), is_negative=_is_negative(a) is not _is_negative(b))
     return wrong(a, b)
 
 
@@ -89,13 +114,13 @@ def _div(a: int | Number, b: int | Number) -> Value:
     divisor = fraction_of(b)
     if not divisor:
         raise BuiltinError
-    return number(fraction_of(a) / divisor)
+    return _signed(fraction_of(a) / divisor, is_negative=_is_negative(a) is not _is_negative(b))
 
 
 @builtin("rem", "nn")
 def _rem(a: int | Number, b: int | Number) -> Value:
     one, other = integer_of(a), integer_of(b)
-    if other == 0:
+    if abs(other) % _WORD == 0:  # OPA looks at the low 64 bits of the divisor
         raise BuiltinError
     found = abs(one) % abs(other)
     return -found if one < 0 else found
@@ -106,25 +131,32 @@ def _abs(a: int | Number) -> Value:
     return number(abs(fraction_of(a)))
 
 
+def _whole(value: int) -> int:
+    """An integer that OPA keeps in full."""
+    if value.bit_length() > _MOST_BITS:
+        raise TooLargeError
+    return value
+
+
 @builtin("round", "n")
 def _round(a: int | Number) -> Value:
     exact = fraction_of(a)
     half = Fraction(1, 2)
-    return number(Fraction(int(rounded(exact - half) if exact < 0 else rounded(exact + half))))
+    return _whole(int(rounded(exact - half) if exact < 0 else rounded(exact + half)))
 
 
 @builtin("ceil", "n")
 def _ceil(a: int | Number) -> Value:
     exact = fraction_of(a)
     whole = int(exact)  # OPA looks at the sign of what is left without the fraction, and -0.5 leaves 0
-    return number(Fraction(whole if whole < 0 or whole == exact else whole + 1))
+    return _whole(whole if whole < 0 or whole == exact else whole + 1)
 
 
 @builtin("floor", "n")
 def _floor(a: int | Number) -> Value:
     exact = fraction_of(a)
     whole = int(exact)
-    return number(Fraction(whole if whole >= 0 or whole == exact else whole - 1))
+    return _whole(whole if whole >= 0 or whole == exact else whole - 1)
 
 
 def _set_of(members: dict[str | bytes, Value]) -> Set:
@@ -259,10 +291,11 @@ def _sum(values: Value) -> Value:
 
 @builtin("product", "c")
 def _product(values: Value) -> Value:
-    total = Fraction(1)
+    total, is_negative = Fraction(1), False
     for value in _numbers(values):
         total = rounded(total * fraction_of(value))
-    return number(total)
+        is_negative ^= _is_negative(value)
+    return _signed(total, is_negative=is_negative)
 
 
 @builtin("max", "c")

@@ -38,10 +38,8 @@ def _format_int(value: int | Number, base: int | Number) -> Value:
     formats = {2: "b", 8: "o", 10: "d", 16: "x"}
     if type(base) is not int or base not in formats:
         raise BuiltinError
-    number = value if type(value) is int else int(rounded(value.value))  # type: ignore[union-attr]
-    if type(value) is int and base != 10:
-        number = int(rounded(Fraction(value)))
-    return format(number, formats[base])
+    exact = value.value if isinstance(value, Number) else Fraction(value)
+    return format(int(rounded(exact)), formats[base])
 
 
 _UNITS = {

@@ -73,6 +73,8 @@ def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunctio
         def checked(*values: Value) -> Value:
             for value, kind in zip(values, checks, strict=True):
                 if type(value) not in kind:
+                    if kind is _KINDS["i"] and type(value) is Number and value.text == "-0":
+                        return checked(*(0 if each is value else each for each in values))
                     return wrong(*values)
             try:
                 return function(*values)
