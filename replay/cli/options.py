@@ -209,7 +209,8 @@ def scenario_of(
         current_down=_names(down[0]),
         down=_names(down[1]),
     ).resolved()
-    versions = versions_of_sides(*upgrade, kubernetes_version, scenario.set_paths)
+    sides = (scenario.current, scenario.candidate)  # none stands in for another: the snapshot is no set
+    versions = versions_of_sides(*upgrade, kubernetes_version, (*sides, *scenario.set_paths))
     return replace(
         scenario, version=versions.current, candidate_version=versions.candidate if versions.differ else None
     )
