@@ -104,9 +104,10 @@ def secured(kind: str, **context: Any) -> dict[str, Any]:
         pytest.param(secured("Deployment", capabilities={"add": ["CAP_SYS_ADMIN"]}), True, id="all capabilities"),
         pytest.param(secured("Deployment", capabilities={"add": ["SYS_ADMIN"]}), False, id="spelled otherwise"),
         pytest.param(secured("CronJob", privileged=True), True, id="the template of a CronJob"),
+        pytest.param({"kind": "Pod", "spec": {"activeDeadlineSeconds": -1}}, True, id="a deadline below zero"),
     ],
 )
-def test_privileges(value: dict[str, Any], expected: bool) -> None:
+def test_pods_that_are_invalid_by_themselves(value: dict[str, Any], expected: bool) -> None:
     assert is_invalid_pod(value) is expected
 
 
