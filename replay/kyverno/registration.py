@@ -29,6 +29,7 @@ from replay.kyverno.cel.native_policy import native_policy
 from replay.kyverno.cel.spec import is_cel_object
 from replay.kyverno.configuration import Configuration, configuration_of
 from replay.kyverno.kind_selector import parse_kind_selector, selected_resources
+from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map
 from replay.manifests.api_object import defaulted_api_objects
@@ -55,8 +56,8 @@ Policy = Mapping[str, Any]
 
 def with_kyverno_webhooks(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
     """A set with objects of Kyverno, the native policies that it generates of them, and its webhooks where there are no own ones."""
-    objects = manifests.engine_objects
-    manifests = _with_native_policies(manifests, version)
+    objects = [each for each in manifests.engine_objects if _is_well_formed(each)]
+    manifests = _with_native_policies(manifests, objects, version)
     configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
     if any(is_webhook_of_kyverno(webhook.name) for each in configurations for webhook in each.webhooks):
         return manifests
@@ -78,9 +79,14 @@ def _with(
     return tuple(sorted((*configurations, made), key=lambda each: (not each.static, each.name)))
 
 
-def _with_native_policies(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
-    exceptions = [each for each in manifests.engine_objects if is_cel_object(each, "PolicyException")]
-    policies = [each for each in manifests.engine_objects if is_cel_object(each, "ValidatingPolicy", "MutatingPolicy")]
+def _is_well_formed(value: JSON) -> bool:
+    """Return whether the schema of a kind of Kyverno takes an object. One that it refuses registers nothing, and is refused later."""
+    return not is_known_kind(value) or schema_refusal(without_nulls(value)) is None
+
+
+def _with_native_policies(manifests: ManifestSet, objects: Sequence[JSON], version: KubernetesVersion) -> ManifestSet:
+    exceptions = [each for each in objects if is_cel_object(each, "PolicyException")]
+    policies = [each for each in objects if is_cel_object(each, "ValidatingPolicy", "MutatingPolicy")]
     generated = [each for policy in policies for each in native_policy(policy, exceptions) or ()]
     if not generated:
         return manifests

@@ -97,3 +97,29 @@ def test_a_set_that_holds_policies_of_kyverno(tmp_path: Path, beside: list[str],
     assert "[kyverno-deprecated]" in result.output
     result = CliRunner().invoke(app, ["check", set_, "--silence", "kyverno-deprecated"])
     assert "kyverno-deprecated]" not in result.output
+
+
+MALFORMED: dict[str, Any] = {
+    "filters that are no list": {"match": {"any": 1}},
+    "a filter that is no object": {"match": {"any": [1]}},
+    "a validation that is no object": {"validate": 1, "match": {"resources": {"kinds": ["Pod"]}}},
+    "filters by name": {"exclude": {"any": {"a": 1}}, "match": {"resources": {"kinds": ["Pod"]}}},
+    "a rule that is a number": 1,
+    "a rule that is null": None,
+}
+
+
+@pytest.mark.parametrize("rule", MALFORMED.values(), ids=MALFORMED)
+def test_a_malformed_rule_registers_nothing_and_is_refused(rule: Any, tmp_path: Path) -> None:
+    policy = {
+        "apiVersion": "kyverno.io/v1",
+        "kind": "ClusterPolicy",
+        "metadata": {"name": "a"},
+        "spec": {"rules": [rule]},
+    }
+    path = tmp_path / "policy.yaml"
+    path.write_text(json.dumps(policy))
+    compared = CliRunner().invoke(app, ["diff", str(path), str(path)])
+    checked = CliRunner().invoke(app, ["check", str(path)])
+    assert (compared.exit_code, checked.exit_code) == (0, 2), (compared.output, compared.exception)
+    assert "error: ClusterPolicy/a: " in checked.output
