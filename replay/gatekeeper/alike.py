@@ -30,7 +30,7 @@ Paths = tuple[tuple[str, ...], ...]
 
 
 class Finding(NamedTuple):
-    """A violation, whatever is done about it; `line` is that of the Rego rule, or the number of the CEL validation, from 1."""
+    """A violation, before any action; `line` is that of the Rego rule, or the number of the CEL validation, from 1."""
 
     constraint: Constraint
     message: Any
@@ -39,21 +39,21 @@ class Finding(NamedTuple):
 
 
 class Said(NamedTuple):
-    """What constraints say of a review: violations, and what could not be known of which constraint."""
+    """Result of constraints for a review: violations, and what is unknown about which constraint."""
 
     findings: tuple[Finding, ...] = ()
     undetermined: tuple[tuple[Constraint, str], ...] = ()
 
 
 class AlikeSaid:
-    """What the constraints of a set said, by what was read. What could not be known is not remembered."""
+    """Earlier results of a set's constraints, by what they read. Unknown results are not kept."""
 
     def __init__(self) -> None:
         """Nothing yet."""
         self._ways: dict[Hashable, dict[Paths, AlikeResults[Said]]] = {}
 
     def find(self, constraints: Hashable, request: Mapping[str, JSON]) -> Said | None:
-        """What some constraints said of a review that is alike; None where there was none."""
+        """Return the result of some constraints for an alike review; None if there is none."""
         for paths, known in self._ways.get(constraints, {}).items():
             content = _content(request, paths)
             if content is not None and (said := known.get(content)) is not None:

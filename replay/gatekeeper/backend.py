@@ -61,7 +61,7 @@ class Gatekeeper:
         return webhook in (VALIDATION, MUTATION)
 
     def backend(self, lister: Lister, _discovery: Discovery, _patchers: ObjectPatchers) -> GatekeeperBackend:
-        """Who answers about a request that meets these objects; Gatekeeper asks for no kinds and schemas."""
+        """Return the backend for a request that meets these objects. Gatekeeper needs no kinds and schemas."""
         return GatekeeperBackend(self._policies, lister)
 
 
@@ -74,7 +74,7 @@ class GatekeeperBackend:
         self._lister = lister
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """What Gatekeeper answers, `Missing` where that is not known."""
+        """Return Gatekeeper's answers, `Missing` if unknown."""
         return [self._answered(each.phase, each.request) for each in reviews]
 
     def recall(
@@ -166,7 +166,7 @@ def _denying(answer: Answer) -> tuple[str, ...]:
 
 
 def _places(answer: Answer) -> dict[str, tuple[str, ...]]:
-    """Where in their templates the constraints deny."""
+    """Return where in their templates the constraints deny."""
     found: dict[str, dict[str, None]] = {}
     for violation in answer.violations:
         if "deny" in violation.actions and violation.place:

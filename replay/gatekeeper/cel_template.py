@@ -108,7 +108,7 @@ class CELTemplate:
         """What each constraint said of requests so far."""
 
     def policy(self) -> ValidatingAdmissionPolicy:
-        """The native policy that the code is, without what it matches."""
+        """Return the native policy of the code, without match constraints."""
         own = self.source.get("variables") or ()
         return ValidatingAdmissionPolicy(
             name=self.name,
@@ -159,7 +159,7 @@ class CELTemplate:
 
 
 def _of_request(footprint: frozenset[str]) -> frozenset[str]:
-    """What of a footprint is not the constraint's, which is always the same."""
+    """Return the part of a footprint outside the constraint, which is always the same."""
     return frozenset(path for path in footprint if root_of(path) != "params")
 
 
@@ -178,7 +178,7 @@ def _message_of(result: ValidateResult) -> list[CELViolation]:
 
 
 class CELInputs:
-    """What the expressions of all templates read of one request."""
+    """Inputs of all templates' expressions from one request."""
 
     def __init__(self, attributes: Attributes, namespace: JSON | PartialObject | Missing | None) -> None:
         """`attributes` are those of the request as the webhook got it."""

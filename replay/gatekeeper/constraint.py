@@ -1,4 +1,4 @@
-"""Constraints: what they are refused for, what they match, and what happens where they are violated (`constraint/pkg/client`)."""
+"""Constraints: refusals, matching, and actions on violations (`constraint/pkg/client`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Constraint(Struct, frozen=True):
         return f"{self.template.kind}/{self.name}"
 
     def actions_at(self, point: str) -> tuple[str, ...]:
-        """What a violation does at an enforcement point; nothing where the constraint does not stand there."""
+        """Return the actions of a violation at an enforcement point; none if the constraint is not enforced there."""
         if self.action != "scoped":
             return (self.action,)
         return self.scoped.get(point, ())

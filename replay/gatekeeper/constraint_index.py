@@ -1,4 +1,4 @@
-"""Which constraints may have something to say of a review, by what is the same for many reviews: kind, operation, enforcement point."""
+"""Index of constraints that may match a review, by kind, operation and enforcement point."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ConstraintIndex:
         self._asked: dict[tuple[frozenset[GroupKind], str, str], Asked] = {}
 
     def of(self, kinds: frozenset[GroupKind], operation: str, point: str) -> Asked:
-        """Those that stand at a point, handle an operation, and whose `match` does not leave out all kinds of the objects."""
+        """Return the constraints at a point that handle an operation and whose `match` allows one of the kinds."""
         key = kinds, operation, point
         asked = self._asked.get(key)
         if asked is None:

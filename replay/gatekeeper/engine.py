@@ -1,4 +1,4 @@
-"""Gatekeeper asked alone about AdmissionRequests: `replay plugin gatekeeper`."""
+"""Gatekeeper alone on AdmissionRequests: `replay plugin gatekeeper`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Case(Protocol):
 
     @property
     def id(self) -> str:
-        """What names it."""
+        """Return the case's name."""
         ...
 
     @property
@@ -47,7 +47,7 @@ def decide(config: Path, cases: Iterator[Case], cluster: Sequence[dict[str, JSON
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML in which `y`, `n` and dates are strings, as the tools of Gatekeeper's users write them."""
+    """YAML loader in which `y`, `n` and dates are strings, as in the tools of Gatekeeper's users."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -91,7 +91,7 @@ class GatekeeperEngine:
         return [str(each) for each in self.policies.refused]
 
     def results(self, mutating: Mapping[str, JSON] | None, validating: Mapping[str, JSON] | None) -> dict[str, Any]:
-        """What each phase says about one case; a phase without its request is asked about an empty one."""
+        """Return each phase's result for one case. A phase without its request gets an empty one."""
         mutating, validating = mutating or EMPTY_REQUEST, validating or EMPTY_REQUEST
         answers = {
             "mutate": mutate(self.policies, mutating, self._namespaces.get),
@@ -135,5 +135,5 @@ def _line(answer: Answer, request: Mapping[str, JSON]) -> dict[str, Any]:
 
 
 def _action(own: str, actions: tuple[str, ...]) -> str:
-    """The action of a violation: `scoped` where the constraint says so, else the only one."""
+    """Return the action of a violation: `scoped` if the constraint says so, else its only action."""
     return own if own == "scoped" else actions[0]

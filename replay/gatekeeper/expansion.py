@@ -74,7 +74,7 @@ def expansion_template_of(value: JSON) -> ExpansionTemplate:
 
 
 class ExpansionSystem:
-    """All templates; those that make a circle are left out."""
+    """All templates, without those in a cycle."""
 
     def __init__(self) -> None:
         """Without any template."""
@@ -122,7 +122,7 @@ class ExpansionSystem:
         mutate: Callable[[dict[str, JSON]], dict[str, JSON]],
         depth: int = 0,
     ) -> list[Resultant]:
-        """All that an object makes, and what that makes; raises `ExpansionError`."""
+        """Return all objects that an object makes, recursively; raises `ExpansionError`."""
         if depth >= _DEEPEST:
             raise ExpansionError(f"maximum recursion depth of {_DEEPEST} reached")
         version = str(value.get("apiVersion") or "").rpartition("/")[2]

@@ -23,7 +23,7 @@ def _is_synced(policies: GatekeeperPolicies, value: Mapping[str, JSON]) -> bool:
 
 
 def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:
-    """The inventory that holds these objects; there is none where it would be empty."""
+    """Return the inventory of these objects; undefined if it is empty."""
     found: dict[str, Any] = {}
     for value in objects:
         api_version, kind = str(value.get("apiVersion") or ""), str(value.get("kind") or "")

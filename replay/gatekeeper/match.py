@@ -32,7 +32,7 @@ class Matchable(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """Which objects are in scope; what is empty matches all."""
+    """Selected objects. Empty fields match everything."""
 
     kinds: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
     scope: str = ""

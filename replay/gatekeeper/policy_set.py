@@ -1,4 +1,4 @@
-"""All objects of Gatekeeper in a set, as its controllers take them in; what is refused is told and left out."""
+"""All Gatekeeper objects of a set, as its controllers load them. Refused ones are reported and skipped."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class GatekeeperPolicies:
 
     @cached_property
     def index(self) -> ConstraintIndex:
-        """The constraints by what they may match."""
+        """Return the constraints by what they may match."""
         return ConstraintIndex(self.constraints.values())
 
     @property

@@ -1,4 +1,4 @@
-"""What all constraints say of one object under review (`constraint/pkg/client/client.go`, the drivers of Rego and CEL)."""
+"""Results of all constraints for one object under review (`constraint/pkg/client/client.go`, the drivers of Rego and CEL)."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Violation(Struct):
 
     @property
     def place(self) -> str:
-        """Where in the template it comes from, with the code; empty where neither a rule nor a validation said it."""
+        """Return the place in the template, with the code; empty if neither a rule nor a validation reported it."""
         template = self.constraint.template
         if not self.line:
             return ""
@@ -74,7 +74,7 @@ class Review(Struct, dict=True):
     asked: Mapping[str, JSON]
     """The request as the webhook got it."""
     known: Attributes | None
-    """The attributes of that where some of it is not known."""
+    """Attributes of a request that is partly unknown."""
     object: Mapping[str, JSON] | None
     old_object: Mapping[str, JSON] | None
     namespace: Mapping[str, JSON] | None
@@ -90,7 +90,7 @@ class Review(Struct, dict=True):
 
 
 class Reviewed(Struct):
-    """What a review found: violations, and what could not be known of which constraint."""
+    """Result of a review: violations, and what is unknown about which constraint."""
 
     violations: list[Violation]
     undetermined: list[tuple[Constraint, str]]
@@ -140,7 +140,7 @@ def _matches(constraint: Constraint, under: Review, objects: Sequence[Mapping[st
 
 
 class _Inputs:
-    """What the code of templates reads of a review, made where it is first read."""
+    """Inputs of templates' code for a review, made on first use."""
 
     def __init__(self, under: Review, inventory: Inventory, answers: Answers) -> None:
         self.request = under.request
@@ -162,7 +162,7 @@ class _Inputs:
 
 
 def _violations(constraints: Sequence[Constraint], inputs: _Inputs, alike: AlikeSaid) -> Said:
-    """What the constraints of one template say."""
+    """Return the violations of one template's constraints."""
     template = constraints[0].template
     if template.unsupported:
         return Said(undetermined=tuple((constraint, template.unsupported) for constraint in constraints))

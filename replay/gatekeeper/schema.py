@@ -55,7 +55,7 @@ _SCOPED = {
 
 
 def constraint_schema(parameters: JSON) -> dict[str, Any]:
-    """The schema of a kind of constraints (`crds.CreateSchema`); None for parameters means that there are none."""
+    """Return the schema of a kind of constraints (`crds.CreateSchema`); None means no parameters."""
     spec: dict[str, Any] = {
         "match": MATCH,
         "enforcementAction": {"type": "string", "default": "deny"},
@@ -74,7 +74,7 @@ def constraint_schema(parameters: JSON) -> dict[str, Any]:
 
 
 def with_any_fields(schema: JSON) -> JSON:
-    """A legacy schema, in which all fields may stand (`AddPreserveUnknownFields`)."""
+    """Return a legacy schema that allows all fields (`AddPreserveUnknownFields`)."""
     new = dict(schema or {})
     kind = new.get("type") or ""
     if kind in ("", "object"):

@@ -1,4 +1,4 @@
-"""`replay check` of Gatekeeper's objects: what its webhook refuses, and what it takes but cannot decide with."""
+"""`replay check` of Gatekeeper's objects: refusals by its webhook, and objects that it accepts but cannot use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOURCES = ("spec.targets[0].rego", *(f"spec.targets[0].code[{number}].source.re
 
 
 def with_gatekeeper(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
-    """What was checked of a set, with what is wrong with its objects of Gatekeeper."""
+    """Return a checked set with the problems of its Gatekeeper objects."""
     return checked.with_findings(_findings(checked.engine), silenced) if checked.engine else checked
 
 

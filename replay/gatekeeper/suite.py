@@ -32,14 +32,14 @@ class SuiteTest:
         return self._policies.refused
 
     def invalid_differences(self) -> list[str]:
-        """What is wrong where the constraint is to be refused by its schema."""
+        """Return the differences if the constraint should be refused by its schema."""
         if any(_SCHEMA in each.message for each in self.refused):
             return []
         got = str(self.refused[0]) if self.refused else "<nil>"
         return [f'expected constraint to be invalid: got error {got} but want "{_SCHEMA}"']
 
     def violations(self, value: JSON, inventory: Sequence[JSON]) -> tuple[list[Violation], list[str]]:
-        """The violations of an object or AdmissionReview, and what is not known; raises `ReviewError` and `ExpansionError`."""
+        """Return the violations of an object or AdmissionReview, and unknowns; raises `ReviewError` and `ExpansionError`."""
         known = inventory_of_all(inventory)
         namespaces = {
             str((each.get("metadata") or {}).get("name")): typed_namespace(each)
@@ -74,7 +74,7 @@ class SuiteTest:
 
 
 def assertion_differences(assertion: Mapping[str, Any], violations: Sequence[Violation]) -> list[str]:
-    """How the violations differ from what is asserted: `yes`, `no`, or a number of those whose message fits."""
+    """Return how violations differ from an assertion: `yes`, `no`, or a number of those with a matching message."""
     pattern = assertion.get("message")
     messages = [each.message for each in violations]
     if pattern is None:

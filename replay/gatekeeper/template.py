@@ -1,4 +1,4 @@
-"""ConstraintTemplates: what they are refused for, and their Rego compiled (`constraint/pkg/client`, `drivers/rego/compilers.go`, `regorewriter`)."""
+"""ConstraintTemplates: refusals, and compiled Rego (`constraint/pkg/client`, `drivers/rego/compilers.go`, `regorewriter`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class ConstraintTemplate(Struct, frozen=True):
     """Why the code is not decided here, if it is not."""
 
     def handles(self, operation: str) -> bool:
-        """Whether the template is asked about an operation."""
+        """Return whether the template handles an operation."""
         return not self.operations or "*" in self.operations or operation in self.operations
 
 
@@ -157,7 +157,7 @@ def _check_imports(module: Module) -> None:
 
 
 def _check_references(module: Module, file: str) -> None:
-    """What a module reads of `data` is a library or the inventory (`RegoRewriter.checkRef`)."""
+    """Check that a module reads only a library or the inventory of `data` (`RegoRewriter.checkRef`)."""
     refused = [
         f"disallowed ref {_text(ref)}"
         for rule in module.rules

@@ -37,11 +37,11 @@ EMPTY_REQUEST: dict[str, JSON] = {
 """The zero value of an AdmissionRequest."""
 
 Namespaces = Callable[[str], JSON]
-"""A namespace by its name; None where there is none. Raises `NotKnownError`."""
+"""Function from a name to a namespace, None if there is none. Raises `NotKnownError`."""
 
 
 class Answer(Struct):
-    """What a webhook says: allowed or not, with messages; `code` is 500 where it fails."""
+    """A webhook's answer: allowed or not, with messages; `code` is 500 if it fails."""
 
     allowed: bool = True
     code: int = 0
@@ -50,11 +50,11 @@ class Answer(Struct):
     warnings: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     undetermined: list[tuple[str, str]] = field(default_factory=list)
-    """What could not be decided: the kind and name of a constraint, empty where all depend on it, and the reason."""
+    """Undecided parts: kind and name of a constraint, empty if all depend on it, and the reason."""
     object: dict[str, JSON] | None = None
     """The object after all mutators, where one changed it."""
     patches: dict[str, list[JSON]] = field(default_factory=dict)
-    """What each mutator changed, by its kind and name."""
+    """Change by each mutator, by kind and name."""
 
 
 def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces: Namespaces) -> Answer:
@@ -110,7 +110,7 @@ def validate(  # noqa: PLR0913, PLR0917 - the request, and what it meets
     point: str = WEBHOOK,
     attributes: Attributes | None = None,
 ) -> Answer:
-    """The answer of the validating webhook, or of another enforcement point that is asked in the same way."""
+    """Return the answer of the validating webhook, or of another enforcement point."""
     if (request.get("userInfo") or {}).get("username") == SERVICE_ACCOUNT or not policies.validates:
         return Answer()
     operation = str(request.get("operation") or "")
@@ -208,7 +208,7 @@ def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the
     template: str = "",
     action: str = "",
 ) -> None:
-    """Review one object, and add what was found; the template that generated it is named in front of the messages."""
+    """Review one object and add the findings. Messages begin with the template that generated it."""
     found = review(policies, under, inventory, point)
     for violation in found.violations:
         if template:

@@ -162,14 +162,14 @@ class Kyverno:
         return self._behind[id(whole), path]
 
     def text(self, policies: Sequence[RulePolicy]) -> RuleText:
-        """What some policies and the exceptions say."""
+        """Return the text of some policies and their exceptions."""
         key = tuple(map(id, policies))
         if key not in self._texts:
             self._texts[key] = RuleText((each.policy for each in policies), self._exceptions)
         return self._texts[key]
 
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
-        """Who answers about a request that meets these objects, in a cluster that serves these kinds."""
+        """Return the backend for a request that meets these objects, in a cluster with these kinds."""
         return KyvernoBackend(self, lister, discovery, patchers)
 
 
@@ -190,7 +190,7 @@ class KyvernoBackend:
         self._cluster = ListedCluster(self._lister, discovery, kyverno.entries, kyverno.library)
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """What Kyverno answers, `Missing` where that is not known."""
+        """Return Kyverno's answers, `Missing` if unknown."""
         return [self._answered(each.invocation.hook.webhook, each.phase, each.request) for each in reviews]
 
     def recall(
@@ -219,7 +219,7 @@ class KyvernoBackend:
         return self._guarded(request, lambda: self._in_part(webhook, phase, request))
 
     def _in_part(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing | None:
-        """What rules answer about what is not known as a whole: as always, where they do not read what is not known."""
+        """Return the rules' answer for a partly unknown request, if they do not read the unknown parts."""
         bare = {**request, "object": None, "oldObject": None, "options": None}
         asked = self._rules(webhook).is_for(self._request(bare))
         deciding = [(policy, names) for policy in asked if (names := _rule_names(policy, phase))]
@@ -260,7 +260,7 @@ class KyvernoBackend:
         return requester_of(request, self._lister, reads_roles=self._kyverno.reads_roles)
 
     def _is_left_alone(self, request: Mapping[str, Any]) -> bool:
-        """Whether the request is filtered before policies are asked (`pkg/webhooks/handlers/filter.go`)."""
+        """Return whether a filter excludes the request (`pkg/webhooks/handlers/filter.go`)."""
         configuration = self._kyverno.configuration
         requester = self._requester(request)
         if configuration.reads_roles and requester.unknown:
@@ -342,7 +342,7 @@ class KyvernoBackend:
         return tuple(explained_cel(own, lambda each: self._said(each, cel_request), self._kyverno.kinds))
 
     def _said(self, policy: CELPolicy, request: CELRequest) -> BindingExplanation | None:
-        """What a policy of CEL says by itself, None where it does not match."""
+        """Return the result of one CEL policy, None if it does not match."""
         if isinstance(policy, MutatingPolicy):
             mutation = policy.mutate(request, self._reader, self._patchers)
             return None if mutation is None else explained_result(mutation.rule, ("Deny",) if policy.fails else ())

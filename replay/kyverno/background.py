@@ -37,7 +37,7 @@ _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 
 class Reported(Struct, frozen=True):
-    """A policy or rule that an object violates, or that cannot be evaluated for it; `unknown` where that cannot be told."""
+    """Policy or rule that an object violates, or that cannot be evaluated for it; `unknown` if undetermined."""
 
     policy: str
     message: str
@@ -64,7 +64,7 @@ class BackgroundScan:
         return bool(self._policies or self._cel.validating or self._cel.mutating or self._cel.images)
 
     def reported(self, obj: JSON, served: APIResource) -> list[Reported]:
-        """What is reported of an object; nothing of one that the configuration leaves out."""
+        """Return the reports about an object; none if the configuration excludes it."""
         metadata = as_map(obj.get("metadata"))
         place = (str(metadata.get(key) or "") for key in ("namespace", "name"))
         if self._kyverno.configuration.is_filtered(served.kind, "", *place):
@@ -126,7 +126,7 @@ class BackgroundScan:
     def _said(
         self, policy: ValidatingPolicy | MutatingPolicy | ImagePolicy, request: CELRequest, reader: ListerReader
     ) -> RuleResponse | None:
-        """What a policy says of an object: one that mutates fails where it would change it."""
+        """Return a policy's result for an object. A mutating policy fails if it would change the object."""
         if isinstance(policy, ValidatingPolicy):
             result = policy.validate(request, reader)
             return None if result is None else result.rule
@@ -143,7 +143,7 @@ class BackgroundScan:
 
 
 def _scans(policy: Mapping[str, Any]) -> bool:
-    """Whether a ClusterPolicy or Policy scans: unless `background` says otherwise."""
+    """Return whether a ClusterPolicy or Policy takes part in scans, unless `background` says otherwise."""
     return as_map(policy.get("spec")).get("background") is not False
 
 

@@ -1,4 +1,4 @@
-"""What policies read of a cluster: namespaces, ConfigMaps, roles, answers of the API server."""
+"""Cluster facts for policies: namespaces, ConfigMaps, roles, answers of the API server."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class ListedCluster:
         self._library = library
 
     def namespace(self, name: str) -> JSON:
-        """A Namespace, None if there is none. Raises UndeterminedError where that is not known."""
+        """Return a Namespace, None if there is none. Raises UndeterminedError if unknown."""
         return known(self._lister.get(_NAMESPACE, "", name), f"namespace {name}")
 
     def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
@@ -101,7 +101,7 @@ class ListedCluster:
         return self._library.query(str(wanted.get("jmesPath") or "")).search(with_floats(items))
 
     def _items(self, kind: GroupVersionKind, namespace: str | None) -> list[JSON] | Missing:
-        """All objects of a kind, `Missing` where one of them is not known as a whole."""
+        """Return all objects of a kind, `Missing` if one is partly unknown."""
         listed = self._lister.list(kind, namespace)
         if isinstance(listed, Missing):
             return listed
@@ -139,7 +139,7 @@ def _fields(obj: JSON) -> Mapping[str, str]:
 
 
 def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:
-    """An object that is known as a whole, or that there is none. Raises UndeterminedError."""
+    """Return a completely known object, or that there is none. Raises UndeterminedError."""
     value = _whole(value)
     if isinstance(value, Missing):
         raise UndeterminedError(f"{name}: {value.reason}")
@@ -147,12 +147,12 @@ def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:
 
 
 def _whole(value: JSON | Missing | PartialObject | None) -> JSON | Missing | None:
-    """An object, or what is missing of it."""
+    """Return an object, or its missing part."""
     return value.missing[0] if isinstance(value, PartialObject) else value
 
 
 def requester_of(request: Mapping[str, Any], lister: Lister, *, reads_roles: bool = True) -> Requester:
-    """Who asks, with the roles that bindings give (`pkg/userinfo`), where anything reads them."""
+    """Return the user, with roles from bindings if anything reads them (`pkg/userinfo`)."""
     user = as_map(request.get("userInfo"))
     info = UserInfo(str(user.get("username") or ""), "", tuple(user.get("groups") or ()))
     namespace = str(request.get("namespace") or "")

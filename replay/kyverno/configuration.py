@@ -55,7 +55,7 @@ DEFAULT: Final[Mapping[str, str]] = {
         }
     ),
 }
-"""The data of the ConfigMap that Kyverno's chart makes, but for the objects of the chart itself."""
+"""Data of the chart's ConfigMap, without the chart's own objects."""
 
 
 _MOST_KINDS: Final = 1024
@@ -73,7 +73,7 @@ _NOTHING: Final = _Filter(KindSelector("", "", "", ""), "", "")
 
 
 class Configuration(Struct, frozen=True, dict=True):
-    """What Kyverno leaves alone, and how it registers its webhooks."""
+    """What Kyverno ignores, and how it registers its webhooks."""
 
     filters: tuple[_Filter, ...]
     excluded: tuple[tuple[str, ...], ...]

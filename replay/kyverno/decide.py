@@ -1,4 +1,4 @@
-"""Kyverno's policies alone, asked about AdmissionRequests against a fixed cluster: `replay plugin kyverno`."""
+"""Kyverno's policies alone on AdmissionRequests against a fixed cluster: `replay plugin kyverno`."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
 class EngineCase(Protocol):
-    """One request as it reached the mutating and the validating webhook; None where it did not reach that phase."""
+    """One request at the mutating and the validating webhook; None for a phase that it did not reach."""
 
     @property
     def id(self) -> str:
-        """What the result line is named by."""
+        """Return the name of the result line."""
         ...
 
     @property

@@ -67,7 +67,7 @@ def matches_kind(selectors: Sequence[str], kind: GroupVersionKind, subresource: 
 
 
 def names_kind(selectors: Iterable[str], kind: str) -> bool:
-    """Whether one of the selectors names a kind alone, whatever its group and version (`ContainsKind`)."""
+    """Return whether a selector names a kind, in any group and version (`ContainsKind`)."""
     return any(_kind_of(text) == kind for text in selectors)
 
 

@@ -24,7 +24,7 @@ _SOME: Final = "\0"
 
 
 def looked_up(objects: Iterable[Mapping[str, Any]]) -> frozenset[Kind]:
-    """The kinds that policies and global entries name; what a variable names cannot be told before it is evaluated."""
+    """Return the kinds that policies and global entries name. A kind in a variable is unknown before evaluation."""
     found: set[tuple[str, str]] = set()
     for obj in objects:
         found.update(_resources(obj))

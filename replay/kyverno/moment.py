@@ -13,13 +13,13 @@ from replay.kyverno.rules.errors import UndeterminedError
 
 _SECOND: Final = 10**9
 _LAST: Final = 253_402_300_799 * _SECOND
-"""The end of the year 9999: an instant after it stands for no time at all."""
+"""End of the year 9999. A later instant means no time."""
 _NO_TIME: Final = "the time of the request is not given"
 _Answer = TypeVar("_Answer")
 
 
 class Moment:
-    """The clock that policies of one set read, set by whoever asks them."""
+    """Clock of a set's policies, set for each request."""
 
     def __init__(self) -> None:
         """The time is not known."""
@@ -51,7 +51,7 @@ class Moment:
         return Missing("webhook", "it depends on the very instant of the request")
 
     def begin(self, lister: Lister, decide: Callable[[], _Answer]) -> _Answer:
-        """What is decided when a request comes."""
+        """Decide at the start of a request."""
         return self._at(_span(lister)[0], decide)
 
     def _at(self, nanoseconds: int | None, decide: Callable[[], _Answer]) -> _Answer:

@@ -1,4 +1,4 @@
-"""What Kyverno's CLI decides about objects by policies, where there is no cluster (`cmd/cli/kubectl-kyverno/{processor,store,variables}`)."""
+"""Decisions of Kyverno's CLI about objects without a cluster (`cmd/cli/kubectl-kyverno/{processor,store,variables}`)."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ class OfflineSet(Struct, frozen=True):
 
 
 class OfflineResponse(Struct, frozen=True):
-    """What a policy answers for an object: its rules, and the object after it; `unknown` says why it cannot be decided."""
+    """A policy's answer for an object: its rules, and the resulting object; `unknown` says why it is undecided."""
 
     policy: str
     rules: tuple[RuleResponse, ...]
@@ -117,7 +117,7 @@ class _OfflineCluster(ListedCluster):
 
 
 class OfflinePolicies:
-    """The policies of a set, asked about one object after the other."""
+    """Policies of a set, applied to one object after another."""
 
     def __init__(self, given: OfflineSet) -> None:
         """Compile them."""
@@ -163,7 +163,7 @@ class OfflinePolicies:
         return refusal
 
     def _entry(self, entry: Mapping[str, Any]) -> JSON:
-        """The value of a GlobalContextEntry: what is given for it, or its projections by name."""
+        """Return a GlobalContextEntry's value: the given one, or its projections by name."""
         value = with_floats(entry["resources"] if entry.get("resources") is not None else entry.get("data"))
         if entry.get("fieldPath"):
             value = self._library.query(str(entry["fieldPath"])).search(value)
@@ -177,7 +177,7 @@ class OfflinePolicies:
         return self._refusals.get(policy) or "; ".join(self._cel.refused) or "no rule of it is for any request"
 
     def responses(self, obj: JSON, operation: str = "") -> list[OfflineResponse]:
-        """The answers of all policies: those that mutate, in turn, then those that validate what is left."""
+        """Return the answers of all policies: mutating ones in turn, then validating ones on the result."""
         responses: list[OfflineResponse] = []
         for policy in self.policies:
             if not any(rule.get("mutate") for rule in policy["spec"].get("rules") or ()):
@@ -254,7 +254,7 @@ class OfflinePolicies:
         return own, ""
 
     def _resource(self, kind: GroupVersionKind) -> dict[str, str]:
-        """The resource of a kind, in the plural where it is not known."""
+        """Return the resource of a kind, with a guessed plural if unknown."""
         found = next((each.resource.resource for each in self._discovery if each.kind == kind), f"{kind.kind.lower()}s")
         return {"group": kind.group, "version": kind.version, "resource": found}
 

@@ -1,4 +1,4 @@
-"""What the schemas of Kyverno's kinds refuse: fields of another type, fields that there are not (`config/crds`)."""
+"""Errors by the schemas of Kyverno's kinds: wrong types and unknown fields (`config/crds`)."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def _zero(schema: JSON) -> JSON:
 
 
 def _untyped_problems(obj: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with the fields that the schema leaves open, and the Go types do not: conditions and inner loops."""
+    """Yield errors in fields that the schema leaves open and the Go types do not: conditions and inner loops."""
     for number, rule in enumerate(as_map(obj.get("spec")).get("rules") or ()):
         place = f"spec.rules[{number}]"
         yield from _condition_problems(rule.get("preconditions"), f"{place}.preconditions")
@@ -158,7 +158,7 @@ def _loop_problems(loops: JSON, place: str) -> Iterator[str]:
 
 
 def _condition_problems(value: JSON, place: str) -> Iterator[str]:
-    """What is wrong with conditions: a list of them, or `any` and `all`."""
+    """Yield errors in conditions: a list, or `any` and `all`."""
     if value is not None:
         yield from problems(_CONDITIONS if isinstance(value, list) else _ANY_ALL, value, place)
 

@@ -107,7 +107,7 @@ def _with_native_policies(manifests: ManifestSet, objects: Sequence[JSON], versi
 
 
 class _Registration:
-    """What is registered for the objects of a set."""
+    """Registration of a set's objects."""
 
     def __init__(self, objects: Sequence[JSON]) -> None:
         self._objects = objects
@@ -115,7 +115,7 @@ class _Registration:
         self._discovery: Discovery = builtin_discovery()
 
     def webhooks(self, *, mutates: bool) -> Iterator[Webhook]:
-        """All webhooks of one phase."""
+        """Yield all webhooks of one phase."""
         yield from self._of_rules(mutates=mutates)
         for kind, name, path, is_mutating in _TYPES:
             if is_mutating is mutates:
@@ -280,7 +280,7 @@ def _operations(rule: Mapping[str, Any], default: Sequence[str]) -> dict[str, se
 
 
 def _rules_of_cel(policy: Policy) -> Iterator[Rule]:
-    """What a policy and those generated of it for controllers of pods match."""
+    """Yield what a policy and its generated variants match."""
     spec, kind = as_map(policy.get("spec")), str(policy.get("kind"))
     controllers = as_map(as_map(spec.get("autogen")).get("podControllers")).get("controllers")
     generates = not kind.endswith("GeneratingPolicy")

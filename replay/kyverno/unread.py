@@ -1,4 +1,4 @@
-"""Objects that are known but for fields that the server writes and no rule reads."""
+"""Objects with unknown fields that the server writes and no rule reads."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _SERVER_WRITTEN: Final = frozenset(
 )
 """The fields of `metadata` that a rule has to name to read, unless it reads all of `metadata`."""
 _WHOLE: Final = re.compile(r"\b(?:request|element|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
-"""How a rule reads a request, an object, its metadata or what it stands at as a whole."""
+"""Ways in which a rule reads a request, an object, metadata or another part as a whole."""
 _ADDED: Final = frozenset({"template", "jobTemplate"})
-"""What stands in the paths of rules that are generated for controllers of pods, and not in the rule that is written."""
+"""Parts of paths in generated rules for controllers that the written rule lacks."""
 
 
 class RuleText:
-    """What the rules of some policies and the exceptions from them say, but for their messages, and the keys of their patterns."""
+    """Text of some policies' rules and exceptions without messages, and the keys of their patterns."""
 
     def __init__(self, policies: Iterable[Mapping[str, Any]], exceptions: Iterable[Mapping[str, Any]] = ()) -> None:
         """All are whole objects."""
@@ -44,14 +44,14 @@ class RuleText:
         self._reads_specs = bool(keys & {"podSecurity", "cel"})
 
     def reads(self, *path: str) -> bool:
-        """Whether a rule may read what stands at a path of an object: it names all of it, or takes a part that holds it as a whole."""
+        """Return whether a rule may read a path of an object: it names all of it, or reads a containing part as a whole."""
         if self._reads_whole or any(matches_wildcard(key, name) for key in self._patterns for name in path):
             return True
         named = [name for name in path if name not in _ADDED]
         return all(name in self._text for name in named) or any(map(self._takes_whole, named[:-1]))
 
     def _takes_whole(self, name: str) -> bool:
-        """Whether an expression ends with a field, or goes on with other than its parts."""
+        """Return whether an expression ends with a field, or continues with other than its parts."""
         return re.search(rf"\b{re.escape(name)}(?:\[[^\[\]]*\])*(?!\w|[.?\[]|\)?\":)", self._text) is not None
 
     def known(self, value: JSON | PartialObject | Missing | None) -> JSON | Missing | None:
@@ -74,7 +74,7 @@ class RuleText:
         return made
 
     def _may_read(self, path: tuple[str, ...], name: str) -> bool:
-        """Whether a rule, or what it matches, may read a field."""
+        """Return whether a rule or its match may read a field."""
         if path == ("metadata",):
             return name not in _SERVER_WRITTEN or self.reads(name)
         return not path or self._reads_specs or "metadata" in path or self.reads(*path, name)

@@ -1,4 +1,4 @@
-"""The four kinds of mutators, and what they are refused for (`gatekeeper/pkg/mutation/mutators`)."""
+"""The four kinds of mutators, and their refusals (`gatekeeper/pkg/mutation/mutators`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class ApplyTo(Struct, frozen=True):
     operations: tuple[str, ...]
 
     def applies(self, value: Mapping[str, JSON], operation: str) -> bool:
-        """Whether it is for an object; no operation stands for all."""
+        """Return whether it applies to an object. No operation means any."""
         version = str(value.get("apiVersion") or "").rpartition("/")[2]
         if group_of(value) not in self.groups or version not in self.versions or value.get("kind") not in self.kinds:
             return False
@@ -49,7 +49,7 @@ class ApplyTo(Struct, frozen=True):
 
 
 class Mutator(Struct, frozen=True):
-    """A mutator: what it is for, and where it changes what."""
+    """A mutator: its match, location and change."""
 
     kind: str
     name: str
@@ -87,7 +87,7 @@ class Mutator(Struct, frozen=True):
         )
 
     def matches(self, target: Matchable, operation: str) -> bool:
-        """Whether it is asked about an object."""
+        """Return whether it matches an object."""
         if self.applies is not None and not any(each.applies(target.object, operation) for each in self.applies):
             return False
         return self.match.matches(target)

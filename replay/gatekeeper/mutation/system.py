@@ -13,7 +13,7 @@ from replay.json import JSON
 from replay.kube.json_patch import diff
 
 NO_UUID = "00000000-0000-0000-0000-000000000000"
-"""What stands for the random identifier of a mutation in its errors."""
+"""Replacement of the random identifier in a mutation's errors."""
 
 
 class MutationSystem:

@@ -19,7 +19,7 @@ class MutationError(Exception):
 
 
 class LocationWalk:
-    """One mutator's location, its tests, and what it sets; `element` is what it makes of an element of a list, if it may."""
+    """A mutator's location, tests and change; `element` changes an element of a list, if it may."""
 
     def __init__(
         self, location: Location, tests: PathTests, set_field: Setter, element: Callable[[], JSON] | None
@@ -111,7 +111,7 @@ class LocationWalk:
         return True, [*items, new]
 
     def _created(self, depth: int) -> JSON:
-        """What is made where the location leads and nothing is."""
+        """Return what is created on the way to the location."""
         node, following = self.location[depth], self.location[depth + 1]
         created: Any = {} if isinstance(following, FieldNode) else []
         if isinstance(node, ListNode):

@@ -17,14 +17,14 @@ class Scalar(Struct, frozen=True):
 
 
 class Var(Struct, frozen=True):
-    """A variable; a wildcard has a name of its own that begins with `$`."""
+    """A variable. Each wildcard has its own name that begins with `$`."""
 
     name: str
     line: int
 
 
 class Ref(Struct, frozen=True):
-    """A reference: what it begins with, and the operands that follow."""
+    """A reference: its head, and the operands after it."""
 
     head: Term
     operands: tuple[Term, ...]
@@ -101,7 +101,7 @@ Term = (
 
 
 class With(Struct, frozen=True):
-    """A `with` modifier: what is replaced, by what."""
+    """A `with` modifier: the replaced path and the new value."""
 
     target: Term
     value: Term
@@ -131,7 +131,7 @@ class Every(Struct, frozen=True):
 
 
 class Literal_(Struct, frozen=True):  # noqa: N801 - `Literal` is Python's
-    """One expression of a body; a negated body stands for `not { ... }`."""
+    """One expression of a body. A negated body means `not { ... }`."""
 
     expression: Term | SomeDeclaration | SomeIn | Every | NegatedBody
     line: int
@@ -146,7 +146,7 @@ class NegatedBody(Struct, frozen=True):
 
 
 class Head(Struct, frozen=True):
-    """The head of a rule: `name` is its path, `key` and `value` what it defines."""
+    """The head of a rule: `name` is its path, `key` and `value` are what it defines."""
 
     name: tuple[str, ...]
     line: int
@@ -167,7 +167,7 @@ class Rule(Struct, frozen=True):
 
 
 class Import(Struct, frozen=True):
-    """An import: its path, and the name that stands for it."""
+    """An import: its path and its local name."""
 
     path: tuple[str, ...]
     alias: str

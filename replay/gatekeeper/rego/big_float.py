@@ -81,7 +81,7 @@ def _shortest(value: Fraction) -> tuple[str, int]:
 
 
 def _leading_zeros(value: Fraction) -> int:
-    """How many zeros stand after the point before the first other digit."""
+    """Return the number of zeros between the point and the first other digit."""
     zeros = 0
     while value * 10 < 1:
         value *= 10

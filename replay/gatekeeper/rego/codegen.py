@@ -41,7 +41,7 @@ _RELATIONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 class Names(msgspec.Struct):
-    """What the code of a program may name: rules by path, builtins, constants."""
+    """Names for a program's code: rules by path, builtins, constants."""
 
     rules: dict[tuple[str, ...], int]
     functions: dict[tuple[str, ...], tuple[int, int]]
@@ -125,7 +125,7 @@ _SMALL = frozenset(
     ]
 )
 _SMALL_FAMILIES = ("is_", "time.", "semver.", "net.cidr_contains")
-"""Builtins whose results take little memory, or are a part of what they are given."""
+"""Builtins with small results, or results that are part of their operands."""
 _ITEM = 3
 """The steps that an item of a comprehension costs, for the memory that it takes."""
 
@@ -145,7 +145,7 @@ class FunctionWriter:
         self.context = ["c"]
 
     def line(self, text: str) -> None:
-        """One line of code."""
+        """Add one line of code."""
         if self.indent > 90:
             raise UnsupportedRegoError(1, "a rule is nested too deeply", self.file)
         self.lines.append("    " * self.indent + text)
@@ -173,14 +173,14 @@ class FunctionWriter:
     # Bodies
 
     def body(self, body: Sequence[Literal_], then: Callable[[], None]) -> None:
-        """A body, and what is done for each of its solutions."""
+        """Add a body, and the code for each of its solutions."""
         literals, _ = ordered(tuple(body), self.bound, self.file, self.names.arity)
         for literal in literals:
             self.literal(literal)
         then()
 
     def literal(self, literal: Literal_) -> None:
-        """One literal: the code that follows runs where it is true."""
+        """Add one literal. The code after it runs if it is true."""
         depth = len(self.context)
         for with_ in literal.modifiers:
             self._with(with_.target, with_.value)
@@ -232,14 +232,14 @@ class FunctionWriter:
         return self._side(term)
 
     def _side(self, term: Any) -> Any:
-        """A term that stays where it is, but for its own operands."""
+        """Return a term that stays in place, except for its operands."""
         if isinstance(term, Ref):
             head = term.head if isinstance(term.head, Var) else self._early(term.head)
             return Ref(head, tuple(self._early(operand) for operand in term.operands), term.line)
         return term if isinstance(term, Comprehension) else self._early(term)
 
     def _early(self, term: Any) -> Any:
-        """A term that is evaluated here; what stands for it."""
+        """Evaluate a term here, and return its replacement."""
         if isinstance(term, Scalar | Var):
             return term
         name = self.fresh("#h")
@@ -306,7 +306,7 @@ class FunctionWriter:
                 self.line(f"if {value} is False or type({value}) is Unknown and {value}.touched(): continue")
 
     def unify(self, left: Term, right: Term) -> None:
-        """Two terms that are to be the same; variables that are not bound get what they need."""
+        """Unify two terms. Unbound variables get the values that they need."""
         if self._is_ground(right):
             self.destructure(left, self.value(right))
         elif self._is_ground(left):
@@ -375,7 +375,7 @@ class FunctionWriter:
     # Terms
 
     def value(self, term: Any) -> str:
-        """The code of a term's value; where it is undefined, the code before goes on with the next turn."""
+        """Return the code of a term's value. If it is undefined, the code before continues with the next iteration."""
         match term:
             case Scalar():
                 return self.names.constant(term.value)
@@ -555,7 +555,7 @@ class FunctionWriter:
         return name
 
     def _step(self, value: str, operand: Any) -> str:
-        """One operand of a reference: a lookup where it is known, an iteration where it is not."""
+        """Return the code for one operand of a reference: a lookup if it is bound, otherwise an iteration."""
         item = self.fresh()
         if self._is_ground(operand):
             return self._defined(f"step({value}, {self.value(operand)})")
@@ -568,7 +568,7 @@ class FunctionWriter:
         return item
 
     def _data(self, operands: list[Any], term: Ref) -> tuple[str, list[Any]]:
-        """What a path from `data` begins with: a rule, or the inventory."""
+        """Return the start of a path from `data`: a rule, or the inventory."""
         path: list[str] = []
         for operand in operands:
             if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):

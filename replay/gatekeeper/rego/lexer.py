@@ -132,7 +132,7 @@ def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tup
 
 
 def _closing(text: str, at: int, line: int, file: str) -> int:
-    """Where the brace at `at` is closed."""
+    """Return the place of the closing brace for the one at `at`."""
     depth = 0
     while at < len(text):
         match = _TOKEN.match(text, at)

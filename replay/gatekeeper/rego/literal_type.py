@@ -43,7 +43,7 @@ def literal_type(term: Term) -> str:
 
 
 def refused_call(name: str, operands: Sequence[Term]) -> str:
-    """What is wrong with the operands of a builtin or an operator, empty where nothing is known to be."""
+    """Return the type error of a call's operands, empty if none is known."""
     shown, kinds = _ARITHMETIC.get(name, (name, OPERANDS.get(name, "")))
     found = [literal_type(operand) for operand in operands]
     if any(own and kind in _ALLOWED and own not in _ALLOWED[kind] for own, kind in zip(found, kinds, strict=False)):

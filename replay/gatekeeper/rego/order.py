@@ -1,4 +1,4 @@
-"""The order in which a body is evaluated: each literal once all that it needs is bound (`opa/v1/ast/compile.go`, `reorderBodyForSafety`)."""
+"""Evaluation order of a body: each literal after everything that it needs is bound (`opa/v1/ast/compile.go`, `reorderBodyForSafety`)."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _unsafe(waiting: list[Literal_], bound: Bound, file: str) -> RegoError:
 
 
 def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Bound | None:
-    """What a literal binds, None if it needs something that is not bound yet."""
+    """Return what a literal binds, None if it needs something unbound."""
     expression: Any = literal.expression
     for with_ in literal.modifiers:
         if needs(with_.value, bound, outside) is None:
@@ -105,7 +105,7 @@ def _closed(literal: Literal_, bound: Bound, outside: Bound) -> Bound | None:
 
 
 def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
-    """What evaluating a term binds: the operands of references; None if it needs something that is not bound."""
+    """Return what a term's evaluation binds: operands of references; None if it needs something unbound."""
     match term:
         case Scalar() | str():
             return frozenset()
@@ -154,7 +154,7 @@ def _all(parts: Any, bound: Bound, outside: Bound) -> Bound | None:
 
 
 def _pattern(term: Term, bound: Bound, outside: Bound) -> Bound | None:
-    """What a pattern binds where the value is known."""
+    """Return what a pattern binds for a known value."""
     match term:
         case Var():
             return frozenset() if term.name in bound else frozenset({term.name})
@@ -215,7 +215,7 @@ def outer_variables(literal: Literal_) -> list[str]:
 
 
 def all_variables(node: Any) -> list[str]:
-    """All variables in a literal or term."""
+    """Return all variables in a literal or term."""
     found: list[str] = []
     _collect(node, found, into_closures=True)
     return found

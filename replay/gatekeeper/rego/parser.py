@@ -52,7 +52,7 @@ class _ModuleParser(TermParser):
         self.is_v1 = is_v1
 
     def module(self) -> Module:
-        """All of it."""
+        """Return the parsed module."""
         if not self.accept_word("package"):
             raise self.error("package expected")
         package = self._path()
@@ -68,7 +68,7 @@ class _ModuleParser(TermParser):
         return Module(package, tuple(imports), tuple(rules))
 
     def _path(self) -> tuple[str, ...]:
-        """A dotted path, whose later parts may stand in brackets."""
+        """Return a dotted path, whose later parts may be in brackets."""
         parts = [self.name()]
         while True:
             if self.kind == "." and not self.token.is_spaced:
@@ -235,7 +235,7 @@ class _ModuleParser(TermParser):
         return tuple(found)
 
     def literal(self) -> Literal_:
-        """One literal with its modifiers."""
+        """Return one literal with its modifiers."""
         line = self.token.line
         is_negated = False
         expression: Term | SomeDeclaration | SomeIn | Every | NegatedBody

@@ -1,4 +1,4 @@
-"""A compiled set of modules: one entry rule, asked with an input and an inventory."""
+"""A compiled set of modules: one entry rule, evaluated with an input and an inventory."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ class Program:
     def ask(
         self, input_: Value, inventory: Value, left: list[int] | None = None, reads: set[int] | None = None
     ) -> tuple[Set, Context]:
-        """The members of the entry rule for an input, and how they came about; `reads` takes what it reads of the input."""
+        """Return the entry rule's members for an input, and how they arose; `reads` receives the read paths."""
         context = Context(input_, inventory, len(self.names.rules), [STEPS] if left is None else left)
         if reads is not None:
             context.reads = reads

@@ -1,4 +1,4 @@
-"""What compiled rules call: the context of a query, references and iterations, rules with one value (`opa/v1/topdown/eval.go`)."""
+"""Runtime of compiled rules: the context of a query, references and iterations, rules with one value (`opa/v1/topdown/eval.go`)."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def once(out: list[Value], value: Value, line: int, message: str, file: str) -> 
 
 
 def step(value: Value, key: Value) -> Value:
-    """What a reference finds with one operand."""
+    """Return what a reference finds with one operand."""
     kind = type(value)
     if kind is dict or kind is PartialObject:
         if type(key) is str:

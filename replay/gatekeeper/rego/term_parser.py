@@ -98,7 +98,7 @@ class TermParser:
         return self.expect("name").text
 
     def error(self, message: str, line: int | None = None, code: str = "rego_parse_error") -> RegoError:
-        """What is wrong at the next token, or on a line."""
+        """Return the error at the next token, or on a line."""
         return RegoError(self.token.line if line is None else line, message, code, self.file)
 
     def expression(self) -> Term:
@@ -208,7 +208,7 @@ class TermParser:
         return self._finished(self.var(token.text, line))
 
     def var(self, name: str, line: int) -> Var:
-        """A variable; each wildcard is one of its own."""
+        """Return a variable. Each wildcard is a new one."""
         if name == "_":
             self._wildcards += 1
             return Var(f"$wild{self._wildcards}", line)

@@ -24,7 +24,7 @@ def limited(size: int) -> None:
 
 
 def printed(value: Value) -> str:
-    """A value as it stands in Rego; strings are quoted."""
+    """Return a value as Rego source. Strings are quoted."""
     parts: list[str] = []
     _print(value, parts, [LONGEST])
     return "".join(parts)

@@ -55,7 +55,7 @@ class UnknownValue:
 
 
 class PartialObject(dict[str, Value]):
-    """An object of which some fields are known: `absent` are those that it does not have, all others are not known."""
+    """Object with known fields: `absent` are certainly missing, all others are unknown."""
 
     __slots__ = ("absent", "reason")
 
@@ -154,7 +154,7 @@ def key_of(value: Value) -> str | bytes:
 
 
 def _plain(value: Value) -> Value:
-    """What stands for a value that is no JSON, so that no JSON value is written the same."""
+    """Return a replacement for a value that is not JSON, distinct from every JSON value."""
     match value:
         case Number():
             if value.value.denominator == 1:
@@ -168,7 +168,7 @@ def _plain(value: Value) -> Value:
 
 
 def _name(value: Value) -> tuple[Any, ...]:
-    """What `key_of` is made of where the fast writer refuses a value: integers beyond 64 bits, lone surrogates."""
+    """Return the input of `key_of` for values that the fast writer refuses: integers above 64 bits, lone surrogates."""
     match value:
         case UnknownValue():
             value.touched()

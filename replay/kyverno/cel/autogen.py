@@ -1,4 +1,4 @@
-"""The policies for controllers of pods that are made of a policy for pods (`pkg/cel/autogen`, `pkg/cel/policies/*/autogen`)."""
+"""Generated policies for controllers of pods (`pkg/cel/autogen`, `pkg/cel/policies/*/autogen`)."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class _Target(NamedTuple):
 def generated_specs(
     spec: Mapping[str, Any], controllers: Sequence[str] | None, *, mutates: bool
 ) -> Iterator[Generated]:
-    """The specs that are made of one; `controllers` None stands for all that Kyverno knows."""
+    """Yield the specs generated from one; `controllers` None means all that Kyverno knows."""
     constraints = as_map(spec.get("matchConstraints"))
     if not _is_for_pods(constraints):
         return
@@ -81,7 +81,7 @@ def _resolved(name: str) -> tuple[str, _Target | None]:
 
 
 def _constraints(constraints: Mapping[str, Any], targets: Iterable[_Target]) -> JSON:
-    """What the policy for some controllers matches: the same operations and namespaces."""
+    """Return the match constraints for some controllers: the same operations and namespaces."""
     operations = constraints["resourceRules"][0].get("operations")
     if not operations:
         return None
@@ -96,7 +96,7 @@ def _constraints(constraints: Mapping[str, Any], targets: Iterable[_Target]) -> 
 
 
 def _rewritten(value: Any, path: str) -> Any:
-    """All texts of a validating policy, with the paths of a pod made those of its template."""
+    """Return all texts of a validating policy with a pod's paths replaced by its template's."""
     if isinstance(value, dict):
         return {key: _rewritten(item, path) for key, item in value.items()}
     if isinstance(value, list):
@@ -110,7 +110,7 @@ def _rewritten(value: Any, path: str) -> Any:
 
 
 def _rewritten_mutations(spec: dict[str, Any], path: str) -> dict[str, Any]:
-    """A mutating policy, of which match conditions and apply configurations alone are rewritten."""
+    """Return a mutating policy with rewritten match conditions and apply configurations."""
     made = dict(spec)
     if conditions := spec.get("matchConditions"):
         made["matchConditions"] = [
@@ -148,7 +148,7 @@ def _in_template(expression: str, path: str) -> str:
 
 
 def _closing(body: str) -> int:
-    """Where the brace that a text begins with is closed, 0 where it is not; texts inside are not looked at."""
+    """Return the place of the closing brace for a text's first brace, 0 if there is none. Texts inside are skipped."""
     depth = 0
     for index, character in enumerate(body):
         depth += {"{": 1, "}": -1}.get(character, 0)

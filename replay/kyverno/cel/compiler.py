@@ -1,4 +1,4 @@
-"""Expressions of one policy, compiled with Kyverno's words for what is wrong (`pkg/cel/compiler/compiler.go`)."""
+"""Compiled expressions of one policy, with Kyverno's error texts (`pkg/cel/compiler/compiler.go`)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ class PolicyCompiler(ExpressionCompiler):
         return kyverno_env(self._namespace, self._types, self._purpose)
 
     def checked(self, path: str, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """A compiled expression that stands at a path. Raises PolicyError."""
+        """Return a compiled expression at a path. Raises PolicyError."""
         compiled = self.compile(kind, expression)
         if compiled.error is not None:
             raise PolicyError([_invalid(path, compiled)])

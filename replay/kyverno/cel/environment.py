@@ -49,7 +49,7 @@ def _or_value(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...])
 
 
 def _value_or(value: Value, other: Value) -> Value:
-    """The value of an optional that has one, what is no optional as it is."""
+    """Return an optional's value, or another value unchanged."""
     if isinstance(value, OptionalValue):
         return value.value if value.has_value else other
     return value
@@ -69,7 +69,7 @@ _OR_VALUE = Library(
 
 
 class Purpose(Enum):
-    """What a policy is for: its environment differs with it."""
+    """Purpose of a policy, which determines its environment."""
 
     VALIDATE = "validate"
     MUTATE = "mutate"
@@ -105,7 +105,7 @@ def _env(namespace: str, variables: tuple[tuple[str, Type], ...], purpose: Purpo
 
 
 def _declarations(variables: tuple[tuple[str, Type], ...]) -> Library:
-    """What policies read; unlike on the server, `request` has the objects too."""
+    """Return the declarations of policies. Unlike on the server, `request` has the objects too."""
     declared = {"object": DYN, "oldObject": DYN, "namespaceObject": NAMESPACE_TYPE, "request": REQUEST_TYPE}
     request = {**STRUCT_FIELDS[REQUEST_TYPE.name], "object": DYN, "oldObject": DYN}
     return Library(

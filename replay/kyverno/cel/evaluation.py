@@ -24,7 +24,7 @@ from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.response import PASS, SKIP, RuleResponse
 
 _BUDGET = 10**15
-"""More than all expressions of a policy may cost, each of which has a limit of its own."""
+"""More than all expressions of a policy may cost. Each has its own limit."""
 
 
 class EvaluationError(Exception):
@@ -60,7 +60,7 @@ def compiled_annotations(
 
 
 class Exempted(NamedTuple):
-    """What exceptions make of a request: those that match if one of them exempts it as a whole, else what they allow."""
+    """Effect of exceptions on a request: those that match if one exempts it completely, else what they allow."""
 
     exceptions: tuple[PolicyException, ...]
     images: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ class Exempted(NamedTuple):
 
 
 class PolicyInputs:
-    """What the expressions of one policy read of one request."""
+    """Inputs of one policy's expressions from one request."""
 
     def __init__(
         self, compiler: PolicyCompiler, request: CELRequest, reader: Reader, namespace: str, *, mutates: bool
@@ -91,7 +91,7 @@ class PolicyInputs:
 
     @property
     def traced(self) -> TracedExpressions:
-        """What evaluates expressions with the values of their parts."""
+        """Return an evaluator that keeps the values of all parts."""
         return TracedExpressions(self._compiler, self._inputs)
 
     def bind(self, name: str, value: Value) -> None:
@@ -136,7 +136,10 @@ class PolicyInputs:
         return not errors
 
     def exempted(self, exceptions: Sequence[CompiledException], *, ignores_errors: bool) -> Exempted:
-        """What exceptions make of the request, bound as `exceptions`. Raises EvaluationError and UndeterminedError."""
+        """Return the exceptions' effect on the request, bound as `exceptions`.
+
+        Raises EvaluationError and UndeterminedError.
+        """
         matched: list[PolicyException] = []
         images: list[str] = []
         values: list[str] = []
@@ -180,7 +183,7 @@ class PolicyInputs:
 
 
 def undetermined(missing: Missing) -> UndeterminedError:
-    """The error of what is not known."""
+    """Return the error for an unknown value."""
     return UndeterminedError(f"{missing.path}: {missing.reason}")
 
 

@@ -1,4 +1,4 @@
-"""Pods that an object of a custom kind describes, taken out of it wherever they stand (`pkg/cel/autogen/extract`)."""
+"""Pods inside an object of a custom kind (`pkg/cel/autogen/extract`)."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _REFUSED = "<nil>: Internal error: generating policy compiler 2.0 error: failed 
 
 
 class Generation(Struct, frozen=True):
-    """What a request makes a policy do: the objects that it would write, or why they are not known or not made."""
+    """Objects that a policy would write for a request, or why they are unknown or not written."""
 
     policy: str
     namespace: str
@@ -65,7 +65,7 @@ class GeneratingPolicy:
         self._exceptions = compiled_exceptions(compiler, exceptions)
 
     def generate(self, request: CELRequest, reader: Reader) -> Generation | None:
-        """What a request makes the policy do, None where it does not trigger it."""
+        """Return what a request makes the policy do, None if it does not trigger it."""
         if self._constraints is None or request.request.get("dryRun") or self.namespace not in ("", request.namespace):
             return None
         try:

@@ -22,7 +22,7 @@ from replay.kyverno.cel.spec import Spec, constraints_of, read_spec
 
 
 class ImagePolicy:
-    """One policy, be it generated of another."""
+    """One policy, possibly generated from another."""
 
     def __init__(self, policy: JSON, spec: Mapping[str, Any]) -> None:
         """`spec` is that of the policy, or one that was generated. Raises PolicyError."""

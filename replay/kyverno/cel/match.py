@@ -78,7 +78,7 @@ class Constraints:
 
 
 def _selector(selector: LabelSelector) -> Selector | str:
-    """A selector, or what is wrong with it."""
+    """Return a selector, or its error."""
     try:
         return selector_from_label_selector(selector)
     except MatchSelectorError as error:
@@ -133,7 +133,7 @@ def _matches_rules(rules: tuple[Rule, ...], request: CELRequest) -> bool:
 
 
 def _is_named(rule: Rule, request: CELRequest) -> bool:
-    """Whether the name is one of the rule's; one that is to be made up is told by how it begins."""
+    """Return whether a rule names the object. For a generated name, the prefix counts."""
     if not rule.resource_names or request.name:
         return not rule.resource_names or request.name in rule.resource_names
     prefix = field_of(request.object, "metadata", "generateName") if not isinstance(request.object, Missing) else ""

@@ -64,14 +64,14 @@ class _Mutation(NamedTuple):
 
 
 class MutationResult(NamedTuple):
-    """What a policy answers, with the object that it makes; None where it makes none."""
+    """A policy's answer and its object, None if it makes none."""
 
     rule: RuleResponse
     object: Object | None = None
 
 
 class MutatingPolicy:
-    """One compiled policy, be it generated of another."""
+    """One compiled policy, possibly generated from another."""
 
     def __init__(
         self,
@@ -133,7 +133,7 @@ class MutatingPolicy:
             yield _Mutation(self._compiler.checked(path, kind, patch.expression or ""), is_configuration)
 
     def mutate(self, request: CELRequest, reader: Reader, patchers: ObjectPatchers) -> MutationResult | None:
-        """What the policy answers, None where it does not match. Raises UndeterminedError."""
+        """Return the policy's answer, None if it does not match. Raises UndeterminedError."""
         try:
             matched = self._constraints.matches(request)
         except MatchingError as error:
@@ -171,7 +171,7 @@ class MutatingPolicy:
     def _change(
         self, mutation: _Mutation, inputs: PolicyInputs, patcher: ObjectPatcher | None
     ) -> Callable[[JSON], JSON]:
-        """What a mutation does to an object. Raises as evaluation and conversion do."""
+        """Return a mutation's change of an object. Raises as evaluation and conversion do."""
         result: Value = inputs.value(mutation.expression, exact=self._joins_lists)
         read = {name: inputs.bindings[name] for name in _READ}
         values = InputValues({**read, "answers": inputs.answers}, {}, VERSION)

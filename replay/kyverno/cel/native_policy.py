@@ -1,4 +1,4 @@
-"""The native policies that Kyverno generates of its own, and that then decide in their place.
+"""Native policies that Kyverno generates from its own, and that then decide instead.
 
 The rules are those of `pkg/controllers/admissionpolicygenerator` and `pkg/admissionpolicy/builder.go`.
 """

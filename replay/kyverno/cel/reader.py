@@ -1,4 +1,4 @@
-"""What expressions read of a cluster: as its API server answers, or as Kyverno's CLI does where there is none."""
+"""Cluster reads of expressions: answered as the API server does, or as Kyverno's CLI does without one."""
 
 from __future__ import annotations
 

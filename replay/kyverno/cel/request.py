@@ -1,4 +1,4 @@
-"""One AdmissionRequest as policies of CEL see it (`pkg/utils/admission/resource.go`, `pkg/cel/engine`)."""
+"""One AdmissionRequest as CEL policies see it (`pkg/utils/admission/resource.go`, `pkg/cel/engine`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _WRITTEN_IF_SET = ("subResource", "requestKind", "requestResource", "requestSubR
 
 
 class CELRequest:
-    """The parts of a request; `object` and `oldObject` are empty maps where there are none."""
+    """Parts of a request. Absent objects are empty maps."""
 
     def __init__(self, request: Mapping[str, Any], namespace: Object, time: Timestamp | Missing = _NO_TIME) -> None:
         """`namespace` is the object of the request's namespace, None where there is none; `time` is that of the request."""
@@ -56,7 +56,7 @@ class CELRequest:
 
     @cached_property
     def rule_key(self) -> RuleKey:
-        """What rules are matched with."""
+        """Return the key for match rules."""
         return RuleKey(self.resource, self.subresource, cast("Operation", self.operation), bool(self.namespace))
 
     def _extracted(self, obj: Object) -> Object:
@@ -82,7 +82,7 @@ class CELRequest:
         return named
 
     def shown(self, *, extracted: bool) -> JSON | PartialObject:
-        """`request`: what is empty is absent; with the objects as they came, or `extracted` as `object` has them."""
+        """Return `request` without empty fields; with the original objects, or `extracted` as `object` has them."""
         return self._shown_extracted if extracted else self._shown
 
     @cached_property

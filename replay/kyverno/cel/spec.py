@@ -85,7 +85,7 @@ class _Evaluation(Struct, frozen=True, rename="camel"):
 
 
 class Validation(Struct, frozen=True, rename="camel"):
-    """One of `spec.validations`."""
+    """One item of `spec.validations`."""
 
     expression: str
     message: str | None = None
@@ -93,7 +93,7 @@ class Validation(Struct, frozen=True, rename="camel"):
 
 
 class AuditAnnotation(Struct, frozen=True, rename="camel"):
-    """One of `spec.auditAnnotations`."""
+    """One item of `spec.auditAnnotations`."""
 
     key: str
     value_expression: str
@@ -106,7 +106,7 @@ class Patch(Struct, frozen=True):
 
 
 class Mutation(Struct, frozen=True, rename="camel"):
-    """One of `spec.mutations`."""
+    """One item of `spec.mutations`."""
 
     patch_type: str
     apply_configuration: Patch | None = None
@@ -114,7 +114,7 @@ class Mutation(Struct, frozen=True, rename="camel"):
 
 
 class Spec(Struct, frozen=True, rename="camel"):
-    """What all policies have."""
+    """Common part of all policies."""
 
     match_constraints: _Constraints | None = None
     match_conditions: tuple[_Named, ...] | None = None
@@ -165,7 +165,7 @@ class ValidatingSpec(Spec, frozen=True, rename="camel"):
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """`validationActions`: Deny where there are none."""
+        """Return `validationActions`, Deny by default."""
         return self.validation_actions or ("Deny",)
 
 
@@ -178,7 +178,7 @@ class MutatingSpec(Spec, frozen=True, rename="camel"):
 
     @property
     def mutates_existing(self) -> bool:
-        """Whether the policy names objects of its own to be changed, and leaves those of requests alone."""
+        """Return whether the policy mutates its own target objects instead of the request's."""
         targets = self.target_match_constraints
         return targets is not None and bool(targets.resource_rules or targets.expression)
 
@@ -189,7 +189,7 @@ class MutatingSpec(Spec, frozen=True, rename="camel"):
 
     @property
     def generates_policy(self) -> bool:
-        """Whether a native policy is made of it."""
+        """Return whether a native policy is generated from it."""
         switch = self.autogen.mutating_admission_policy if self.autogen is not None else None
         return switch is not None and switch.enabled is True
 
@@ -199,7 +199,7 @@ class _Template(Struct, frozen=True):
 
 
 class Generation(Struct, frozen=True):
-    """One of `spec.generate`: an expression or a template."""
+    """One item of `spec.generate`: an expression or a template."""
 
     expression: str = ""
     template: _Template | None = None

@@ -42,7 +42,7 @@ class _Validation(NamedTuple):
 
 
 class PolicyResult(NamedTuple):
-    """What a policy answers: its rule, with the audit annotations and the place of what failed."""
+    """A policy's answer: its rule, audit annotations, and the place of a failure."""
 
     rule: RuleResponse
     properties: Mapping[str, str]
@@ -52,7 +52,7 @@ _NO_PROPERTIES: Mapping[str, str] = {}
 
 
 class _Outcome(NamedTuple):
-    """How a policy ends for one object: `error` and `message` tell what is wrong; exempt where `exceptions` match as a whole."""
+    """Result of a policy for one object: `error` and `message` name the problem; `exceptions` that match exempt it."""
 
     passes: bool = False
     error: str = ""
@@ -63,7 +63,7 @@ class _Outcome(NamedTuple):
 
 
 class ValidatingPolicy:
-    """One compiled policy, be it generated of another."""
+    """One compiled policy, possibly generated from another."""
 
     def __init__(
         self,
@@ -124,7 +124,7 @@ class ValidatingPolicy:
         return AlikeOutcomes(plain, plain.union(*(each.footprint for each in messages)))
 
     def validate(self, request: CELRequest, reader: Reader) -> PolicyResult | None:
-        """What the policy answers, None where it does not match. Raises UndeterminedError."""
+        """Return the policy's answer, None if it does not match. Raises UndeterminedError."""
         if self._constraints is None:
             return None
         try:

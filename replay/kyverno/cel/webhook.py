@@ -1,4 +1,4 @@
-"""What Kyverno's webhooks answer by policies of CEL (`pkg/webhooks/resource/{vpol,mpol}`)."""
+"""Answers of Kyverno's webhooks by CEL policies (`pkg/webhooks/resource/{vpol,mpol}`)."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ _MOST: Final = 4096
 
 
 class CELResult(Struct, frozen=True):
-    """The answer of one policy: its rule, what it does (`Deny`, `Audit`, `Warn`), and what a report says beside."""
+    """Answer of one policy: its rule, its actions (`Deny`, `Audit`, `Warn`), and report details."""
 
     policy: str
     namespace: str
@@ -48,7 +48,7 @@ class CELResult(Struct, frozen=True):
 
 
 class CELAnswer(Struct, frozen=True):
-    """What a webhook answers: the patch, or the message of a denial; `results` are those of the policies."""
+    """Answer of a webhook: the patch, or the message of a denial; `results` are the policies' answers."""
 
     allowed: bool
     message: str = ""
@@ -58,7 +58,7 @@ class CELAnswer(Struct, frozen=True):
 
 
 class CELPolicies:
-    """The policies of a set in the order in which they stand there, compiled."""
+    """Compiled policies of a set, in order."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]], *, is_offline: bool = False) -> None:
         """`objects` are all those of the set; `refused` then has those that Kyverno does not take, with its text.
@@ -92,7 +92,7 @@ class CELPolicies:
                 self.generating += self._compiled(obj, exceptions, generating_policies)
 
     def _has_native(self, obj: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> bool:
-        """Whether a native policy stands for a policy, which then is noted."""
+        """Record and return whether a native policy replaces a policy."""
         made = native_policy(obj, exceptions) if is_cel_object(obj, *VALIDATING, *MUTATING) else None
         self.native += made or ()
         return made is not None
@@ -148,7 +148,7 @@ class CELPolicies:
 
 
 class CELWebhook:
-    """The webhooks of a set of policies, asked about requests against one cluster."""
+    """Webhooks of a set's policies for requests against one cluster."""
 
     def __init__(self, policies: CELPolicies, reader: Reader, patchers: ObjectPatchers) -> None:
         """`reader` answers what expressions read, `patchers` know the schemas of kinds."""
@@ -161,7 +161,7 @@ class CELWebhook:
         return decided(self.results(request), namespace)
 
     def results(self, request: CELRequest) -> list[CELResult]:
-        """What all validating policies answer, wherever they are. Raises UndeterminedError."""
+        """Return the answers of all validating policies. Raises UndeterminedError."""
         self._refuse_images(request)
         results = []
         for policy in self._policies.validating_for(request.rule_key):
@@ -202,7 +202,7 @@ class CELWebhook:
         return CELAnswer(True, patch=patch, results=tuple(results))
 
     def generated(self, request: CELRequest) -> list[Generation]:
-        """What the request triggers: no verdict, but what is made afterwards."""
+        """Return what the request triggers. It gives no verdict."""
         made = (policy.generate(request, self._reader) for policy in self._policies.generating)
         return [each for each in made if each is not None]
 

@@ -52,7 +52,7 @@ class Outcome(Struct, frozen=True):
 
 
 class Variables(Struct, frozen=True):
-    """What variables stand for: the request as it is read, and the schemas of the object."""
+    """Meaning of variables: the request as it is read, and the object's schemas."""
 
     reading: Reading
     schemas: tuple[Schema, ...]
@@ -71,7 +71,7 @@ def conditions_outcome(conditions: JSON, variables: Variables) -> Outcome:
 
 
 def _any(outcomes: Sequence[Outcome]) -> Outcome:
-    """One after the other until one holds, or cannot be evaluated."""
+    """Combine outcomes until one holds, or cannot be evaluated."""
     return reduce(
         lambda rest, each: Outcome(
             any_of(each.holds, all_of(negated(each.errs), rest.holds)),
@@ -83,7 +83,7 @@ def _any(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _all(outcomes: Sequence[Outcome]) -> Outcome:
-    """One after the other until one does not hold."""
+    """Combine outcomes until one does not hold."""
     return reduce(
         lambda rest, each: Outcome(all_of(each.holds, rest.holds), any_of(each.errs, all_of(each.holds, rest.errs))),
         reversed(outcomes),
@@ -92,7 +92,7 @@ def _all(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 class _Key(Struct, frozen=True):
-    """What the key of a condition stands for: a place, with what stands for it where it is empty."""
+    """Meaning of a condition's key: a place, and its default."""
 
     place: Place | None
     default: JSON = None
@@ -100,7 +100,7 @@ class _Key(Struct, frozen=True):
     text: str = ""
     """A text of the request instead of a place of the object."""
     choices: tuple[str, ...] = ()
-    """All that the text can be, where that is known."""
+    """All possible texts, if known."""
     items: str = ""
     """The field of each item of a list, where the key is the list of these."""
     fixed: str | None = None
@@ -175,7 +175,7 @@ def _of_items(field: str, place: Place, test: _Test) -> Formula:
 
 
 class _Test(Struct, frozen=True):
-    """An operator with its value; `decided` says what it makes of a key that is known."""
+    """An operator with its value; `decided` is its result for a known key."""
 
     name: str
     value: JSON
@@ -216,7 +216,7 @@ class _Test(Struct, frozen=True):
         return all_of(negated(Formula(f"isQuantity({text})")), fits) if has_wildcard(self.value) else fits
 
     def _patterns(self) -> list[str]:
-        """What the value of a membership lists."""
+        """Return the values that a membership lists."""
         if isinstance(self.value, list):
             if any(isinstance(each, dict | list) or each is None for each in self.value):
                 raise UnsaidError(f"the value of `{self.name}` is no list of texts")
@@ -285,7 +285,7 @@ def _refuse_durations(text: str) -> None:
 
 
 def _key(written: JSON, variables: Variables) -> _Key:
-    """What the key of a condition stands for: one variable alone."""
+    """Return the meaning of a condition's key: one variable alone."""
     if not isinstance(written, str) or not (found := VARIABLES.fullmatch(written)):
         raise UnsaidError("the key of a condition is not one variable")
     inner = found[0].removeprefix("{{").removesuffix("}}").strip()

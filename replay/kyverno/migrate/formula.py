@@ -1,4 +1,4 @@
-"""Conditions of CEL as they are put together: what is certain is left out, and parentheses stand where they are needed."""
+"""CEL conditions under construction: certain parts are omitted, and parentheses are minimal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ FALSE: Final = Formula("false")
 
 
 def certain(*, holds: bool) -> Formula:
-    """What always holds, or never."""
+    """Return a condition that always or never holds."""
     return TRUE if holds else FALSE
 
 
@@ -58,12 +58,12 @@ def negated(formula: Formula) -> Formula:
 
 
 def all_of(*formulas: Formula) -> Formula:
-    """What holds where all do."""
+    """Return the conjunction."""
     return _joined(formulas, TRUE, FALSE, "&&", _AND)
 
 
 def any_of(*formulas: Formula) -> Formula:
-    """What holds where one does."""
+    """Return the disjunction."""
     return _joined(formulas, FALSE, TRUE, "||", LOOSEST)
 
 

@@ -48,7 +48,7 @@ class Reading(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """What a rule is for: resources with the schemas of their kinds, operations, and what else must hold."""
+    """What a rule matches: resources with their schemas, operations, and further conditions."""
 
     resources: tuple[Resource, ...]
     operations: tuple[str, ...]
@@ -75,7 +75,7 @@ class Match(Struct, frozen=True):
         ]
 
     def condition(self, reading: Reading) -> Formula:
-        """What must hold beside the resources and operations. Raises UnsaidError."""
+        """Return the conditions besides resources and operations. Raises UnsaidError."""
         shown = [self._filter(each, reading, is_only=len(self.filters) == 1) for each in self.filters]
         matched = all_of(*shown) if self.is_all else any_of(*shown)
         return all_of(matched, negated(self._excluded(reading)))
@@ -135,7 +135,10 @@ class Match(Struct, frozen=True):
         return resource in names if len(names) == 1 or resource not in names else None
 
     def _namespace_selected(self, selector: Mapping[str, Any], own: tuple[Resource, ...] | None) -> Formula:
-        """Labels of the namespace; what is of no namespace has none, and a Namespace is never selected."""
+        """Return the condition on a namespace's labels.
+
+        Cluster-scoped objects have none, and Namespaces are never selected.
+        """
         is_namespace = self._is_for(_NAMESPACES, own)
         if is_namespace:
             return FALSE
@@ -147,7 +150,7 @@ class Match(Struct, frozen=True):
 
 
 class _Filter(Struct, frozen=True):
-    """One filter, and the resources of its kinds; None where it names no kinds."""
+    """One filter, and the resources of its kinds; None if it names no kinds."""
 
     block: Mapping[str, Any]
     resources: tuple[Resource, ...] | None
@@ -182,7 +185,7 @@ def match_of(rule: Mapping[str, Any], default: Sequence[str], discovery: Discove
 
 
 def _resources(discovery: Discovery, kinds: Iterable[str]) -> tuple[Resource, ...]:
-    """The resources that kinds select, in the order in which they are named."""
+    """Return the resources that kinds select, in order."""
     found: dict[Resource, None] = {}
     for kind in kinds:
         if has_wildcard(parse_kind_selector(kind).kind):
@@ -205,7 +208,7 @@ def _schemas(resources: Iterable[Resource], discovery: Discovery, schemas: Schem
 
 
 def _is_one_of(own: Sequence[Resource], of: Sequence[Resource]) -> Formula:
-    """Whether a request is about one of some resources, told by as little as tells them apart."""
+    """Return whether a request is about one of some resources, with a minimal test."""
     names = {resource for _, _, resource, _ in own}
     rest = [each for each in of if each not in own]
     named = fits_any_wildcard(sorted(names), "request.resource.resource")

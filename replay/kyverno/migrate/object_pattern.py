@@ -41,7 +41,7 @@ def fits_patterns(place: Place, patterns: Sequence[JSON]) -> Formula:
 
 
 class _Pattern:
-    """One pattern; `lists` counts the lists around what is looked at, `bars` says where no conditions may stand."""
+    """One pattern; `lists` counts the enclosing lists, `bars` says where conditions are impossible."""
 
     def __init__(self, lists: int = 0, bars: str = "") -> None:
         self._lists = lists
@@ -159,7 +159,7 @@ def _fits_absent(pattern: JSON) -> bool:
 
 
 def _check_keys(pattern: dict[str, Any]) -> None:
-    """Raise UnsaidError for keys that Kyverno reads otherwise than they are written."""
+    """Raise UnsaidError for keys that Kyverno does not read as written."""
     for key, value in pattern.items():
         if key != key.strip():
             raise UnsaidError(f"the key `{key}` has blanks around it")

@@ -40,7 +40,7 @@ _QUANTITY: Final = ".api.resource.Quantity"
 
 
 class Type(StrEnum):
-    """The types of values that are told apart."""
+    """Types of values that are distinguished."""
 
     OBJECT = "object"
     LIST = "array"
@@ -65,7 +65,7 @@ class Place(Struct, frozen=True):
 
     @property
     def type(self) -> Type:
-        """The type of the value. Raises UnsaidError where it is not known, or differs between kinds."""
+        """Return the value's type. Raises UnsaidError if unknown, or different between kinds."""
         types = {_type(schema) for schema in self.schemas}
         known = types.pop() if len(types) == 1 else None
         if known is None:
@@ -92,7 +92,7 @@ class Place(Struct, frozen=True):
 
     @property
     def exists(self) -> Formula:
-        """Whether the field is there, be it null."""
+        """Return whether the field is present, even if null."""
         return Formula(f"{self.optional}.hasValue()")
 
     @property
@@ -101,7 +101,7 @@ class Place(Struct, frozen=True):
         return compared(self.optional if self.is_there else f"{self.optional}.orValue(null)", "!=", "null")
 
     def default(self, text: str) -> str:
-        """The value, or an expression where there is none."""
+        """Return the value, or an expression for its absence."""
         return self.plain if self.is_there else f"{self.optional}.orValue({text})"
 
     def requires(self, name: str) -> bool:
@@ -123,7 +123,7 @@ def _type(schema: Schema) -> Type | None:
 
 
 def singular(name: str, taken: int) -> str:
-    """What CEL calls an item of a list that a field holds; `taken` is the number of lists around it."""
+    """Return the CEL name of a list's item; `taken` is the number of enclosing lists."""
     name = name.removesuffix("s") if _IDENTIFIER.fullmatch(name) and name.endswith("s") else "item"
     if name in _KEYWORDS or name in ("object", "oldObject", "request", "variable", "int", "string", "type"):
         name = "item"

@@ -1,4 +1,4 @@
-"""One rule of a ClusterPolicy or Policy as a policy of CEL that decides the same."""
+"""Translation of one rule of a ClusterPolicy or Policy into an equivalent CEL policy."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ _UNSAID_VALIDATIONS = (
 
 
 class Migrated(Struct, frozen=True):
-    """A rule with the policies that say the same, or why there are none; one rule may have made others for controllers of pods."""
+    """A rule with its CEL policies, or why there are none. One rule may have several, for controllers of pods."""
 
     policy: str
     rule: str
@@ -62,7 +62,7 @@ class Migrated(Struct, frozen=True):
 
 
 class _Said(Struct, frozen=True):
-    """What a rule says in CEL: when it is asked, and when it allows; `named`: variables, in their order."""
+    """A rule in CEL: when it applies, and when it allows; `named` are variables in order."""
 
     match: Match
     conditions: Formula
@@ -284,7 +284,7 @@ def _before(validation: Mapping[str, Any], match: Match) -> Formula:
 
 
 def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) -> Outcome:
-    """When an object violates a rule, and when that cannot be told."""
+    """Return when an object violates a rule, and when that is undetermined."""
     if validation.get("deny") is not None:
         return conditions_outcome(as_map(validation["deny"]).get("conditions"), Variables(reading, match.schemas))
     root = Place(reading.object, reading.object, match.schemas, is_there=True)
@@ -295,7 +295,7 @@ def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) ->
 
 
 def _message(rule: Mapping[str, Any]) -> dict[str, str]:
-    """The message, with what stands for variables left out."""
+    """Return the message, without its variables."""
     message = str(as_map(rule.get("validate")).get("message") or "")
     text = " ".join(VARIABLES.sub(lambda found: found[0][:1].strip("{") + "…", message).split())
     return {"message": text or f"rule {rule.get('name')} failed"}

@@ -1,4 +1,4 @@
-"""One value against one pattern, said in CEL (see `replay.kyverno.rules.pattern`)."""
+"""Translation of one value pattern into CEL (see `replay.kyverno.rules.pattern`)."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def _fits(kind: Type, value: str, pattern: JSON, path: str) -> Formula:
 
 
 def boolean(value: str, *, when_true: bool, when_false: bool) -> Formula:
-    """What holds of a boolean where it is true, and where it is false."""
+    """Return a condition for a boolean, by its value."""
     if when_true is when_false:
         return certain(holds=when_true)
     return Formula(value) if when_true else negated(Formula(value))

@@ -63,7 +63,7 @@ def told_conditions(context: Context, conditions: JSON, *, holding: bool) -> tup
 
 
 def _any_and_all(context: Context, conditions: Mapping[str, Any]) -> Outcome:
-    """One of `any` must hold, unless there is none at all, and each of `all`."""
+    """Require one of `any`, unless it is empty, and each of `all`."""
     any_holds = all_holds = True
     met: list[str] = []
     unmet: list[str] = []

@@ -19,7 +19,7 @@ from replay.kyverno.rules.go_value import with_floats
 from replay.kyverno.rules.jmespath.interpreter import Library
 
 MAX_CONTEXT_BYTES = 2 * 1024 * 1024
-"""What the entries of a rule's context may add up to (`DefaultMaxContextSize`)."""
+"""Maximum size of a rule's context (`DefaultMaxContextSize`)."""
 
 
 class Loader(Protocol):

@@ -1,4 +1,4 @@
-"""What goes wrong while a rule is evaluated; `str()` is Kyverno's text where Kyverno has one."""
+"""Errors of rule evaluation; `str()` is Kyverno's text if it has one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class JMESPathError(RuleError):
 
 
 class NotFoundError(JMESPathError):
-    """An object does not have the key that is asked for."""
+    """An object lacks the requested key."""
 
     def __init__(self, key: str) -> None:
         """`key` as the expression spells it."""
@@ -24,4 +24,4 @@ class GoPanicError(Exception):
 
 
 class UndeterminedError(Exception):
-    """What a rule reads is not known; `str()` says what and why in one clause."""
+    """A rule reads an unknown value; `str()` says what and why in one clause."""

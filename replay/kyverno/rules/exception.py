@@ -1,4 +1,4 @@
-"""PolicyExceptions (kyverno.io/v2): requests that rules are not held against (`pkg/engine/utils/exceptions.go`, `pkg/exceptions`)."""
+"""PolicyExceptions (kyverno.io/v2): requests that are exempt from rules (`pkg/engine/utils/exceptions.go`, `pkg/exceptions`)."""
 
 from __future__ import annotations
 

@@ -66,7 +66,7 @@ def equal(one: JSON, other: JSON) -> bool:
 
 
 def is_false(value: JSON) -> bool:
-    """Whether JMESPath takes a value for false: null, false, and what is empty."""
+    """Return whether a value is false in JMESPath: null, false, or empty."""
     return value is None or value is False or (isinstance(value, str | list | dict) and not value)
 
 
@@ -137,7 +137,7 @@ def scientific(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int, str]:
-    """The shortest digits of a number, how many of them stand before the point, and the sign."""
+    """Return a number's shortest digits, how many precede the point, and the sign."""
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return "0", 1, sign
@@ -175,7 +175,7 @@ def _plain(digits: str, point: int) -> str:
 
 
 def parse_float(text: str) -> float | None:
-    """The number that `strconv.ParseFloat(text, 64)` reads, None for what is no number or out of range."""
+    """Return the result of `strconv.ParseFloat(text, 64)`, None for other texts or out of range."""
     if _FLOAT.fullmatch(text):
         value = float(text)
         return value if math.isfinite(value) else None
@@ -190,7 +190,7 @@ def parse_float(text: str) -> float | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """The number that `strconv.ParseInt(text, 10, 64)` reads, None for what is no number or out of range."""
+    """Return the result of `strconv.ParseInt(text, 10, 64)`, None for other texts or out of range."""
     return parse_int(text)
 
 

@@ -1,4 +1,4 @@
-"""What evaluates a rule that matches, by the kind of the rule (`pkg/engine/handlers`)."""
+"""Evaluation of a matching rule, by its kind (`pkg/engine/handlers`)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ Handler = Callable[[ApplicableRule], tuple[JSON, list[RuleResponse]]]
 
 
 def validation_handler(rule: Rule, request: Request) -> Handler | None:
-    """What evaluates a rule that validates, None for a rule of another kind."""
+    """Return the handler of a validating rule, None for other rules."""
     validation = as_map(rule.get("validate"))
     if not validation:
         return _verify_images if _checks_images(rule, request) else None
@@ -62,7 +62,7 @@ def validation_handler(rule: Rule, request: Request) -> Handler | None:
 
 
 def mutation_handler(rule: Rule, request: Request) -> Handler | None:
-    """What evaluates a rule that mutates the object of the request, None for a rule of another kind."""
+    """Return the handler of a rule that mutates the request's object, None for other rules."""
     mutation = as_map(rule.get("mutate"))
     if not mutation or (request.is_admission and mutation.get("targets") is not None):
         return None

@@ -32,7 +32,7 @@ class ImageError(RuleError):
 
 
 class ImageInfo(Struct, frozen=True):
-    """The parts of a reference; a registry, tag and digest are empty where there is none."""
+    """Parts of a reference. A missing registry, tag or digest is empty."""
 
     registry: str
     name: str
@@ -48,7 +48,7 @@ class ImageInfo(Struct, frozen=True):
         return f"{image}@{self.digest}" if self.digest else f"{image}:{self.tag}"
 
     def as_json(self) -> dict[str, JSON]:
-        """What a variable `images` holds of it."""
+        """Return the value in the variable `images`."""
         fields = {
             "registry": self.registry,
             "name": self.name,
@@ -63,7 +63,7 @@ class ImageInfo(Struct, frozen=True):
 
 
 class ImageDefaults(Struct, frozen=True):
-    """Of Kyverno's ConfigMap: the registry that a reference without one gets, and whether it is written into it."""
+    """Default registry of Kyverno's ConfigMap, and whether it is added to references."""
 
     registry: str = "docker.io"
     mutation: bool = True
@@ -113,7 +113,7 @@ def _fault(full: str, match: re.Match[str] | None) -> str:
 
 
 class ImageExtractor(Struct, frozen=True):
-    """Where the images of a kind stand: the path to them, and which fields hold their names and references."""
+    """Images of a kind: their path, and the fields with names and references."""
 
     name: str
     fields: tuple[str, ...]

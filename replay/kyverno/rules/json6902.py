@@ -103,7 +103,7 @@ def _with_path(node: JSON, path: tuple[str, ...]) -> JSON:
 
 
 def _container(key: str) -> JSON:
-    """What a key that follows stands in: a list with nulls before the place of an index, or an object. Raises RuleError."""
+    """Return the container for a missing key: a list with nulls before an index, or an object. Raises RuleError."""
     if not _INDEX.fullmatch(key):
         return {}
     index = 0 if key == "-" else int(key)

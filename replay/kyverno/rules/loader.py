@@ -22,7 +22,7 @@ _NAMESPACE_IN_PATH = re.compile(r"/(api|apis)/.*?/namespaces/([^/]+)")
 
 
 class Cluster(Protocol):
-    """What rules read of the cluster, each at the time of the request."""
+    """Cluster reads of rules, at the time of the request."""
 
     def namespace(self, name: str) -> JSON | Missing | None:
         """A Namespace, None if there is none."""
@@ -33,7 +33,7 @@ class Cluster(Protocol):
         ...
 
     def get_path(self, path: str) -> JSON | Missing | None:
-        """What the API server answers to a GET of a path, None for NotFound."""
+        """Return the API server's answer to a GET of a path, None for NotFound."""
         ...
 
     def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
@@ -311,7 +311,7 @@ class _GlobalReferenceLoader(_Loader):
 
 
 class _ImageRegistryLoader(_Loader):
-    """`imageRegistry`: registries are not asked."""
+    """`imageRegistry`: registries are never contacted."""
 
     def load(self, context: Context) -> None:  # noqa: ARG002 - see `Loader.load`
         raise UndeterminedError(f"context entry {self.name} asks an image registry")
@@ -324,4 +324,4 @@ _KINDS: tuple[tuple[str, type[_Loader]], ...] = (
     ("imageRegistry", _ImageRegistryLoader),
     ("variable", _VariableLoader),
 )
-"""The kinds of entries, in the order in which Kyverno looks for them."""
+"""Kinds of entries, in Kyverno's order."""

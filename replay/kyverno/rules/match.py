@@ -20,7 +20,7 @@ _OF_USER = ("roles", "clusterRoles", "subjects")
 
 
 class Requester(Struct, frozen=True):
-    """Who asks: the user, and the roles that the bindings give (`kyvernov2.RequestInfo`); `unknown` says why they are not known."""
+    """The user, and roles from bindings (`kyvernov2.RequestInfo`); `unknown` says why they are unknown."""
 
     username: str = ""
     groups: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Requester(Struct, frozen=True):
 
 
 class Subject(Struct, frozen=True):
-    """What is matched beside the object: the kind and subresource of the request, its operation, and who asks."""
+    """What is matched besides the object: kind, subresource, operation, and user."""
 
     kind: GroupVersionKind
     subresource: str
@@ -77,7 +77,7 @@ def why_unmatched(rule: Mapping[str, Any], obj: JSON, subject: Subject) -> str:
 
 
 def _own_filter(block: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The filter that stands directly in `match` or `exclude`, as in old policies."""
+    """Return the filter directly in `match` or `exclude`, as in old policies."""
     return {key: value for key, value in block.items() if key not in ("any", "all")}
 
 
@@ -130,7 +130,7 @@ def _matches_resources(resources: Mapping[str, Any], obj: JSON, subject: Subject
 
 
 def matches_description(resources: Mapping[str, Any], obj: JSON, subject: Subject) -> bool:
-    """Kinds, names, namespaces, annotations and labels of a filter; what it does not say holds."""
+    """Match kinds, names, namespaces, annotations and labels. Missing fields match."""
     kinds = resources.get("kinds")
     if kinds and not matches_kind(kinds, subject.kind, subject.subresource):
         return False
@@ -173,7 +173,7 @@ def _matches_user(filter_: Mapping[str, Any], requester: Requester) -> bool:
 
 
 def matches_user(filter_: Mapping[str, Any], requester: Requester) -> bool:
-    """Roles, cluster roles and subjects of a filter; what it does not say holds."""
+    """Match roles, cluster roles and subjects. Missing fields match."""
     return _matches_user(filter_, requester)
 
 

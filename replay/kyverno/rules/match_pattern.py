@@ -42,7 +42,7 @@ class PatternError(Exception):
 
 
 class _Mismatch(Struct, frozen=True):
-    """What does not fit: the path and the text; `kind` is that of an anchor, `combined` whether it stands for several."""
+    """A mismatch: path and text; `kind` is the anchor's, `combined` means several."""
 
     path: str
     message: str
@@ -79,7 +79,7 @@ def match_pattern(resource: JSON, pattern: JSON) -> None:
 
 
 class _Matcher:
-    """One comparison: it remembers which anchored keys were found anywhere."""
+    """One comparison. It remembers which anchored keys were found."""
 
     def __init__(self) -> None:
         self._found: dict[str, bool] = {}

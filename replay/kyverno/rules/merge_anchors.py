@@ -26,7 +26,7 @@ class _ConditionError(Exception):
 
 
 def merge_with_anchors(base: JSON, patch: JSON) -> JSON:
-    """An object with a patch merged into it, as far as the patch's conditions hold. Raises RuleError and GoPanicError."""
+    """Merge a patch into an object, if the patch's conditions hold. Raises RuleError and GoPanicError."""
     pattern = _sorted(patch)
     try:
         _process(pattern, base)
@@ -166,7 +166,7 @@ def _kind_name(value: JSON) -> str:
 
 
 def _add_by_name(pattern: list[Any], candidate: JSON, item: JSON) -> None:
-    """Append what is left of an item without its anchors, under the name of the object's item."""
+    """Append the rest of an item without anchors, under the name of the object's item."""
     there, name = _field(item, "name")
     if not there or name in (None, "", [], {}):
         return

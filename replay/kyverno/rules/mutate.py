@@ -26,7 +26,7 @@ MOST_MUTATIONS = 500
 
 
 class _Mutated(Struct, frozen=True):
-    """What a mutation came to: its status, the object after it, and a message."""
+    """Result of a mutation: status, object, message."""
 
     status: str
     obj: JSON
@@ -57,7 +57,7 @@ def _error(message: str, error: Exception | None = None) -> _Mutated:
 
 
 def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON, place: str = "mutate") -> _Mutated:
-    """One patch, its variables substituted, applied; `place` is that of the patch in what is substituted."""
+    """Apply one patch after substitution; `place` is its place in substituted texts."""
     fields = {key: mutation[key] for key in ("patchStrategicMerge", "patchesJson6902") if mutation.get(key) is not None}
     try:
         patches = as_map(substitute(request.context, {place: fields} if place else fields))
@@ -112,7 +112,7 @@ def _elements(
     source: LoaderSource,
     nesting: int,
 ) -> _Mutated:
-    """All elements in turn, each on what the one before left; a strategic merge goes from the last to the first."""
+    """Process all elements, each on the result of the one before. A strategic merge goes from last to first."""
     if len(elements) > MOST_MUTATIONS:
         raise UndeterminedError(f"a foreach mutates more than {MOST_MUTATIONS} elements")
     order = loop.get("order")
@@ -148,7 +148,7 @@ def _element(
     source: LoaderSource,
     nesting: int,
 ) -> _Mutated | None:
-    """One element; None where its preconditions are not met."""
+    """Process one element; None if its preconditions are not met."""
     place = f"mutate.foreach[{index}]"
     try:
         add_element(request, element, index, nesting, scope=False)

@@ -54,7 +54,7 @@ def _is_number(value: JSON) -> bool:
 
 
 def _duration_of(value: JSON) -> int | None:
-    """The duration that a text says; `0` alone is none."""
+    """Return the duration of a text. A bare `0` is none."""
     if not isinstance(value, str) or value == "0":
         return None
     try:
@@ -104,7 +104,7 @@ def _is_equal(key: JSON, value: JSON) -> bool:
 
 
 def _is_unequal(key: JSON, value: JSON) -> bool:
-    """Not simply the opposite: what is of no type that can be compared is neither equal nor unequal."""
+    """Return whether two values are unequal. Incomparable types are neither equal nor unequal."""
     if key is None or (isinstance(key, list) and type(key) is not list):
         return False
     if isinstance(key, str) and value == "" and _duration_of(key) is None and _is_quantity(key):
@@ -222,7 +222,7 @@ def _as_duration(value: JSON) -> int | None:
 
 
 def _scalar_text(key: JSON) -> str | None:
-    """A key as a text, None for what is neither text, number nor boolean."""
+    """Return a key as text, None for other values than text, number or boolean."""
     return sprint(key) if isinstance(known(key), str | int | float) else None
 
 

@@ -101,7 +101,7 @@ def _fits_one(value: JSON, pattern: str) -> bool:
 
 
 def _number_text(value: JSON) -> str | None:
-    """A value as it is read as a duration or quantity; None for what is no number or text."""
+    """Return a value for reading as duration or quantity; None for other values than number or text."""
     if value is None:
         return "0"
     if isinstance(value, str):

@@ -93,7 +93,7 @@ def _unless_existing(
     exceptions: Sequence[Mapping[str, Any]],
     response: RuleResponse,
 ) -> RuleResponse:
-    """On an update a violation that was there before is not held against the request."""
+    """Ignore an existing violation on an update."""
     if not (is_enforced(rule, policy) and request.operation == "UPDATE" and allows_existing_violations(rule)):
         return response
     new, old = request.new, request.old
@@ -143,7 +143,7 @@ def _pod_of_kind(resource: JSON) -> Pod:
 
 
 def _moved(error: FieldError, kind: str) -> FieldError:
-    """The error with the field as it stands in a controller."""
+    """Return the error with the field's path in a controller."""
     field = error.field
     if kind in _TEMPLATED:
         field = field.replace("spec", "spec.template.spec")

@@ -42,7 +42,7 @@ def _shown(value: Any) -> str:
 
 
 class CheckResult(NamedTuple):
-    """What a check has against a pod."""
+    """Violation of a check."""
 
     id: str
     reason: str
@@ -239,7 +239,7 @@ _NOT_ON_WINDOWS = frozenset({"allowPrivilegeEscalation", "capabilities_restricte
 
 
 def check_results(level: str, minor: int, pod: Pod) -> list[CheckResult]:
-    """What a level has against a pod, with the fields at fault."""
+    """Return the violations of a level, with their fields."""
     results = []
     for id_, check_level, errors in _checks(minor):
         if level == BASELINE and check_level != BASELINE:

@@ -53,7 +53,7 @@ _PATTERN_ANCHORS = frozenset({CONDITION, EXISTENCE, EQUALITY, NEGATION, GLOBAL})
 
 
 def deprecation(kind: str) -> str:
-    """What Kyverno warns of an object of an old kind, empty for another."""
+    """Return Kyverno's deprecation warning for an old kind, empty for others."""
     replacement = _REPLACEMENTS.get(kind)
     if replacement is None:
         return ""
@@ -123,7 +123,7 @@ def _conditions(value: JSON) -> list[Rule]:
 
 
 def _spec_problems(spec: Mapping[str, Any], *, is_namespaced: bool) -> Iterator[str]:
-    """What the types themselves refuse (`Spec.Validate`); the value that Kyverno shows beside is left out."""
+    """Yield the types' own errors (`Spec.Validate`), without the shown value."""
     webhook = as_map(spec.get("webhookConfiguration"))
     for old, new in (("webhookTimeoutSeconds", "timeoutSeconds"), ("failurePolicy", "failurePolicy")):
         if spec.get(old) is not None and webhook.get(new) is not None:
@@ -247,7 +247,7 @@ def _patch_problem(index: int, text: JSON) -> str | None:
 
 
 def _without_variable(match: re.Match[str]) -> str:
-    """A name in the place of a variable; what stands before it is part of the match."""
+    """Replace a variable by a name. The text before it belongs to the match."""
     return match.group()[: match.group().index("{{")] + "kyvernojsonpatchvariable"
 
 

@@ -98,7 +98,7 @@ def _user_problem(index: int, rule: Rule) -> str | None:
 
 
 def variables_problem(policy: Mapping[str, Any], library: Library, *, background: bool) -> str | None:
-    """What is wrong with the variables of a policy's rules, None where nothing is."""
+    """Return the error in the variables of a policy's rules, None without one."""
     for rule in compute_rules(policy, ""):
         problem = _forbidden_place(rule) or _substitution_problem(rule, library, background=background)
         if problem is not None:
@@ -146,7 +146,7 @@ def _problem(mock: _Mock, document: JSON) -> str | None:
 
 
 def _entry_names(entries: JSON) -> Iterable[str]:
-    """What the entries of a `context` make known, as patterns."""
+    """Yield the names that `context` entries define, as patterns."""
     for entry in entries or ():
         name = entry.get("name") or ""
         if entry.get("configMap") is not None:

@@ -1,4 +1,4 @@
-"""One request as the engine sees it: its objects, who asks, and the context of variables (`pkg/engine/policycontext`)."""
+"""One request for the engine: objects, user, and the context of variables (`pkg/engine/policycontext`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SERVICE_ACCOUNT = "system:serviceaccount:"
 _NOBODY = Requester(
     "kyverno:kyverno-invalid-controller", ("kyverno:invalidgroup",), ("kyverno:invalidrole",), ("kyverno:invalidrole",)
 )
-"""Who stands for the user where an old object is matched: rules about users do not match it."""
+"""User for matching an old object. Rules about users do not match it."""
 
 FIELDS = (
     "uid",
@@ -42,7 +42,7 @@ FIELDS = (
 
 
 class Request:
-    """What rules are evaluated for; the objects change while they are, as patches and old objects take their places."""
+    """Request under evaluation. Patches and old objects replace its objects."""
 
     def __init__(
         self,
@@ -102,11 +102,11 @@ class Request:
         return (self.old is not None and self.new is not None) or self.operation == "UPDATE"
 
     def subject(self) -> Subject:
-        """What rules are matched with."""
+        """Return what rules match."""
         return Subject(self.kind, self.subresource, self.operation, self.requester, self.namespace_labels)
 
     def old_subject(self, obj: JSON) -> Subject:
-        """What rules are matched with where the old object stands for one that is created."""
+        """Return what rules match if the old object counts as created."""
         kind = GroupVersionKind(*_group_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
         return replace(self.subject(), kind=kind, subresource="", operation="CREATE", requester=_NOBODY)
 
@@ -154,7 +154,7 @@ class StillRequest(Request):
 
 
 class _ImageLoader:
-    """Brings `images` into the context, each time it is asked for again."""
+    """Loads `images` into the context on each use."""
 
     has_loaded = False
 

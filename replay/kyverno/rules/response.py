@@ -1,4 +1,4 @@
-"""What a rule and a policy answer (`pkg/engine/api`)."""
+"""Answers of rules and policies (`pkg/engine/api`)."""
 
 from __future__ import annotations
 

@@ -106,7 +106,7 @@ def _walk_map(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
 
 
 def _map_directive(patch: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    """What a map of a patch says is to be done, and the map without saying so."""
+    """Return the directive of a patch's map, and the map without it."""
     value = patch.get(_DIRECTIVE)
     if value is None:
         return "merge", patch
@@ -211,7 +211,7 @@ def _by_key(items: JSON, key: str) -> dict[str, dict[str, Any]] | None:
 
 
 def _with_same_keys(values: list[list[str]]) -> list[list[str]]:
-    """Keys that agree as far as both say something are completed from each other."""
+    """Complete keys from each other if they agree where both are set."""
     values = list(values)
     for i in range(len(values)):
         for j in range(len(values)):

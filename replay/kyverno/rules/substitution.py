@@ -25,7 +25,7 @@ Action = Callable[[str, str], JSON]
 
 
 class Variables(Protocol):
-    """What variables are looked up in."""
+    """Source of variables."""
 
     @property
     def operation(self) -> str:
@@ -92,7 +92,7 @@ def _replace_variables(variables: Variables, document: JSON) -> JSON:
 
 
 def _with_variables(variables: Variables, text: str, path: str, *, is_delete: bool) -> JSON:
-    """A text with its variables replaced until there are none; a text that is one variable becomes its value."""
+    """Replace a text's variables until none are left. A text that is one variable becomes its value."""
     rounds = 0
     found = VARIABLES.findall(text)
     while found:
@@ -126,13 +126,13 @@ def _with_variables(variables: Variables, text: str, path: str, *, is_delete: bo
 
 
 def _expression(variable: str) -> tuple[str, bool]:
-    """The expression between the braces, and whether what it stands for is not looked through again (`{{- }}`)."""
+    """Return the expression between the braces, and whether its result is not substituted again (`{{- }}`)."""
     inner = variable.replace("{{", "").replace("}}", "").strip()
     return (inner[1:].strip(), True) if inner.startswith("-") else (inner, False)
 
 
 def _current(variables: Variables, path: str) -> str:
-    """What `@` alone stands for: the field of the object that the place in the rule is about."""
+    """Return the meaning of a bare `@`: the object's field at the rule's place."""
     prefix = ["target"]
     try:
         variables.query("target")

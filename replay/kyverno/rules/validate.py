@@ -35,7 +35,7 @@ def allows_existing_violations(rule: Mapping[str, Any]) -> bool:
 
 
 def elements_of(context: Context, expression: str) -> list[JSON]:
-    """The elements of a list of `foreach`; what is no list is its one element. Raises RuleError."""
+    """Return the elements of a `foreach` list. Another value is the only element. Raises RuleError."""
     found = context.query(expression)
     elements = list(found) if isinstance(found, list) else [found]
     if len(elements) > MOST_ELEMENTS:
@@ -125,7 +125,7 @@ class Validator:
         return self._unless_existing(response)
 
     def _unless_existing(self, response: RuleResponse | None) -> RuleResponse | None:
-        """On an update a violation that was there before is not held against the request."""
+        """Ignore an existing violation on an update."""
         request = self._request
         if not (
             is_enforced(self._rule, self._policy)

@@ -23,7 +23,7 @@ from replay.kyverno.rules.request import Request
 from replay.kyverno.rules.response import FAIL, PASS, SKIP, RuleResponse, rule_error
 
 _VERSION = KubernetesVersion(1, 36)
-"""The server whose libraries Kyverno is built with; `orValue` of what is no optional is that value, as Kyverno has it."""
+"""Server version of Kyverno's libraries. `orValue` of a value that is not optional returns it, as in Kyverno."""
 _HOLDS = "conditions hold"
 _AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
 

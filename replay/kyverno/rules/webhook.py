@@ -1,4 +1,4 @@
-"""What Kyverno's webhooks answer by ClusterPolicies and Policies (`pkg/webhooks/resource`, `pkg/policycache`)."""
+"""Answers of Kyverno's webhooks by ClusterPolicies and Policies (`pkg/webhooks/resource`, `pkg/policycache`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Namespaces = Callable[[str], JSON]
 
 
 class Answer(Struct, frozen=True):
-    """What a webhook answers: the patch, or the message of a denial; `responses` are those of the policies."""
+    """Answer of a webhook: the patch, or the message of a denial; `responses` are the policies' answers."""
 
     allowed: bool
     message: str = ""
@@ -39,7 +39,7 @@ class Answer(Struct, frozen=True):
 
 
 class RulePolicy:
-    """A policy as Kyverno's cache keeps it: what it is for, and whether it denies."""
+    """A policy in Kyverno's cache: what it matches, and whether it denies."""
 
     def __init__(self, policy: JSON, discovery: Discovery) -> None:
         """`policy` is the whole object."""
@@ -77,7 +77,7 @@ class RulePolicy:
 
     @property
     def emits_warning(self) -> bool:
-        """Whether it warns of what it audits."""
+        """Return whether it warns about audited violations."""
         return self.spec.get("emitWarning") is True
 
     @property
@@ -96,7 +96,7 @@ class RulePolicy:
         return resource in self._resources.get(kind, frozenset())
 
     def with_action(self, namespace: JSON, *, enforce: bool) -> Policy | None:
-        """The policy with the rules alone that enforce, or audit, in a namespace; None if there are none."""
+        """Return the policy with only the rules that enforce, or audit, in a namespace; None without any."""
         rules = [
             rule
             for rule in self.spec.get("rules") or ()
@@ -170,7 +170,7 @@ class RuleWebhook:
         return self.namespaces(name) if name else None
 
     def _labels(self, policies: Sequence[Policy], request: Request) -> Mapping[str, str] | str:
-        """The labels of the namespace where a policy asks for them; what is wrong where there is no such namespace."""
+        """Return the namespace's labels if a policy needs them; an error for a missing namespace."""
         name = str(request.request.get("namespace") or "")
         if request.kind.kind == "Namespace" or not name or not any(map(_selects_namespaces, policies)):
             return {}
@@ -178,7 +178,7 @@ class RuleWebhook:
         return texts_of(namespace, "labels") if namespace is not None else f'namespace "{name}" not found'
 
     def validate(self, request: Request) -> Answer:
-        """What the validating webhook answers. Raises UndeterminedError and GoPanicError."""
+        """Return the validating webhook's answer. Raises UndeterminedError and GoPanicError."""
         namespace = self._namespace(request)
         candidates = self._candidates("validate", request)
         enforcing = [
@@ -225,7 +225,7 @@ class RuleWebhook:
         return [self.engine.validate(policy, request) for policy in policies]
 
     def mutate(self, request: Request) -> Answer:
-        """What the mutating webhook answers. Raises UndeterminedError and GoPanicError."""
+        """Return the mutating webhook's answer. Raises UndeterminedError and GoPanicError."""
         if request.operation not in ("CREATE", "UPDATE"):
             return Answer(allowed=True)
         patch: list[dict[str, JSON]] = []
@@ -338,7 +338,7 @@ def _overriding(response: PolicyResponse, overrides: JSON) -> JSON:
 
 
 def blocked_message(responses: Sequence[PolicyResponse]) -> str:
-    """The message of a denial: what was denied, and each policy's rules that failed or could not be evaluated."""
+    """Return the message of a denial, with each policy's failed or broken rules."""
     failures = {
         response.policy_name: reasons
         for response in responses

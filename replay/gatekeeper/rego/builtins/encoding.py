@@ -36,7 +36,7 @@ def octets_of(text: str) -> bytes:
 
 
 def text_of(octets: bytes) -> str:
-    """A text of bytes; what is no UTF-8 is kept."""
+    """Return bytes as text; invalid UTF-8 is kept."""
     return octets.decode("utf-8", "surrogateescape")
 
 

@@ -13,7 +13,7 @@ from replay.gatekeeper.rego.value import UnknownTouchedError, Value
 
 
 class ProviderAnswer(Struct, frozen=True):
-    """What a provider answered about a key: a value, or an error."""
+    """A provider's answer about a key: a value, or an error."""
 
     value: Value = None
     error: str = ""

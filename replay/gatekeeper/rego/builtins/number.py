@@ -38,7 +38,7 @@ def fraction_of(value: int | Number) -> Fraction:
 
 
 def number(value: Fraction) -> Value:
-    """What a calculation gives."""
+    """Return the result of a calculation as a value."""
     value = rounded(value)
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
         raise TooLargeError

@@ -1,4 +1,4 @@
-"""How a builtin says what it takes: a letter for the type of each operand (`opa/v1/topdown/builtins/builtins.go`)."""
+"""Operand types of builtins, one letter each (`opa/v1/topdown/builtins/builtins.go`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEPRECATED = frozenset(
         "cast_object",
     }
 )
-"""What Rego v1 has no more."""
+"""Builtins that Rego v1 no longer has."""
 
 _KINDS: dict[str, frozenset[type]] = {
     "s": frozenset({str}),
@@ -47,7 +47,7 @@ class BuiltinError(Exception):
 
 
 def wrong(*values: Value) -> Value:
-    """What a builtin gives for operands of other types: nothing, unless one is not known."""
+    """Return a builtin's result for operands of other types: undefined, unless one is unknown."""
     for value in values:
         if isinstance(value, UnknownValue | PartialObject):
             value.touched()

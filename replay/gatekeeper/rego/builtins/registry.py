@@ -82,7 +82,7 @@ UNDECIDED = {
     "uuid.rfc4122": 1,
     "yaml.marshal": 1,
 }
-"""Builtins whose answer is not known here, by their number of arguments: they need a clock, chance, a network, or code that nobody wrote."""
+"""Builtins without an answer here, by number of arguments: they need a clock, chance, a network, or are not implemented."""
 
 
 def _undecided(name: str, arity: int) -> None:

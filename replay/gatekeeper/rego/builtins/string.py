@@ -71,7 +71,7 @@ def _upper(text: Value) -> Value:
 
 
 def _simple(character: str, mapped: str) -> str:
-    """One character for one, as Go maps them."""
+    """Map one character to one, as Go does."""
     return mapped if len(mapped) == 1 else mapped[0] if character == "\u0130" else character
 
 

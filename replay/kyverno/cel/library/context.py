@@ -1,4 +1,4 @@
-"""What expressions read of the cluster and of services (`libs/resource`, `globalcontext`, `http`, `imagedata`)."""
+"""Functions that read the cluster and services (`libs/resource`, `globalcontext`, `http`, `imagedata`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Reader(Protocol):
     """The cluster at the time of a request. What is not known is `Missing`."""
 
     def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
-        """An object, None if there is none. Raises ResourceError."""
+        """Return an object, None if there is none. Raises ResourceError."""
         ...
 
     def list(self, api_version: str, resource: str, namespace: str, labels: Mapping[str, str]) -> JSON | Missing:
@@ -65,7 +65,7 @@ class _Receiver(OpaqueValue):
 
 
 class _Resources(_Receiver):
-    """`resource`; notes in `answers` what it read."""
+    """`resource`; records its reads in `answers`."""
 
     __slots__ = ("answers", "reader")
     cel_type = _RESOURCE
@@ -207,7 +207,7 @@ def _of_resources(namespace: str) -> Iterator[Function]:
         return lambda *args: body(*args[:before], namespace, *args[before:])
 
     def named(body: Implementation) -> Implementation:
-        """The same for a resource that stands as one value, after the receiver."""
+        """Return the same for a resource as one value, after the receiver."""
         placed_body = placed(body, 3)
         return lambda context, gvr, *args: placed_body(context, gvr.api_version, gvr.resource.resource, *args)
 

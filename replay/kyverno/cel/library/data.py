@@ -31,7 +31,7 @@ _JSON, _YAML = opaque_type("json.Json"), opaque_type("yaml.Yaml")
 
 
 class _Parser(OpaqueValue):
-    """`json` or `yaml`: notes in `answers` what it made."""
+    """`json` or `yaml`; records its results in `answers`."""
 
     __slots__ = ("answers", "cel_type")
 
@@ -50,7 +50,7 @@ class _Parser(OpaqueValue):
 
 
 def data_bindings(answers: list[JSON]) -> dict[str, Value]:
-    """The values of `json` and `yaml`; what they make is noted."""
+    """Return the values of `json` and `yaml`, whose results are recorded."""
     return {"json": _Parser(_JSON, answers), "yaml": _Parser(_YAML, answers)}
 
 
@@ -122,7 +122,7 @@ def _hash(name: str) -> tuple[Function, Function]:
 
 
 def _decompress(data: bytes) -> str:
-    """Text, of which no more is made than may be."""
+    """Return decompressed text, up to the size limit."""
     if len(data) < _GZIP_HEADER:
         raise EvalError("unexpected EOF" if data else "EOF")
     if not data.startswith(_GZIP_MAGIC):
@@ -140,7 +140,7 @@ def _decompress(data: bytes) -> str:
 
 
 def _compress(text: Value) -> bytes:
-    """Compressed text; the bytes are another encoder's, so that they are good for being decompressed and no more."""
+    """Return compressed text. The bytes differ from Go's encoder, so they serve only for decompression."""
     if not isinstance(text, str):
         raise no_text(text)
     return gzip.compress(text.encode("utf-8", "surrogateescape"), mtime=0)

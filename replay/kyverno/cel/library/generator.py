@@ -15,7 +15,7 @@ _OBJECTS = list_type(map_type(STRING, ANY))
 
 
 class _Generator(OpaqueValue):
-    """`generator`; notes objects in the order in which they are made."""
+    """`generator`; records objects in order."""
 
     __slots__ = ("objects",)
     cel_type = _GENERATOR
@@ -31,7 +31,7 @@ class _Generator(OpaqueValue):
 
 
 def generator_binding(objects: list[JSON]) -> Value:
-    """The value of `generator`; what is made is added to `objects`."""
+    """Return the value of `generator`, which appends to `objects`."""
     return _Generator(objects)
 
 

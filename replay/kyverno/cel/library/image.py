@@ -27,7 +27,7 @@ class _Repository(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The path; an image of Docker's own registry without a folder stands in `library`."""
+        """Return the path. An image of Docker's registry without a folder is in `library`."""
         is_implicit = "/" not in self.path and self.registry == _DEFAULT_REGISTRY
         return f"library/{self.path}" if is_implicit else self.path
 
@@ -69,7 +69,7 @@ class ImageValue(OpaqueValue):
 
 @lru_cache(maxsize=4096)
 def parse_reference(text: str) -> ImageReference | None:
-    """The reference that a text is, None where it is none."""
+    """Parse an image reference, None for other texts."""
     return _tagged(text) or _digested(text)
 
 

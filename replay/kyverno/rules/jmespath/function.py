@@ -1,4 +1,4 @@
-"""What a function of JMESPath is: the types of its arguments, and how they are checked (go-jmespath `functions.go`)."""
+"""Functions of JMESPath: argument types and their check (go-jmespath `functions.go`)."""
 
 from __future__ import annotations
 

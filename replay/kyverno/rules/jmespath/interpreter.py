@@ -18,7 +18,7 @@ from replay.kyverno.rules.jmespath.syntax import Kind, Node, parse
 
 Step = Callable[[Any], Any]
 _FALLS_BACK = frozenset({Kind.FILTER, Kind.FLATTEN, Kind.VALUES})
-"""Nodes that are null where their left side fails, whatever the error."""
+"""Nodes that are null if their left side fails."""
 
 
 class Query:
@@ -206,7 +206,7 @@ class _Planner:
         )
 
     def _projection(self, node: Node) -> Step:
-        """What is done to each item of a list: results that are null are left out."""
+        """Return the step for each item of a list. Null results are omitted."""
         left = self.plan(node.children[0])
         left = _or_null_always(left) if node.kind in _FALLS_BACK else _or_null(left)
         if node.kind is Kind.FLATTEN:

@@ -1,4 +1,4 @@
-"""All functions of Kyverno's JMESPath together (`pkg/engine/jmespath/functions.go` `GetFunctions`)."""
+"""All functions of Kyverno's JMESPath (`pkg/engine/jmespath/functions.go` `GetFunctions`)."""
 
 from __future__ import annotations
 

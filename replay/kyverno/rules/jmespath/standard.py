@@ -186,4 +186,4 @@ STANDARD: tuple[Function, ...] = (
     Function("to_number", ((ANY,),), _to_number),
     Function("not_null", ((ANY,),), _not_null, variadic=True),
 )
-"""All but `sum`, which Kyverno has its own of."""
+"""All standard functions except `sum`, which Kyverno replaces."""

@@ -230,7 +230,7 @@ class _Parser:
         return left
 
     def _nud(self, token: Token) -> Node:
-        """What begins an expression: a literal, a name, a projection of the current value, a prefix operator."""
+        """Parse the start of an expression: a literal, a name, a projection of the current value, a prefix operator."""
         match token.kind:
             case "tJSONLiteral":
                 return Node(Kind.LITERAL, parsed_json(token.value))
@@ -269,7 +269,7 @@ class _Parser:
         raise _syntax(f"Invalid token: {token.kind}")
 
     def _bracket(self) -> Node:
-        """What begins with `[`: an index, a slice, a projection, or a list of expressions."""
+        """Parse after `[`: an index, a slice, a projection, or a list of expressions."""
         if self._current in ("tNumber", "tColon"):
             try:
                 right = self._index()
@@ -282,7 +282,7 @@ class _Parser:
         return self._list()
 
     def _led(self, kind: str, node: Node) -> Node:
-        """What continues an expression: a field, an operator, arguments, a projection."""
+        """Parse the continuation of an expression: a field, an operator, arguments, a projection."""
         match kind:
             case "tDot":
                 if self._current != "tStar":
@@ -390,7 +390,7 @@ class _Parser:
         raise _syntax("Expected identifier, lbracket, or lbrace")
 
     def _projected(self, kind: str) -> Node:
-        """What is done to each item of a projection."""
+        """Parse what is applied to each item of a projection."""
         power, current = _BINDING_POWERS[kind], self._current
         if _BINDING_POWERS.get(current, 0) < 10:
             return _IDENTITY

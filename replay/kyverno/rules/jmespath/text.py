@@ -39,7 +39,7 @@ def _wrong_type(function: str, number: int, expected: str) -> JMESPathError:
 
 
 def text_of(value: JSON) -> str | None:
-    """A number, text or boolean as the functions write it into a text; None for what is none of these."""
+    """Return a number, text or boolean as functions write it; None for other values."""
     if type(value) is float:
         return shortest(value, bits=32)
     if isinstance(value, bool):
@@ -60,7 +60,7 @@ def _is_same_letter(one: str, other: str) -> bool:
 
 
 def _upper(character: str) -> str:
-    """One character for one, as Go maps them."""
+    """Map one character to one, as Go does."""
     upper = character.upper()
     return upper if len(upper) == 1 else character
 
@@ -110,7 +110,10 @@ def _literally(_match: Any, template: str, _pattern: str) -> str:
 def _replaced(
     function: str, pattern: str, source: JSON, replacement: JSON, expand: Callable[[Any, str, str], str]
 ) -> str:
-    """Every match replaced from left to right; an empty one right behind another is none (`regexp.ReplaceAll`)."""
+    """Replace every match from left to right.
+
+    An empty match directly after another does not count (`regexp.ReplaceAll`).
+    """
     text, template = matchable(_source(function, source, 2)), _source(function, replacement, 3)
     compiled = _regexp(function, pattern)
     parts, end, search_at = [], 0, 0
@@ -187,7 +190,7 @@ def _semver_compare(version: str, range_: str) -> bool:
 
 
 def _version_range(text: str) -> Callable[[SemanticVersion], bool]:
-    """What a range of versions takes (github.com/blang/semver/v4 `ParseRange`): `>=1.0.0 <2.0.0 || 3.x`."""
+    """Return the test for a version range (github.com/blang/semver/v4 `ParseRange`): `>=1.0.0 <2.0.0 || 3.x`."""
     alternatives = [
         [_comparison(each) for piece in part for each in _without_wildcard(piece)]
         for part in _alternatives(_range_parts(text))
