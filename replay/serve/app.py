@@ -29,10 +29,9 @@ from replay.serve.processes import weekly_names
 from replay.serve.questions import SEARCHED, QuestionError, Questions
 from replay.serve.settings import ServeSettings
 from replay.serve.trials import CSV, MARKDOWN, PAGE, TrialBoard, TrialState
+from replay.serve.view import View, as_markdown
 from replay.serve.views import (
     LogState,
-    View,
-    as_markdown,
     denied_rows,
     log_data,
     log_page,

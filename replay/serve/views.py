@@ -1,7 +1,6 @@
-"""The views of the page: each is a plain value, which becomes HTML, Markdown or JSON.
+"""The views of the page. They decide every sentence and number.
 
-A view decides every sentence and number. Texts come from an untrusted log: `inert` spells control characters, and each
-format escapes for itself.
+Texts come from an untrusted log: `inert` spells control characters, and each format escapes for itself.
 """
 
 from __future__ import annotations
@@ -16,58 +15,13 @@ from msgspec import Struct
 
 from replay.report.render.document import Tone, inert, number, plural, share, span
 from replay.serve.trials import TrialPhase, TrialState
+from replay.serve.view import Cell, Grid, Item, View
 
 MOST_ROWS = 500
 """Rows of a table on a page. The CSV and the JSON API have all rows."""
 _SPARK_DAYS = 30
 _DENIED = "newly_denied"
 _MICROSECONDS = 1_000_000
-
-
-class Cell(Struct, frozen=True):
-    """Text of a table, with a link if `href` is set, or a sparkline of numbers by day."""
-
-    text: str
-    href: str = ""
-    spark: tuple[int, ...] = ()
-
-
-class Grid(Struct, frozen=True):
-    """A table: `numeric` columns stand right; `empty` is the sentence without rows, `more` the one about rows that are not shown."""
-
-    id: str
-    title: str
-    columns: tuple[str, ...]
-    rows: tuple[tuple[Cell, ...], ...]
-    numeric: frozenset[int] = frozenset()
-    empty: str = "Nothing."
-    more: str = ""
-
-
-class Item(Struct, frozen=True):
-    """A fact: its label, value and note."""
-
-    label: str
-    value: str
-    note: str = ""
-    tone: Tone = Tone.PLAIN
-
-
-class View(Struct, frozen=True):
-    """A page: `verdict` answers its question; `data` is its JSON form; `trail` are links to the pages above."""
-
-    title: str
-    verdict: str
-    tone: Tone
-    facts: tuple[Item, ...]
-    grids: tuple[Grid, ...]
-    data: Mapping[str, Any]
-    trail: tuple[Cell, ...] = ()
-    links: tuple[Cell, ...] = ()
-    accept: Mapping[str, str] | None = None
-    """Fields of the form that accepts a finding, None without one."""
-    is_working: bool = False
-    """Whether the page should be read again soon."""
 
 
 class LogState(Struct, frozen=True):
@@ -438,30 +392,3 @@ def ago(seconds: float) -> str:
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"
     return f"{seconds:.0f} s"
-
-
-def as_markdown(view: View) -> str:
-    """Return a view as Markdown. Backslashes keep the log's texts from being markup."""
-    lines = [f"# {_escaped(view.title)}", "", _escaped(view.verdict), ""]
-    lines += [
-        f"- {item.label}: {_escaped(item.value)}{f' ({_escaped(item.note)})' if item.note else ''}"
-        for item in view.facts
-    ]
-    for grid in view.grids:
-        lines += ["", f"## {grid.title}", ""]
-        if not grid.rows:
-            lines.append(grid.empty)
-            continue
-        lines += [f"| {' | '.join(grid.columns)} |", f"|{' --- |' * len(grid.columns)}"]
-        lines += [f"| {' | '.join(_escaped(_cell_text(cell)) for cell in row)} |" for row in grid.rows]
-    return "\n".join(lines) + "\n"
-
-
-def _cell_text(cell: Cell) -> str:
-    return cell.text or " ".join(map(str, cell.spark[-7:]))
-
-
-def _escaped(text: str) -> str:
-    for mark in "\\`*_{}[]<>()#+-!|":
-        text = text.replace(mark, f"\\{mark}")
-    return text

@@ -16,11 +16,11 @@ BRIEF_ROWS = 5
 
 def markdown(document: Document, *, brief: bool = False) -> str:
     """The document as Markdown; `brief` keeps the verdict, the facts and the first rows of the sections that matter."""
-    lines = [f"# {_text(document.title)}", "", _text(document.subtitle), ""]
-    lines += [f"**{_MARKS[document.tone]}{_text(document.verdict)}**", ""]
+    lines = [f"# {markdown_text(document.title)}", "", markdown_text(document.subtitle), ""]
+    lines += [f"**{_MARKS[document.tone]}{markdown_text(document.verdict)}**", ""]
     for fact in document.facts:
-        note = f" ({_text(fact.note)})" if fact.note else ""
-        lines.append(f"- {_text(fact.label)}: {_MARKS[fact.tone]}**{_text(fact.value)}**{note}")
+        note = f" ({markdown_text(fact.note)})" if fact.note else ""
+        lines.append(f"- {markdown_text(fact.label)}: {_MARKS[fact.tone]}**{markdown_text(fact.value)}**{note}")
     for section in (*document.summary, *document.sections):
         if brief and section.quiet:
             continue
@@ -30,11 +30,11 @@ def markdown(document: Document, *, brief: bool = False) -> str:
 
 def comment(document: Document, most: int) -> str:
     """The document as a comment of at most so many bytes: each section is collapsed, and what has no room is counted."""
-    lines = [f"### {_MARKS[document.tone]}{_text(document.title)}", "", _text(document.subtitle), ""]
-    lines += [f"**{_text(document.verdict)}**", ""]
+    lines = [f"### {_MARKS[document.tone]}{markdown_text(document.title)}", "", markdown_text(document.subtitle), ""]
+    lines += [f"**{markdown_text(document.verdict)}**", ""]
     for fact in document.facts:
-        note = f" ({_text(fact.note)})" if fact.note else ""
-        lines.append(f"- {_text(fact.label)}: {_MARKS[fact.tone]}**{_text(fact.value)}**{note}")
+        note = f" ({markdown_text(fact.note)})" if fact.note else ""
+        lines.append(f"- {markdown_text(fact.label)}: {_MARKS[fact.tone]}**{markdown_text(fact.value)}**{note}")
     text = "\n".join(lines) + "\n"
     room = most - len(_left_out(len(document.sections)).encode())
     for number, section in enumerate(document.sections):
@@ -58,9 +58,9 @@ def _collapsed(section: Section) -> str:
 
 
 def _section(section: Section, *, brief: bool) -> list[str]:
-    lines = [f"## {_MARKS[section.tone]}{_text(section.title)}"]
+    lines = [f"## {_MARKS[section.tone]}{markdown_text(section.title)}"]
     if section.lead:
-        lines += ["", _text(section.lead)]
+        lines += ["", markdown_text(section.lead)]
     for block in section.blocks[:1] if brief else section.blocks:
         lines.append("")
         if isinstance(block, Table):
@@ -68,26 +68,26 @@ def _section(section: Section, *, brief: bool) -> list[str]:
         elif isinstance(block, Listing):
             lines += _listing(block)
         elif isinstance(block, Chart):
-            lines.append(f"*{_text(block.title)}.* {_text(block.alternative)}")
+            lines.append(f"*{markdown_text(block.title)}.* {markdown_text(block.alternative)}")
     return lines
 
 
 def _table(table: Table, *, brief: bool) -> list[str]:
     rows = table.rows[:BRIEF_ROWS] if brief else table.rows
-    lines = [f"**{_text(table.caption)}**", ""] if table.caption else []
-    lines.append("| " + " | ".join(_text(column.title) for column in table.columns) + " |")
+    lines = [f"**{markdown_text(table.caption)}**", ""] if table.caption else []
+    lines.append("| " + " | ".join(markdown_text(column.title) for column in table.columns) + " |")
     lines.append("| " + " | ".join("---:" if c.align is Align.NUMBER else "---" for c in table.columns) + " |")
     lines += [
         "| "
         + " | ".join(
-            _code(cell) if column.align in (Align.CODE, Align.ID) else _text(cell)
+            _code(cell) if column.align in (Align.CODE, Align.ID) else markdown_text(cell)
             for column, cell in zip(table.columns, row, strict=True)
         )
         + " |"
         for row in rows
     ]
     if table.foot:
-        lines.append("| " + " | ".join(f"**{_text(cell)}**" if cell else "" for cell in table.foot) + " |")
+        lines.append("| " + " | ".join(f"**{markdown_text(cell)}**" if cell else "" for cell in table.foot) + " |")
     cut = (
         table
         if len(rows) == len(table.rows)
@@ -100,10 +100,10 @@ def _listing(listing: Listing) -> list[str]:
     """A fence longer than any run of backticks inside cannot be closed by the text."""
     longest = max((len(run) for run in re.findall(r"`+", listing.text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return [_text(listing.caption), "", fence, listing.text, fence]
+    return [markdown_text(listing.caption), "", fence, listing.text, fence]
 
 
-def _text(text: str) -> str:
+def markdown_text(text: str) -> str:
     """Text that Markdown shows as it is: no link, mention, image, HTML or emphasis can come out of a log."""
     return _SPECIAL.sub(r"\\\1", text).replace("://", ":\u200b//").replace("\n", " ").replace("\\@", "@\u200b")
 

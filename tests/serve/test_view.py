@@ -1,0 +1,36 @@
+"""A view as Markdown: no text of a log is markup, wherever it stands."""
+
+from __future__ import annotations
+
+from replay.report.render.document import Tone
+from replay.serve.view import Cell, Grid, Item, View, as_markdown
+
+HOSTILE = "<b>@team</b> https://x.example\n| $a$ ~b~ [c](d) &amp;"
+INERT = r"\<b\>@" + "\u200b" + r"team\</b\> https:" + "\u200b" + r"//x.example \| \$a\$ \~b\~ \[c\](d) \&amp;"
+
+
+def test_no_text_is_markup() -> None:
+    grids = (
+        Grid(id="a", title=HOSTILE, columns=(HOSTILE,), rows=((Cell(HOSTILE),),)),
+        Grid(id="b", title="empty", columns=("a",), rows=(), empty=HOSTILE),
+    )
+    view = View(
+        title=HOSTILE, verdict=HOSTILE, tone=Tone.BAD, facts=(Item(HOSTILE, HOSTILE, HOSTILE),), grids=grids, data={}
+    )
+    assert as_markdown(view).splitlines() == [
+        f"# {INERT}",
+        "",
+        INERT,
+        "",
+        f"- {INERT}: {INERT} ({INERT})",
+        "",
+        f"## {INERT}",
+        "",
+        f"| {INERT} |",
+        "| --- |",
+        f"| {INERT} |",
+        "",
+        "## empty",
+        "",
+        INERT,
+    ]
