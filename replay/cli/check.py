@@ -32,7 +32,7 @@ EPILOG = (
     "replay check --authorization authorization.yaml --reload-from running.yaml\n\n"
     "replay check manifests/next --reload-from manifests/current\n\n"
     "replay check manifests/next --prove\n\n"
-    "replay check kyverno/ --migrate --out kyverno-cel/policies.yaml\n\n"
+    "replay check kyverno/ --migrate --out kyverno-cel.yaml\n\n"
     "Exit code: 0 a server starts with every set, 2 it does not, or an error. With --drift: 1 if servers differ. "
     "With --never-errors: 1 if a policy can fail with an error."
 )

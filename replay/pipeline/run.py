@@ -15,6 +15,7 @@ from replay.admission.ordered.registry import keeps_books, policy_names
 from replay.audit.class_count import unread_counts
 from replay.audit.ingest import Progress
 from replay.audit.reject import write_rejects
+from replay.audit.source import expanded
 from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.accepted import Acceptance, AcceptanceLedger
@@ -67,6 +68,7 @@ from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.set_diff import diff_text
+from replay.storage.remote import is_remote
 from replay.storage.scratch import scratch
 
 if TYPE_CHECKING:
@@ -93,6 +95,9 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
     Raises ReplayError for unusable input; partial results are never shown as whole.
     """
     if not scenario.candidate_paths and not scenario.rehearses:
+        for log in scenario.logs:
+            if not is_remote(log):
+                expanded(log)  # a wrong path is the nearer mistake
         raise ReplayError(
             "no candidate set: give --candidate, --add with a policy on top of --current, --apply with a bundle, or a directory with audit.* and candidate/;"
             " `replay init` writes down where they are",

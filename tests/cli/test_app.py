@@ -101,7 +101,8 @@ def test_the_version_is_that_of_the_package() -> None:
 
 ERRORS = [
     ("no such log", ["run", "nofile.jsonl", "--candidate", str(SAMPLE / "candidate")], "nofile.jsonl: no such file"),
-    ("no candidate", ["run", "log.jsonl"], "log.jsonl: no candidate set"),
+    ("no candidate", ["run", str(ROOT / "pyproject.toml")], "pyproject.toml: no candidate set"),
+    ("neither a log nor a candidate", ["run", "nofile.jsonl"], "nofile.jsonl: no such file"),
     ("nothing said", ["run"], "no candidate set"),
     ("no such set", ["run", str(SAMPLE), "--candidate", "/nowhere"], "/nowhere: no such file or directory"),
     ("no audit log", ["run", str(ROOT / "pyproject.toml"), "--candidate", str(SAMPLE / "candidate")], "no audit event"),
