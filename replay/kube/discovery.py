@@ -13,8 +13,10 @@ from importlib import resources
 from typing import Any
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.older_minor import gone_kinds, is_served
 
 
 class APIResource(Struct, frozen=True):
@@ -78,10 +80,19 @@ def custom_resources(crds: Iterable[Mapping[str, Any]]) -> list[APIResource]:
 
 
 @cache
-def builtin_discovery() -> Discovery:
-    """The built-in resources of Kubernetes 1.37."""
+def builtin_discovery(minor: int | None = None) -> Discovery:
+    """The built-in resources of a minor, those of Kubernetes 1.37 without one."""
     text = resources.files("replay.kube").joinpath("data/discovery.json").read_text("utf-8")
-    return Discovery(_decode(row) for row in json.loads(text))
+    newest = [_decode(row) for row in json.loads(text)]
+    if minor is None:
+        return Discovery(newest)
+    gone = [
+        replace(each, resource=each.resource._replace(version=kind.version), kind=kind)
+        for kind in gone_kinds(minor)
+        for each in newest
+        if (each.kind.group, each.kind.kind) == (kind.group, kind.kind)
+    ]
+    return Discovery([*(each for each in newest if is_served(each.kind, minor)), *gone])
 
 
 def _decode(row: list[Any]) -> APIResource:

@@ -21,6 +21,7 @@ from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
+from replay.kube.older_minor import gone_kinds, is_served, types_of
 
 SchemaNode = Mapping[str, Any]
 
@@ -189,9 +190,12 @@ class Schema:
 class Schemas:
     """The schemas of built-in kinds, and of the custom kinds that CustomResourceDefinitions describe."""
 
-    def __init__(self, crds: Iterable[JSON] = ()) -> None:
-        """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON."""
-        types, self._names, self._foreign = _builtin()
+    def __init__(self, crds: Iterable[JSON] = (), minor: int | None = None) -> None:
+        """`crds` are CustomResourceDefinitions (`apiextensions.k8s.io/v1`) as plain JSON; `minor` is that of the server.
+
+        Without a minor, built-in kinds are those of the newest.
+        """
+        types, self._names, self._foreign = _builtin() if minor is None else _builtin_of(minor)
         self.types = types
         """The built-in types by name."""
         self._group_versions = {(kind.group, kind.version) for kind in self._names}
@@ -264,6 +268,16 @@ def _builtin() -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str]
     data = orjson.loads((files("replay.kube") / "data" / "schema.json").read_bytes())
     names = {GroupVersionKind(*row[:3]): row[3] for row in data["kinds"]}
     return data["types"], names, frozenset(GroupVersionKind(*row) for row in data["foreign"])
+
+
+@cache
+def _builtin_of(
+    minor: int,
+) -> tuple[Mapping[str, SchemaNode], Mapping[GroupVersionKind, str], frozenset[GroupVersionKind]]:
+    """The same for an older minor: without what came later, and with what is gone since."""
+    types, names, foreign = _builtin()
+    served = {kind: name for kind, name in names.items() if is_served(kind, minor)}
+    return types_of(types, minor), {**served, **gone_kinds(minor)}, foreign
 
 
 def known_spec(definition: JSON | PartialObject | Missing | None) -> JSON:

@@ -135,6 +135,12 @@ def test_kinds_that_their_own_document_lacks() -> None:
     assert [schemas.is_foreign(GroupVersionKind(*kind)) for kind in kinds] == [True, True, False, False]
 
 
+def test_the_newest_minor_is_what_the_data_is() -> None:
+    newest = Schemas((), 37)
+    assert newest.types.items() >= Schemas().types.items()
+    assert Schemas((), 36).types.items() != newest.types.items()
+
+
 @pytest.mark.shared
 @pytest.mark.skipif(not OPENAPI.is_dir(), reason="the OpenAPI documents are not beside the checkout")
 def test_data_is_what_the_script_makes() -> None:

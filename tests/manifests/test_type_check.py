@@ -57,6 +57,37 @@ def test_what_minors_do_otherwise(name: str, minor: int, fields: list[int]) -> N
     assert [each.field_ref for each in found] == [f"spec.validations[{index}].expression" for index in fields]
 
 
+@pytest.mark.parametrize(
+    ("resource", "expression", "warned"),
+    [
+        pytest.param("v1/pods", "object.spec.hostnameOverride == ''", [30, 33], id="a field since 1.34"),
+        pytest.param("v1/pods", "has(object.spec.evictionResponders)", [30, 33, 34, 35, 36], id="a field since 1.37"),
+        pytest.param("v1/pods", "has(object.spec.workloadRef)", [30, 33, 34, 36, 37], id="a field of 1.35 alone"),
+        pytest.param(
+            "v1/pods",
+            "!has(object.spec.resourceClaims) || object.spec.resourceClaims.all(c, has(c.source))",
+            [33, 34, 35, 36, 37],
+            id="a field until 1.30",
+        ),
+        pytest.param(
+            "resource.k8s.io/v1/resourceclaims", "object.spec.absent", [34, 35, 36, 37], id="a kind since 1.34"
+        ),
+        pytest.param(
+            "flowcontrol.apiserver.k8s.io/v1beta3/flowschemas", "object.spec.absent", [30], id="a kind until 1.31"
+        ),
+    ],
+)
+def test_each_minor_has_its_own_fields_and_kinds(resource: str, expression: str, warned: list[int]) -> None:
+    *group, version, name = resource.split("/")
+    rule = {"apiGroups": ["".join(group)], "apiVersions": [version], "operations": ["*"], "resources": [name]}
+    spec = {"matchConstraints": {"resourceRules": [rule]}, "validations": [{"expression": expression}]}
+    checkers = {
+        minor: TypeChecker(builtin_discovery(minor), Schemas((), minor), KubernetesVersion(1, minor))
+        for minor in (30, 33, 34, 35, 36, 37)
+    }
+    assert [minor for minor, each in checkers.items() if each.check({"spec": spec})] == warned
+
+
 BOTH_KINDS = [("", "pods"), ("apps", "deployments")]
 
 

@@ -66,7 +66,8 @@ def _context(
 ) -> LintContext:
     crds = list(filter(is_definition, (*(cluster or ()), *own)))
     namespaces = None if cluster is None else [obj for obj in cluster if obj.get("kind") == "Namespace"]
-    return LintContext(directory.objects, builtin_discovery().with_crds(crds), version, namespaces, crds)
+    discovery = builtin_discovery(version.minor).with_crds(crds)
+    return LintContext(directory.objects, discovery, version, namespaces, crds)
 
 
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:

@@ -37,8 +37,8 @@ class LintContext(Struct, frozen=True, dict=True):
 
     @cached_property
     def schemas(self) -> Schemas:
-        """The schemas of all kinds; a set that reads no fields needs none."""
-        return Schemas(self.crds)
+        """The schemas of all kinds of the minor; a set that reads no fields needs none."""
+        return Schemas(self.crds, self.version.minor)
 
     @cached_property
     def type_checker(self) -> TypeChecker:

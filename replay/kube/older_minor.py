@@ -1,0 +1,48 @@
+"""How the built-in kinds of older minors differ from those of `data/schema.json`, a server's API versions being at their defaults.
+
+`data/minors.json` is made by `tests.tools.distill_minors`. What validation says of a field is not compared: the minors word
+that differently, but demand the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+import orjson
+
+from replay.kube.gvk import GroupVersionKind
+
+
+@cache
+def _differences() -> Mapping[str, Any]:
+    return orjson.loads((files("replay.kube") / "data" / "minors.json").read_bytes())  # type: ignore[no-any-return]
+
+
+@cache
+def _since() -> Mapping[GroupVersionKind, int]:
+    return {GroupVersionKind(*kind): minor for *kind, minor in _differences()["kinds"]}
+
+
+def is_served(kind: GroupVersionKind, minor: int) -> bool:
+    """Whether a server of a minor has a kind of the newest minor."""
+    return _since().get(kind, minor) <= minor
+
+
+def gone_kinds(minor: int) -> Mapping[GroupVersionKind, str]:
+    """The kinds of a minor that the newest minor lacks, with the names of their types."""
+    return {GroupVersionKind(*kind): name for last, *kind, name in _differences()["gone"] if minor <= last}
+
+
+def types_of(types: Mapping[str, Any], minor: int) -> Mapping[str, Any]:
+    """The types of the newest minor as a minor has them: without later fields, with those that were dropped since."""
+    older = {**_differences()["types"], **types}
+    for name, fields in _differences()["fields"].items():
+        kept = {field: node for field, node in types[name]["properties"].items() if fields.get(field, minor) <= minor}
+        older[name] = {**types[name], "properties": kept}
+    for first, last, name, field, node in _differences()["dropped"]:
+        if first <= minor <= last:
+            older[name] = {**older[name], "properties": {**older[name]["properties"], field: node}}
+    return older
