@@ -1,4 +1,4 @@
-"""Context of the search for differences between two policies."""
+"""The context of a search for differences between two policies, and the exact decision about one request."""
 
 from __future__ import annotations
 
@@ -7,19 +7,70 @@ from random import Random
 
 from msgspec import Struct
 
+from replay.admission.decision import Decision
+from replay.admission.validating.audit_annotations import VALIDATION_FAILURE_KEY
+from replay.admission.validating.plugin import ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import LabelSelector, MatchResources
+from replay.errors import UNFORESEEN
+from replay.kube.admissionregistration import LabelSelector, ManifestSet, MatchResources
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
-from replay.prove.judge import WitnessJudge
-from replay.prove.normal.match import match_alike
-from replay.prove.request import Target
+from replay.prove.claim import EnforcementLevel
+from replay.prove.normal import match_alike
+from replay.prove.request import OneAnswer, SymbolicRequest, Target
 from replay.prove.search.generator import Generator
 from replay.prove.search.interest import InterestingValues, interest_of
-from replay.prove.search.params import NAMESPACE, ParamSlot, slot_of
-from replay.prove.search.target import CustomResources, matched_targets, with_custom_kinds
-from replay.prove.shape.skeleton import ValidSkeletons
+from replay.prove.search.skeleton import ValidSkeletons
+from replay.prove.search.target import (
+    NAMESPACE,
+    CustomResources,
+    ParamSlot,
+    matched_targets,
+    slot_of,
+    with_custom_kinds,
+)
 from replay.prove.unit import BoundPolicy, CompiledUnit, manifests_of
+
+
+class JudgedVerdict(Struct, frozen=True):
+    """Result of a request in one set; `level` is None if it is unknown."""
+
+    level: EnforcementLevel | None
+    messages: tuple[str, ...] = ()
+
+
+class _WitnessJudge:
+    """Decides requests for several sets at once, exactly."""
+
+    def __init__(self, sets: Sequence[ManifestSet], version: KubernetesVersion, discovery: Discovery) -> None:
+        """Expressions are compiled when a request first needs them."""
+        self._admission = ValidatingAdmission(sets, version, discovery, OneAnswer)
+        self._count = len(sets)
+
+    def levels(self, request: SymbolicRequest) -> list[EnforcementLevel | None]:
+        """Return the result of a request in each set, None if unknown."""
+        return [verdict.level for verdict in self.verdicts(request)]
+
+    def verdicts(self, request: SymbolicRequest) -> list[JudgedVerdict]:
+        """The same with messages."""
+        try:
+            decisions = self._admission.decide(request.attributes(), request.lister())
+        except UNFORESEEN:
+            return [JudgedVerdict(None)] * self._count
+        return [verdict_of(decision) for decision in decisions]
+
+
+def verdict_of(decision: Decision) -> JudgedVerdict:
+    """The hardest action of a decision."""
+    if decision.undetermined:
+        return JudgedVerdict(None)
+    if decision.denials:
+        return JudgedVerdict(EnforcementLevel.DENIED, tuple(each.message for each in decision.denials))
+    if decision.warnings:
+        return JudgedVerdict(EnforcementLevel.WARNED, decision.warnings)
+    if VALIDATION_FAILURE_KEY in decision.audit_annotations:
+        return JudgedVerdict(EnforcementLevel.AUDITED, (decision.audit_annotations[VALIDATION_FAILURE_KEY],))
+    return JudgedVerdict(EnforcementLevel.ADMITTED)
 
 
 class ProofContext(Struct):
@@ -33,7 +84,7 @@ class ProofContext(Struct):
     params: tuple[ParamSlot, ...]
     skeletons: ValidSkeletons
     version: KubernetesVersion
-    judge: WitnessJudge
+    judge: _WitnessJudge
 
     def generator(self, seed: str) -> Generator:
         """Random requests; the same for the same seed."""
@@ -68,7 +119,7 @@ def context_of(  # noqa: PLR0913 - what requests are made of
         params,
         skeletons,
         version,
-        WitnessJudge(sets, version, discovery_with_params),
+        _WitnessJudge(sets, version, discovery_with_params),
     )
 
 

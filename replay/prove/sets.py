@@ -11,7 +11,7 @@ from replay.kube.admissionregistration import ManifestSet
 from replay.kube.gvk import GroupVersionKind
 from replay.prove.claim import Comparison, Proof
 from replay.prove.context import kinds_of
-from replay.prove.mutating.proof import prove_mutating
+from replay.prove.mutating import prove_mutating
 from replay.prove.prover import Prover, proving
 from replay.prove.unit import KIND, PolicyPair, pairs_of
 

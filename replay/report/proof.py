@@ -11,9 +11,9 @@ import yaml
 
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
-from replay.prove.case import PLACE, PLACES, case_of
 from replay.prove.claim import Proof, Witness
 from replay.prove.sets import PolicyProof, SetProof
+from replay.prove.witness import PLACE, PLACES, case_of
 
 _MARK = "  # <- matters"
 

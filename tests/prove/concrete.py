@@ -8,8 +8,7 @@ from typing import Any
 
 from replay.prove.symbolic.node import KINDS, JsonNode, Root
 from replay.prove.symbolic.term import Term, walk
-from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.text.texts import name_of
+from replay.prove.symbolic.text_language import name_of, quantity_of
 
 ABSENT = object()
 

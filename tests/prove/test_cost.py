@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.cellib.version import NEWEST
-from replay.prove.cost import ANY, affordable_size
+from replay.prove.prover import ANY, affordable_size
 from replay.prove.unit import BoundPolicy
 from tests.prove.policies import unit
 

@@ -10,7 +10,7 @@ import pytest
 
 from replay.prove.claim import Comparison
 from replay.prove.prover import Prover, Settings
-from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.symbolic.solver import is_available
 from replay.prove.unit import BoundPolicy, Pair
 from tests.prove.attack import Claimed, attacked
 from tests.prove.edit import Edit, edits_of

@@ -17,7 +17,7 @@ from replay.kube.admissionregistration import (
 )
 from replay.prove.claim import Comparison
 from replay.prove.prover import Prover, Settings
-from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.symbolic.solver import is_available
 from replay.prove.unit import BoundPolicy, Pair
 from tests.prove.policies import CONFIG_MAPS, DEPLOYMENTS, PODS, WIDGETS, labelled, unit
 

@@ -6,8 +6,8 @@ from itertools import product
 
 import pytest
 
-from replay.prove.symbolic.text.function import TextFunction
-from replay.prove.symbolic.text.language import TextPredicate, _automaton, combinations, is_regular
+from replay.prove.symbolic.text_function import TextFunction
+from replay.prove.symbolic.text_language import TextPredicate, _automaton, combinations, is_regular
 
 GROUPS = {
     "registries": (

@@ -12,7 +12,7 @@ from replay.kube.admissionregistration import (
     Mutation,
 )
 from replay.prove.claim import Comparison
-from replay.prove.mutating.proof import prove_mutating
+from replay.prove.mutating import prove_mutating
 from replay.prove.prover import Prover, Settings
 from tests.prove.policies import DEPLOYMENTS
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.cellib.version import NEWEST
-from replay.prove.normal.policy import normal_policy
+from replay.prove.normal import normal_policy
 from tests.prove.policies import unit
 
 SAME = [

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from replay.kube.admissionregistration import ManifestSet
 from replay.prove.properties import never_errors, properties_of
 from replay.prove.prover import Prover, Settings
-from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.symbolic.solver import is_available
 from replay.prove.unit import BoundPolicy
 from tests.prove.policies import DEPLOYMENTS, unit
 

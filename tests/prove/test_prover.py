@@ -14,8 +14,8 @@ from replay.prove.claim import Comparison, Proof
 from replay.prove.context import context_of
 from replay.prove.prover import UNBOUND, Prover, Settings
 from replay.prove.search.hunt import hunt
-from replay.prove.symbolic.solving.solver import is_available
-from replay.prove.symbolic.text.language import combinations
+from replay.prove.symbolic.solver import is_available
+from replay.prove.symbolic.text_language import combinations
 from replay.prove.unit import BoundPolicy, Pair
 from tests.prove.policies import CONFIG_MAPS, DEPLOYMENTS, PODS, WIDGETS, labelled, unit, with_params
 
@@ -249,7 +249,7 @@ def test_what_depends_on_the_order_of_a_map_is_not_known(prover: Prover) -> None
 
 
 def test_a_search_that_is_cut_short_excludes_nothing(prover: Prover, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("replay.prove.symbolic.text.language.MOST_STATES", 2)
+    monkeypatch.setattr("replay.prove.symbolic.text_language.MOST_STATES", 2)
     combinations.cache_clear()
     one, other = (f"object.metadata.name.matches('{pattern}')" for pattern in ("^(ab|cd)+$", "^((ab)|(cd))+$"))
     result = prover.prove(Pair("policy", unit(one), unit(other))).result

@@ -1,20 +1,69 @@
-"""Targets that a policy may evaluate: known resources, and custom ones that its rules allow."""
+"""What a policy may evaluate: known resources, custom ones that its rules allow, and the parameters that its bindings look up."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import combinations
+from typing import Any
 
 from msgspec import Struct
 
-from replay.kube.admissionregistration import MatchResources, Rule
+from replay.json import JSON
+from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRef, Rule
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.discovery import APIResource, Discovery
-from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_version
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.exclusion import is_excluded_from_policies
 from replay.matching.matcher import Matcher
 from replay.prove.request import Target
+from replay.prove.search.admissible import is_admissible
+from replay.prove.search.skeleton import ValidSkeletons
+
+NAMESPACE = "default"
+"""Placeholder for parameters in the namespace of the request."""
+
+
+class ParamSlot(Struct, frozen=True):
+    """One parameter object: its kind and identity, and the labels that a selector needs."""
+
+    kind: GroupVersionKind
+    namespace: str
+    name: str
+    labels: tuple[tuple[str, str], ...] = ()
+
+    def least(self) -> JSON:
+        """The parameter without content."""
+        metadata: dict[str, Any] = {"name": self.name}
+        if self.namespace:
+            metadata["namespace"] = self.namespace
+        if self.labels:
+            metadata["labels"] = dict(self.labels)
+        return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
+
+    def settled(self, param: JSON, skeletons: ValidSkeletons) -> JSON | None:
+        """The parameter with its identity, as a server writes it; None where it refuses it."""
+        identity = self.least()
+        served = skeletons.as_served(self.kind, {**param, **identity})
+        schema = skeletons.schemas.for_kind(self.kind)
+        return served if served is not None and is_admissible(schema, self.kind, served) else None
+
+
+def slot_of(kind: ParamKind, ref: ParamRef, discovery: Discovery, namespace: str) -> ParamSlot:
+    """Return the parameter that a binding looks up; for a selector, from its `matchLabels` and required keys."""
+    gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
+    api_resource = discovery.of_kind(gvk)
+    is_namespaced = api_resource is None or api_resource.namespaced
+    labels: dict[str, str] = {}
+    if ref.selector is not None:
+        labels.update(ref.selector.match_labels)
+        for each in ref.selector.match_expressions:
+            if each.operator in {"In", "Exists"}:
+                labels[each.key] = each.values[0] if each.values else "x"
+    return ParamSlot(
+        gvk, (ref.namespace or namespace) if is_namespaced else "", ref.name or "example", tuple(labels.items())
+    )
+
 
 FRESH_GROUP = "other.example.com"
 FRESH_RESOURCE = "things"

@@ -9,8 +9,7 @@ from typing import Any
 from replay.json import JSON
 from replay.kube.schema import Schema
 from replay.prove.search.interest import ANY, InterestingValues, PathSteps
-from replay.prove.shape.skeleton import item_name, least
-from replay.prove.shape.union import with_members
+from replay.prove.search.skeleton import item_name, least, with_members
 
 _USUAL_TEXTS = ("", "x", "example", "true", "a/b:c", "1")
 _PERCENTS = ("50%", "100%", "0%")

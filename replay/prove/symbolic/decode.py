@@ -11,16 +11,14 @@ from replay.kube.attributes import UserInfo
 from replay.kube.schema import Schema, Schemas
 from replay.prove.request import SymbolicRequest
 from replay.prove.search.generator import NAMESPACE_KIND
-from replay.prove.search.params import ParamSlot
-from replay.prove.shape.skeleton import item_name, least
-from replay.prove.shape.union import with_members
+from replay.prove.search.skeleton import item_name, least, with_members
+from replay.prove.search.target import ParamSlot
 from replay.prove.symbolic.node import KINDS, JsonNode, Root
 from replay.prove.symbolic.request_model import RequestModel
-from replay.prove.symbolic.solving.smtlib import SolverValue
+from replay.prove.symbolic.solver import SolverValue
 from replay.prove.symbolic.term import BOOL, INT, REAL, Term, apply, variable
-from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.text.language import TextPredicate, combinations, is_regular
 from replay.prove.symbolic.text_fact import atom_of
+from replay.prove.symbolic.text_language import TextPredicate, combinations, is_regular, quantity_of
 
 _CANDIDATES = ("", "a", "1", "100m", "1Gi", "3Gi", "10Gi", "16Gi", "5", "0", "true", "a/b:c", "x.y", "a-b", "50%")
 _MOST_ITEMS = 40

@@ -17,8 +17,7 @@ from replay.prove.symbolic.decode import Decoder, wanted_terms
 from replay.prove.symbolic.node import Bounds, Root
 from replay.prove.symbolic.policy_model import OrderError, PolicyModel, UnmodelledError
 from replay.prove.symbolic.request_model import ModelTarget, RequestModel
-from replay.prove.symbolic.solving.smtlib import SolverValue
-from replay.prove.symbolic.solving.solver import Satisfiability, Solver
+from replay.prove.symbolic.solver import Satisfiability, Solver, SolverValue
 from replay.prove.symbolic.term import FALSE, Term, conj, disj, negated, walk
 from replay.prove.symbolic.text_fact import hint_amounts, text_facts
 

@@ -22,7 +22,7 @@ from replay.prove.symbolic.term import (
     less,
     negated,
 )
-from replay.prove.symbolic.text.language import TextPredicate
+from replay.prove.symbolic.text_language import TextPredicate
 from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     Bool,

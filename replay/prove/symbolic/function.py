@@ -1,4 +1,4 @@
-"""The functions that are followed: text predicates, numbers, sizes, lists, optionals, quantities, types."""
+"""The functions that are followed: text predicates, numbers, sizes, lists, sets (cel-go `ext/sets.go`), optionals, quantities, types."""
 
 from __future__ import annotations
 
@@ -6,12 +6,10 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from replay.cel.ast import operator
-from replay.prove.symbolic.equality import order
+from replay.prove.symbolic.equality import membership, order
 from replay.prove.symbolic.fold import as_list
 from replay.prove.symbolic.node import LARGEST
-from replay.prove.symbolic.quantity import QUANTITIES, Followed
 from replay.prove.symbolic.selection import Guarded, count_of, joined, size_of, spread
-from replay.prove.symbolic.sets_function import SETS
 from replay.prove.symbolic.term import (
     BOOL,
     FALSE,
@@ -25,15 +23,16 @@ from replay.prove.symbolic.term import (
     choose,
     conj,
     disj,
+    implies,
     integer,
     less,
     negated,
     rational,
     variable,
 )
-from replay.prove.symbolic.text.function import TextFunction
-from replay.prove.symbolic.text.language import TextPredicate
-from replay.prove.symbolic.text_result import TEXTS
+from replay.prove.symbolic.text_function import TextFunction
+from replay.prove.symbolic.text_language import TextPredicate
+from replay.prove.symbolic.text_result import QUANTITIES, TEXTS, Followed
 from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     ERROR,
@@ -59,6 +58,46 @@ from replay.prove.symbolic.value import (
     known,
     value_of,
 )
+
+
+def _items(make: ValueFactory, one: ListOf, other: ListOf) -> list[tuple[Term, Term]]:
+    """For each item of a list where it is there, and where it is in another list."""
+    return [(there, membership(make, item, known(other))[0]) for there, item in one.items]
+
+
+def _contains(make: ValueFactory, one: ListOf, other: ListOf) -> Term:
+    return conj(*(implies(there, presence) for there, presence in _items(make, other, one)))
+
+
+def _intersects(make: ValueFactory, one: ListOf, other: ListOf) -> Term:
+    return disj(*(conj(there, presence) for there, presence in _items(make, one, other)))
+
+
+def _equivalent(make: ValueFactory, one: ListOf, other: ListOf) -> Term:
+    return conj(_contains(make, one, other), _contains(make, other, one))
+
+
+def _over_lists(answer: Callable[[ValueFactory, ListOf, ListOf], Term]) -> Followed:
+    def followed(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
+        pairs: list[Guarded] = []
+        for guard, case in spread(arguments[0]):
+            for other_guard, other in spread(arguments[1]):
+                one, two = as_list(case), as_list(other)
+                if one is None or two is None:
+                    return None
+                pairs.append((conj(guard, other_guard), known(Bool(answer(make, one, two)))))
+        return joined(pairs)
+
+    return followed
+
+
+_SETS: Mapping[tuple[str, int], Followed] = {
+    ("sets.contains", 2): _over_lists(_contains),
+    ("sets.intersects", 2): _over_lists(_intersects),
+    ("sets.equivalent", 2): _over_lists(_equivalent),
+}
+"""By name and number of operands."""
+
 
 _LIMIT = 2**63
 
@@ -339,7 +378,7 @@ FUNCTIONS: Mapping[tuple[str, int], Followed] = {
         for name, op in (("_+_", "+"), ("_-_", "-"), ("_*_", "*"), ("_/_", "/"), ("_%_", "%"))
     },
     **TEXTS,
-    **SETS,
+    **_SETS,
     ("size", 1): _size,
     ("string", 1): _string,
     ("int", 1): _int,

@@ -11,7 +11,7 @@ from msgspec import Struct
 from replay.json import FieldPath
 from replay.kube.default.rules import FILLED
 from replay.kube.schema import Encoding, Schema
-from replay.prove.shape.enumeration import ENUMERATIONS, NOT_NEGATIVE, POSITIVE
+from replay.prove.search.admissible import ENUMERATIONS, NOT_NEGATIVE, POSITIVE
 from replay.prove.symbolic.term import (
     BOOL,
     INT,
@@ -30,8 +30,7 @@ from replay.prove.symbolic.term import (
     total,
     variable,
 )
-from replay.prove.symbolic.text.language import TextPredicate
-from replay.prove.symbolic.text.texts import Texts
+from replay.prove.symbolic.text_language import TextPredicate, Texts
 
 KINDS: Final = ("null", "bool", "int", "double", "string", "list", "map")
 _NUMBER = {kind: number for number, kind in enumerate(KINDS)}

@@ -16,10 +16,9 @@ from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupVersionResource
 from replay.matching.matcher import Criteria, Match, Matcher
 from replay.prove.claim import EnforcementLevel
-from replay.prove.normal.match import canonical
+from replay.prove.normal import canonical
 from replay.prove.request import Target
-from replay.prove.search.params import NAMESPACE, slot_of
-from replay.prove.search.target import attributes_of
+from replay.prove.search.target import NAMESPACE, attributes_of, slot_of
 from replay.prove.symbolic.node import JsonNode
 from replay.prove.symbolic.request_model import NAMESPACES, ParamKey, RequestModel
 from replay.prove.symbolic.selection import spread
@@ -235,3 +234,9 @@ class PolicyModel:
         texts = self._request.root.texts
         there, text = self._request.label(node, key)
         return conj(there, disj(*(texts.same(text, texts.literal(value)) for value in values)))
+
+
+def require_covered(units: Sequence[BoundPolicy]) -> None:
+    """Raise `UnmodelledError` for a part that is not covered."""
+    if len({unit.policy.static for unit in units}) > 1:
+        raise UnmodelledError("one side is a static manifest and the other an object of the API")

@@ -11,8 +11,7 @@ from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
 from replay.kube.schema import Schema
 from replay.prove.request import Target
-from replay.prove.search.params import ParamSlot
-from replay.prove.symbolic.declared import schema_of
+from replay.prove.search.target import ParamSlot
 from replay.prove.symbolic.node import LABEL_NAME, JsonNode, Root
 from replay.prove.symbolic.term import (
     BOOL,
@@ -28,6 +27,7 @@ from replay.prove.symbolic.term import (
     negated,
     variable,
 )
+from replay.prove.symbolic.unknown import schema_of
 from replay.prove.symbolic.value import NULL, JsonMap, Opaque, SymbolicValue, known, value_of
 
 NAMESPACES = GroupResource("", "namespaces")

@@ -23,8 +23,8 @@ from replay.prove.symbolic.term import (
     negated,
     total,
 )
-from replay.prove.symbolic.text.function import TextFunction
-from replay.prove.symbolic.text.language import TextPredicate
+from replay.prove.symbolic.text_function import TextFunction
+from replay.prove.symbolic.text_language import TextPredicate
 from replay.prove.symbolic.unknown import ValueFactory
 from replay.prove.symbolic.value import (
     ERROR,

@@ -21,9 +21,7 @@ from replay.prove.symbolic.term import (
     negated,
     rational,
 )
-from replay.prove.symbolic.text.exact import quantity_of
-from replay.prove.symbolic.text.language import TextPredicate, combinations, is_regular
-from replay.prove.symbolic.text.texts import name_of
+from replay.prove.symbolic.text_language import TextPredicate, combinations, is_regular, name_of, quantity_of
 
 _MOST_PREDICATES = 14
 _MOST_LENGTHS = 6

@@ -10,7 +10,7 @@ import yaml
 from typer.testing import CliRunner
 
 from replay.cli.app import app
-from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.symbolic.solver import is_available
 
 pytestmark = pytest.mark.skipif(not is_available(), reason="z3 is not installed")
 

@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from replay.cli.app import app
-from replay.prove.symbolic.solving.solver import is_available
+from replay.prove.symbolic.solver import is_available
 from tests.support.short_sample import SAMPLE, write_first_lines
 
 POLICY = """\

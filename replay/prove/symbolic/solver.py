@@ -1,4 +1,4 @@
-"""z3 in a separate process that can be killed, because z3's own time limits are unreliable."""
+"""z3 in a separate process that can be killed, because z3's own time limits are unreliable. Formulas go to it as text."""
 
 from __future__ import annotations
 
@@ -15,8 +15,57 @@ from typing import IO, Any
 
 from msgspec import Struct, field
 
-from replay.prove.symbolic.solving.smtlib import SolverValue, script_of
-from replay.prove.symbolic.term import Term
+from replay.prove.symbolic.term import Term, constant_text, walk
+
+SolverValue = bool | int | Fraction
+
+
+class Script(Struct, frozen=True):
+    """SMT-LIB text; `names` are the requested terms by their name in the text."""
+
+    text: str
+    names: Mapping[str, Term]
+
+
+def _script_of(assertions: Iterable[Term], terms: Iterable[Term]) -> Script:
+    """Return several formulas as one script that requests the values of `terms`."""
+    asserted, asserted_terms = list(assertions), list(terms)
+    lines: list[str] = []
+    shown: dict[int, str] = {}
+    names: dict[str, Term] = {}
+    functions: set[str] = set()
+    for term in walk([*asserted, *asserted_terms]):
+        shown[term.serial] = _shown(term, shown, lines, functions)
+    for term in asserted_terms:
+        if term.op == "const":
+            continue
+        name = f"w{term.serial}"
+        lines.append(f"(declare-const {name} {term.sort})")
+        lines.append(f"(assert (= {name} {shown[term.serial]}))")
+        names[name] = term
+    lines += [f"(assert {shown[term.serial]})" for term in asserted]
+    return Script("\n".join(lines), names)
+
+
+def _shown(term: Term, shown: Mapping[int, str], lines: list[str], functions: set[str]) -> str:
+    if term.op == "const":
+        return constant_text(term)
+    name = f"t{term.serial}"
+    if term.op == "var":
+        lines.append(f"(declare-const {name} {term.sort})")
+        return name
+    operator = term.op
+    if term.op == "apply":
+        sorts = " ".join(arg.sort for arg in term.args)
+        operator = f"|{term.value}|"
+        if operator not in functions:
+            functions.add(operator)
+            lines.append(f"(declare-fun {operator} ({sorts}) {term.sort})")
+        if not term.args:
+            return operator
+    body = f"({operator} {' '.join(shown[arg.serial] for arg in term.args)})"
+    lines.append(f"(define-fun {name} () {term.sort} {body})")
+    return name
 
 
 class Satisfiability(StrEnum):
@@ -51,7 +100,7 @@ class Solver:
 
     def solve(self, assertions: Iterable[Term], terms: Sequence[Term], seconds: float | None = None) -> Solution:
         """Look for values for which all assertions hold."""
-        script = script_of(assertions, terms)
+        script = _script_of(assertions, terms)
         question = json.dumps({"text": script.text, "names": list(script.names)})
         reply = self._ask(question, seconds or self._seconds)
         if reply is None:
@@ -88,7 +137,7 @@ class Solver:
 
     def _start(self) -> subprocess.Popen[str]:
         process = subprocess.Popen(
-            [sys.executable, "-m", "replay.prove.symbolic.solving.worker"],
+            [sys.executable, "-m", "replay.prove.symbolic.solver_process"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

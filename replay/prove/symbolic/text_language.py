@@ -1,22 +1,58 @@
 """Sets of texts that predicates describe, and which of several predicates can hold of one text at once.
 
-A predicate is an automaton that is run only as far as it is needed. All predicates of a text are run side by side over classes
-of characters that none of them tells apart: what combinations of answers a text can give is then a search for states.
-A search that becomes too large says so, and then nothing is concluded from it.
+In formulas, constants are numbers, and predicates and results are functions of numbers.
 """
 
 from __future__ import annotations
 
+import re
 from collections import deque
 from collections.abc import Sequence
+from fractions import Fraction
 from functools import lru_cache
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.prove.symbolic.text.exact import matches_exactly
-from replay.prove.symbolic.text.function import TextFunction
-from replay.prove.symbolic.text.pattern import NFA, NotRegularError, nfa_of_pattern
+from replay.cel.value.bounds import UndeterminedError
+from replay.cel.value.regexp import matches
+from replay.cel.value.values import EvalError
+from replay.kube.quantity import QuantityError, parse_quantity
+from replay.prove.symbolic.term import (
+    BOOL,
+    INT,
+    Term,
+    apply,
+    boolean,
+    choose,
+    conj,
+    disj,
+    equal,
+    integer,
+    negated,
+)
+from replay.prove.symbolic.text_function import TextFunction
+from replay.prove.symbolic.text_pattern import NFA, NotRegularError, nfa_of_pattern
+
+
+@lru_cache(maxsize=65536)
+def _matches_exactly(text: str, pattern: str) -> bool | None:
+    """Whether a pattern is found in a text; None where that is an error or not known."""
+    try:
+        return matches(text, pattern)
+    except (EvalError, UndeterminedError):
+        return None
+
+
+@lru_cache(maxsize=65536)
+def quantity_of(text: str) -> Fraction | None:
+    """Return the amount of a quantity, None for other texts."""
+    try:
+        quantity = parse_quantity(text)
+    except QuantityError:
+        return None
+    return Fraction(quantity.value) * Fraction(10) ** quantity.scale
+
 
 MOST_STATES = 6000
 _LAST = 0x10FFFF
@@ -48,7 +84,7 @@ class TextPredicate(Struct, frozen=True):
             return replace(self, functions=self.functions[:-1]).holds(self.functions[-1].of(text))
         match self.kind:
             case "matches":
-                return matches_exactly(text, self.text)
+                return _matches_exactly(text, self.text)
             case "pieces":
                 return text.count(self.text) >= self.number
             case "equal":
@@ -183,3 +219,83 @@ def _most_readable(low: int, high: int) -> int:
 def _rank(letter: int) -> tuple[int, int]:
     character = chr(letter)
     return (0 if character.isascii() and character.isalnum() else 1 if 0x21 <= letter <= 0x7E else 2, letter)
+
+
+class Texts:
+    """Texts in formulas: constants have numbers, predicates are functions of numbers."""
+
+    def __init__(self) -> None:
+        """No text yet."""
+        self.literals: dict[str, int] = {}
+        self.predicates: dict[Term, dict[TextPredicate, None]] = {}
+        """The predicates that are asked of each text that is not a constant."""
+        self.derived: dict[Term, tuple[TextFunction, Term]] = {}
+        """The texts that a function makes of others."""
+        self.numerals: dict[Term, Term] = {}
+        """The texts that whole numbers are written as."""
+        self.compared: dict[tuple[Term, Term], None] = {}
+        """The texts that are held against each other: what is asked of one is then asked of the other."""
+
+    def literal(self, text: str) -> Term:
+        """The number of a constant text."""
+        return integer(self.literals.setdefault(text, len(self.literals)))
+
+    def text_of(self, term: Term) -> str | None:
+        """Return the constant text of a number, None if there is none."""
+        if term.op != "const":
+            return None
+        return next(text for text, number in self.literals.items() if number == term.value)
+
+    def result(self, function: TextFunction, term: Term) -> Term:
+        """Return the result of a function of a text."""
+        text = self.text_of(term)
+        if text is not None:
+            return self.literal(function.of(text))
+        if term.op == "ite":
+            return choose(term.args[0], self.result(function, term.args[1]), self.result(function, term.args[2]))
+        result = apply(f"text of {name_of(function)}", (term,), INT)
+        self.derived[result] = (function, term)
+        return result
+
+    def numeral(self, number: Term) -> Term:
+        """A whole number as a text."""
+        if number.op == "const":
+            return self.literal(str(number.value))
+        numeral = apply("text of int", (number,), INT)
+        self.numerals[numeral] = number
+        return numeral
+
+    def holds(self, predicate: TextPredicate, term: Term) -> Term:
+        """A predicate of a text."""
+        if term.op == "ite":
+            yes, no = self.holds(predicate, term.args[1]), self.holds(predicate, term.args[2])
+            return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
+        if term.op == "const":
+            answer = predicate.holds(self.text_of(term) or "")
+            if answer is not None:
+                return boolean(answer)
+        self.predicates.setdefault(term, {})[predicate] = None
+        return apply(name_of(predicate), (term,), BOOL)
+
+    def same(self, one: Term, other: Term) -> Term:
+        """Whether two texts are equal."""
+        for term, constant in ((one, other), (other, one)):
+            if constant.op == "const" and term.op == "ite":
+                yes, no = self.same(term.args[1], constant), self.same(term.args[2], constant)
+                return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
+            text = self.text_of(constant)
+            if text is not None and term in self.numerals:
+                is_numeral = re.fullmatch("0|-?[1-9][0-9]{0,18}", text, re.ASCII) is not None
+                return equal(self.numerals[term], integer(int(text))) if is_numeral else boolean(False)
+            if text is not None and term.op != "const":
+                self.predicates.setdefault(term, {})[TextPredicate("equal", text)] = None
+        if one.op != "const" and other.op != "const" and one is not other:
+            self.compared[one, other] = None
+        return equal(one, other)
+
+
+def name_of(predicate: TextPredicate | TextFunction) -> str:
+    """The name of a predicate, or of a function of texts, in formulas."""
+    own = f"{predicate.kind} {predicate.text.encode('unicode_escape').hex()} {predicate.number}"
+    inner = predicate.functions if isinstance(predicate, TextPredicate) else ()
+    return " of ".join((own, *map(name_of, inner)))

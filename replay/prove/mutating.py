@@ -19,13 +19,13 @@ from replay.kube.admissionregistration import ManifestSet, MutatingAdmissionPoli
 from replay.kube.attributes import Operation
 from replay.prove.claim import UNBOUNDED, Comparison, EnforcementLevel, Proof, Witness
 from replay.prove.context import context_of
-from replay.prove.normal.expression import normal_form
-from replay.prove.normal.match import canonical
+from replay.prove.normal import canonical, normal_form
 from replay.prove.request import OneAnswer, SymbolicRequest
 from replay.prove.unit import BoundPolicy
 
 if TYPE_CHECKING:
     from replay.prove.prover import Prover
+
 
 _KIND_OF_PATCH = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,

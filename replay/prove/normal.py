@@ -1,12 +1,9 @@
-"""Normal forms of checked expressions: equal meaning gives equal form.
-
-Each rewriting keeps values, errors and absorbed errors: `&&` and `||` are sets, because either side may absorb the
-other's error; `!` moves inwards by De Morgan; `all` and `exists` are each other's negation; `a > b` is `b < a`.
-"""
+"""Normal forms of checked expressions, of match sections and of whole policies: equal meaning gives equal form."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from msgspec import Struct
@@ -26,9 +23,13 @@ from replay.cel.ast.tree import (
     StructExpr,
 )
 from replay.cel.value.types import Kind
+from replay.cellib.expression import CompiledExpression
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import MatchResources
 from replay.prove.symbolic.fold import is_any_or_all
+from replay.prove.unit import BoundPolicy, CompiledUnit
 
-Normal = tuple[Any, ...]
+_Normal = tuple[Any, ...]
 """Tree of tuples. The first item is the kind of the node."""
 
 _SCALARS = frozenset({Kind.BOOL, Kind.INT, Kind.STRING, Kind.DOUBLE, Kind.UINT, Kind.BYTES, Kind.NULL})
@@ -40,21 +41,21 @@ _NEGATIONS = {
 _EITHER_WAY = frozenset({"size", "matches"})
 
 
-class NormalForm(Struct, frozen=True):
+class _NormalForm(Struct, frozen=True):
     """The normal form of an expression."""
 
-    root: Normal
+    root: _Normal
 
 
-NormalVariableOf = Callable[[str], Normal | None]
+NormalVariableOf = Callable[[str], _Normal | None]
 
 
-def normal_form(ast: Ast, variable_of: NormalVariableOf) -> NormalForm:
+def normal_form(ast: Ast, variable_of: NormalVariableOf) -> _NormalForm:
     """Return the normal form, with variables replaced by their definitions."""
-    return NormalForm(_Reader(ast, variable_of).read(ast.expr, {}))
+    return _NormalForm(_Reader(ast, variable_of).read(ast.expr, {}))
 
 
-def conjuncts(form: Normal) -> tuple[Normal, ...]:
+def _conjuncts(form: _Normal) -> tuple[_Normal, ...]:
     """The conditions that a condition joins."""
     return tuple(form[1]) if form[0] == "and" else (form,)
 
@@ -64,7 +65,7 @@ class _Reader:
         self._ast = ast
         self._variable_of = variable_of
 
-    def read(self, node: Expr, bound: Mapping[str, Any]) -> Normal:  # noqa: PLR0911 - one return a kind of node
+    def read(self, node: Expr, bound: Mapping[str, Any]) -> _Normal:  # noqa: PLR0911 - one return a kind of node
         match node:
             case Const():
                 return ("const", type(node.value).__name__, repr(node.value))
@@ -89,7 +90,7 @@ class _Reader:
                 )
         return ("node", id(node))
 
-    def _name(self, node: Ident, bound: Mapping[str, Any]) -> Normal:
+    def _name(self, node: Ident, bound: Mapping[str, Any]) -> _Normal:
         if node.name in bound:
             return ("bound", bound[node.name])
         reference = self._ast.reference_map.get(node.id)
@@ -98,7 +99,7 @@ class _Reader:
             return ("variables", object())  # used as a whole: it is that of its policy alone, and equals nothing
         return ("name", name.removeprefix("."))
 
-    def _select(self, node: Select, bound: Mapping[str, Any]) -> Normal:
+    def _select(self, node: Select, bound: Mapping[str, Any]) -> _Normal:
         if isinstance(node.operand, Ident) and node.operand.name == "variables" and "variables" not in bound:
             variable = self._variable_of(node.field)
             if variable is not None:
@@ -108,7 +109,7 @@ class _Reader:
             return ("name", reference.name)
         return ("has" if node.test_only else "select", self.read(node.operand, bound), node.field)
 
-    def _call(self, node: Call, bound: Mapping[str, Any]) -> Normal:  # noqa: PLR0911
+    def _call(self, node: Call, bound: Mapping[str, Any]) -> _Normal:  # noqa: PLR0911
         operands = [self.read(each, bound) for each in (node.target, *node.args) if each is not None]
         match node.function:
             case operator.LOGICAL_AND:
@@ -130,7 +131,7 @@ class _Reader:
         is_member = node.target is not None and node.function not in _EITHER_WAY
         return ("call", node.function, tuple(operands), not is_member)
 
-    def _equals(self, node: Call, operands: list[Normal]) -> Normal:
+    def _equals(self, node: Call, operands: list[_Normal]) -> _Normal:
         """Equality of scalars is the same both ways; that of Go values is not."""
         kinds = [self._ast.type_map.get(each.id) for each in node.args]
         if all(kind is not None and kind.kind in _SCALARS for kind in kinds):
@@ -141,7 +142,7 @@ class _Reader:
         type_ = self._ast.type_map.get(node.id)
         return type_ is not None and type_.kind is Kind.BOOL
 
-    def _fold(self, node: Comprehension, bound: Mapping[str, Any]) -> Normal:
+    def _fold(self, node: Comprehension, bound: Mapping[str, Any]) -> _Normal:
         depth = 1 + max((at for at, _ in bound.values()), default=0)
         inner = dict(bound)
         for position, name in enumerate((node.iter_var, node.iter_var2, node.accu_var)):
@@ -159,7 +160,7 @@ class _Reader:
         return ("fold", iter_range, bool(node.iter_var2), depth, tuple(self.read(part, inner) for part in parts))
 
 
-def _quantified(kind: str, iter_range: Normal, two: bool, depth: int, body: Normal) -> Normal:
+def _quantified(kind: str, iter_range: _Normal, two: bool, depth: int, body: _Normal) -> _Normal:
     """`all` of several conditions is each of them for all, `exists` of alternatives any of them for one."""
     split = {"all": "and", "exists": "or"}[kind]
     if body[0] == split:
@@ -167,15 +168,15 @@ def _quantified(kind: str, iter_range: Normal, two: bool, depth: int, body: Norm
     return (kind, iter_range, two, depth, body)
 
 
-def joined(kind: str, parts: list[Normal]) -> Normal:
+def joined(kind: str, parts: list[_Normal]) -> _Normal:
     """`and` or `or` as a set."""
-    members: set[Normal] = set()
+    members: set[_Normal] = set()
     for part in parts:
         members.update(part[1] if part[0] == kind else (part,))
     return next(iter(members)) if len(members) == 1 else (kind, frozenset(members))
 
 
-def negation(form: Normal) -> Normal:  # noqa: PLR0911 - one case a kind
+def negation(form: _Normal) -> _Normal:  # noqa: PLR0911 - one case a kind
     """Not a condition, as far inwards as it goes."""
     match form:
         case ("not", inner):
@@ -195,14 +196,14 @@ def negation(form: Normal) -> Normal:  # noqa: PLR0911 - one case a kind
     return ("not", form)
 
 
-def _unordered(form: Normal) -> Normal:
+def _unordered(form: _Normal) -> _Normal:
     """A list of constants as a set: membership does not look at their order."""
     if form[0] == "list" and not form[2] and all(item[0] == "const" and item[1] == "str" for item in form[1]):
         return ("set", frozenset(form[1]))
     return form
 
 
-def written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
+def _written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
     """Return the expression as written, without names of variables and loops, which do not affect cost."""
 
     def leaf(node: Expr, _: BoundNames) -> object:
@@ -211,3 +212,147 @@ def written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
         return None
 
     return shape_of(ast.expr, leaf)
+
+
+def match_alike(units: Sequence[BoundPolicy]) -> bool:
+    """Whether all units have the same match sections: then the same requests meet them as the same versions."""
+    first = units[0]
+    return all(
+        canonical(unit.policy.match_constraints) == canonical(first.policy.match_constraints)
+        and {canonical(each.match_resources) for each in unit.bindings}
+        == {canonical(each.match_resources) for each in first.bindings}
+        for unit in units
+    )
+
+
+def canonical(value: Any) -> Any:
+    """A hashable form of frozen values; rules in the order of the manifest, requirements and names in any."""
+    if isinstance(value, MatchResources):
+        return (
+            canonical(value.namespace_selector),
+            canonical(value.object_selector),
+            _rules(value.resource_rules),
+            _rules(value.exclude_resource_rules),
+            str(value.match_policy),
+        )
+    if isinstance(value, Mapping):
+        return tuple(sorted((key, canonical(item)) for key, item in value.items()))
+    if isinstance(value, tuple):
+        return tuple(canonical(item) for item in value)
+    if isinstance(value, Struct):
+        return (type(value).__name__, *(canonical(getattr(value, name)) for name in value.__struct_fields__))
+    return value
+
+
+def _rules(rules: tuple[Any, ...]) -> Any:
+    """The lists inside a rule are sets; the order of rules is kept, for it may decide about the version."""
+    return tuple(
+        (
+            frozenset(rule.operations),
+            frozenset(rule.api_groups),
+            frozenset(rule.api_versions),
+            frozenset(rule.resources),
+            rule.scope,
+            frozenset(rule.resource_names),
+        )
+        for rule in rules
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class NormalPolicy:
+    """Normal form of a policy: equal forms decide alike about every request within the cost budgets.
+
+    `written` is finer: equal ones also have equal costs.
+    """
+
+    matches: Any
+    conditions: frozenset[_Normal]
+    validations: frozenset[_Normal]
+    annotations: frozenset[_Normal]
+    bindings: frozenset[Any]
+    written: Any
+
+    def __eq__(self, other: object) -> bool:
+        """Compare without `written`."""
+        return isinstance(other, NormalPolicy) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        """Hash consistent with equality."""
+        return hash(self._key())
+
+    def _key(self) -> Any:
+        return (self.matches, self.conditions, self.validations, self.annotations, self.bindings)
+
+
+def normal_policy(unit: BoundPolicy, version: KubernetesVersion) -> NormalPolicy:
+    """The normal form of a policy with its bindings."""
+    policy, compiled = unit.policy, unit.compiled(version)
+    forms = _Forms(compiled)
+    bindings = frozenset(
+        (canonical(each.match_resources), canonical(each.param_ref), frozenset(each.validation_actions))
+        for each in unit.bindings
+    )
+    constraints = (
+        policy.static,
+        policy.failure_policy,
+        canonical(policy.param_kind),
+        canonical(policy.match_constraints),
+    )
+    written = (
+        tuple(forms.written(each) for each in compiled.match_conditions),
+        tuple(forms.written(each) for each in compiled.validations),
+        tuple(forms.written(each) for each in compiled.audit_annotations),
+        tuple(forms.written(each) for each in compiled.messages),
+    )
+    return NormalPolicy(
+        constraints,
+        forms.all_of(compiled.match_conditions),
+        forms.all_of(compiled.validations),
+        frozenset(forms.form(each).root for each in compiled.audit_annotations),
+        bindings,
+        written,
+    )
+
+
+class _Forms:
+    """Normal forms of the expressions of one policy."""
+
+    def __init__(self, compiled: CompiledUnit) -> None:
+        self._variables = compiled.compiler.variables
+        self._forms: dict[str, _Normal] = {}
+        self._open: set[str] = set()
+
+    def all_of(self, expressions: tuple[CompiledExpression, ...]) -> frozenset[_Normal]:
+        """Return all conditions that the expressions join."""
+        conditions: set[_Normal] = set()
+        for each in expressions:
+            conditions.update(_conjuncts(self.form(each).root))
+        return frozenset(conditions)
+
+    def form(self, compiled: CompiledExpression) -> _NormalForm:
+        """Return the normal form. An expression that does not compile is an error of its own."""
+        if compiled.program is None:
+            return _NormalForm(("error",))
+        return normal_form(compiled.program.ast, self._variable)
+
+    def written(self, compiled: CompiledExpression) -> Any:
+        """Return the expression as written, with variables by position."""
+        if compiled.program is None:
+            return ("error", compiled.expression)
+        return _written_form(compiled.program.ast, self._written_variable)
+
+    def _variable(self, name: str) -> _Normal | None:
+        if name in self._forms:
+            return self._forms[name]
+        compiled = self._variables.get(name)
+        if compiled is None or name in self._open:
+            return None
+        self._open.add(name)
+        self._forms[name] = self.form(compiled).root
+        self._open.discard(name)
+        return self._forms[name]
+
+    def _written_variable(self, name: str) -> Any:
+        compiled = self._variables.get(name)
+        return None if compiled is None else ("variable", self.written(compiled))

@@ -26,7 +26,7 @@ from replay.go.regexp_part import (
     UnlistedCharactersError,
 )
 from replay.go.regexp_tree import RegexpError
-from replay.prove.search.text_sample import samples_of_pattern
+from replay.prove.search.interest import samples_of_pattern
 
 _ALL: Ranges = ((0, LAST),)
 _MOST_STATES = 2000

@@ -1,1 +1,0 @@
-"""The same question about the patches of mutating policies."""

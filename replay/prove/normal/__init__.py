@@ -1,1 +1,0 @@
-"""Normal forms of policies: equal meaning gives equal form."""

@@ -1,1 +1,0 @@
-"""Objects that a server would accept: the smallest of each kind, and the problems of others."""

@@ -1,1 +1,0 @@
-"""Solver in a separate process."""

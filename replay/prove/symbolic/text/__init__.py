@@ -1,1 +1,0 @@
-"""Texts: which predicates can hold of one text at once, and answers about constants."""
