@@ -12,6 +12,8 @@ from typing import Any, Final, Literal, NamedTuple
 
 from msgspec import Struct, field
 
+from replay.kube.gvk import GroupResource
+
 GROUP: Final = "admissionregistration.k8s.io"
 KINDS: Final = (
     "MutatingAdmissionPolicy",
@@ -31,6 +33,19 @@ RESOURCES: Final = (
     "validatingwebhookconfigurations",
 )
 """Their resources, in the same order."""
+VIRTUAL_RESOURCES: Final = frozenset(
+    {
+        GroupResource("authentication.k8s.io", "selfsubjectreviews"),
+        GroupResource("authentication.k8s.io", "tokenreviews"),
+        GroupResource("authorization.k8s.io", "localsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectaccessreviews"),
+        GroupResource("authorization.k8s.io", "selfsubjectrulesreviews"),
+        GroupResource("authorization.k8s.io", "subjectaccessreviews"),
+    }
+)
+"""Not persisted, and a hook that refused them would lock everybody out: no policy is asked (`pkg/kubeapiserver/admission/exclusion`)."""
+WEBHOOKS_EXCLUDE_SINCE: Final = 37
+"""The first minor that asks no webhook about these either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
 
 
 class Origin(NamedTuple):

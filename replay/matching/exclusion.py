@@ -3,23 +3,8 @@
 from __future__ import annotations
 
 from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import GROUP, KINDS
+from replay.kube.admissionregistration import GROUP, KINDS, VIRTUAL_RESOURCES, WEBHOOKS_EXCLUDE_SINCE
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
-
-WEBHOOKS_EXCLUDE_SINCE = 37
-"""The first minor that asks no webhook about these either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
-
-EXCLUDED_FROM_ALL = frozenset(
-    {
-        GroupResource("authentication.k8s.io", "selfsubjectreviews"),
-        GroupResource("authentication.k8s.io", "tokenreviews"),
-        GroupResource("authorization.k8s.io", "localsubjectaccessreviews"),
-        GroupResource("authorization.k8s.io", "selfsubjectaccessreviews"),
-        GroupResource("authorization.k8s.io", "selfsubjectrulesreviews"),
-        GroupResource("authorization.k8s.io", "subjectaccessreviews"),
-    }
-)
-"""Not persisted, and a policy that refused them would lock everybody out: no policy and, since 1.37, no webhook."""
 
 _EXCLUDED_FROM_API_POLICIES = frozenset(
     GroupResource(GROUP, name)
@@ -34,12 +19,12 @@ _EXCLUDED_FROM_API_POLICIES = frozenset(
 
 def excluded_from_all(server: KubernetesVersion) -> frozenset[GroupResource]:
     """The resources about which a server asks neither a policy nor a webhook."""
-    return EXCLUDED_FROM_ALL if server.minor >= WEBHOOKS_EXCLUDE_SINCE else frozenset()
+    return VIRTUAL_RESOURCES if server.minor >= WEBHOOKS_EXCLUDE_SINCE else frozenset()
 
 
 def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "") -> bool:
     """Return whether no policy evaluates a resource. In kcp policies do, because its plugins have no such list."""
-    return not workspace and resource.group_resource in EXCLUDED_FROM_ALL
+    return not workspace and resource.group_resource in VIRTUAL_RESOURCES
 
 
 def is_excluded_from_webhooks(resource: GroupVersionResource, server: KubernetesVersion) -> bool:

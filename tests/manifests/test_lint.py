@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from replay.cellib.version import NEWEST
+from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.manifests.check import check_set
 from replay.manifests.finding import Severity
 from replay.manifests.lint import catalogue
@@ -657,6 +657,14 @@ def test_webhooks_that_block_themselves(name: str, tmp_path: Path) -> None:
     assert checked.is_accepted, checked.error
     lockout = catalogue.CONTROL_PLANE_LOCKOUT
     assert [finding.name for finding in checked.findings if finding.name != lockout] == names
+
+
+@pytest.mark.parametrize(("minor", "names"), [(36, []), (37, [catalogue.NEVER_SENT])])
+def test_webhooks_are_not_asked_about_reviews_since_1_37(minor: int, names: list[str], tmp_path: Path) -> None:
+    (tmp_path / "api").mkdir()
+    rules = [{**PODS, "apiGroups": ["authentication.k8s.io"], "resources": ["tokenreviews"]}]
+    (tmp_path / "api" / "a.yaml").write_text(yaml.safe_dump_all(api_webhook(rules=rules)), encoding="utf-8")
+    assert [finding.name for finding in check_set(tmp_path, KubernetesVersion(1, minor)).findings] == names
 
 
 @pytest.mark.parametrize(("label", "names"), [("yes", OWN), ("no", [])])

@@ -5,25 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.kube.admissionregistration import GROUP, RESOURCES
+from replay.kube.admissionregistration import GROUP, RESOURCES, VIRTUAL_RESOURCES, WEBHOOKS_EXCLUDE_SINCE
+from replay.kube.gvk import GroupResource
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import mentions
 from replay.manifests.lint.rule import rules_of
 from replay.manifests.lint.selector import selects
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject
-
-_NEVER_SENT = frozenset(
-    {
-        ("authentication.k8s.io", "tokenreviews"),
-        ("authentication.k8s.io", "selfsubjectreviews"),
-        ("authorization.k8s.io", "localsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectaccessreviews"),
-        ("authorization.k8s.io", "selfsubjectrulesreviews"),
-        ("authorization.k8s.io", "subjectaccessreviews"),
-    }
-)
-"""Resources that admission policies never evaluate (`k8s.io/kubernetes/pkg/controlplane/apiserver`)."""
 
 _VITAL = (
     ("coordination.k8s.io", "leases"),
@@ -61,11 +50,14 @@ def _rule_lists(loaded: LoadedObject) -> Iterator[tuple[str, list[JSON]]]:
 
 def _lint_rule(loaded: LoadedObject, rule: JSON, path: str, context: LintContext) -> Iterator[SilenceableWarning]:
     groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
+    is_webhook = loaded.kind.endswith("WebhookConfiguration")
+    never_sent = VIRTUAL_RESOURCES if not is_webhook or context.version.minor >= WEBHOOKS_EXCLUDE_SINCE else ()
     for index, entry in enumerate(rule.get("resources") or []):
         at = f"{path}.resources[{index}]"
         resource = entry.partition("/")[0]
-        if groups and all((group, resource) in _NEVER_SENT for group in groups):
-            yield warned(loaded, catalogue.NEVER_SENT, f"`{entry}` is never sent to policies and webhooks", at)
+        if groups and all(GroupResource(group, resource) in never_sent for group in groups):
+            hooks = "webhooks" if is_webhook else "policies"
+            yield warned(loaded, catalogue.NEVER_SENT, f"`{entry}` is never sent to {hooks}", at)
         elif not _is_known(entry, groups, versions, context):
             where = f"in {', '.join(f'`{group}`' for group in groups)}"
             message = f"no resource `{entry}` is known {where} in version {', '.join(versions)}"

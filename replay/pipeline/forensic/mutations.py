@@ -29,12 +29,11 @@ from replay.compare.summary import placed
 from replay.go.strconv import parse_uint
 from replay.json import JSON, FieldPath
 from replay.kcp.mutation import BY_STORAGE, set_by_plugins
-from replay.kube.admissionregistration import ManifestSet
+from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet
 from replay.kube.attributes import Basis, Missing, PartialObject
 from replay.kube.go_object import DecodeError
 from replay.kube.json_patch import diff
 from replay.matching.coarse import Predicate, both
-from replay.matching.exclusion import EXCLUDED_FROM_ALL
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
@@ -155,7 +154,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         paths = {tuple(map(str, path)) for path in differences(body.value, after.value)}
         paths |= {tuple(map(str, hole.path)) for hole in after.holes}
         kept_paths = {path for path in (tokens(each["path"]) for each in operations) if _is_kept(path, old, exchange)}
-        answers = _ANSWERS if exchange.resource.group_resource in EXCLUDED_FROM_ALL else frozenset()
+        answers = _ANSWERS if exchange.resource.group_resource in VIRTUAL_RESOURCES else frozenset()
         yield AttributedPaths(
             Actor.SERVER, "", _SYSTEM_FIELDS | answers | paths | kept_paths | self._defaulted(exchange, body)
         )
