@@ -9,18 +9,21 @@ from msgspec import Struct, field
 
 from replay.world.result import Cause, Consequence
 
+_NOT_FAILING = (Cause.SUCCEEDS, Cause.UNKNOWN)
+
 
 class WorldFacts(Struct):
-    """How requests end otherwise than in the log.
+    """Counts of requests that end otherwise than in the log.
 
-    `roots` do so whatever else happens, `consequences` because of another request; `not_sent` are requests of controllers that
-    nothing would ask for, in neither number. `ends` are both by cause. `retried` counts owners for which a controller tries a
-    refused creation again and again, `refused` how often in all, as far as its pauses tell; `refused_in_log` of these stand in
-    the log, refused then as now.
+    `roots` do so whatever else happens, `consequences` because of another request; `failing` are the consequences that fail for
+    certain. `not_sent` are requests of controllers that nothing would ask for; no other number has them. `ends` has roots and
+    consequences by cause. `retried` counts owners for which a controller tries a refused creation again and again, `refused` how
+    often in all, as far as its pauses tell; `refused_in_log` of these are in the log, refused then as now.
     """
 
     roots: int = 0
     consequences: int = 0
+    failing: int = 0
     not_sent: int = 0
     unknown: int = 0
     retried: int = 0
@@ -48,6 +51,7 @@ class WorldFacts(Struct):
                 continue
             facts.roots += each.root
             facts.consequences += not each.root
+            facts.failing += not each.root and each.result.cause not in _NOT_FAILING
             facts.unknown += each.result.cause == Cause.UNKNOWN
             facts.ends[str(each.result.cause)] += 1
         return facts

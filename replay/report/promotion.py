@@ -119,8 +119,8 @@ def _verdict(promoted: PromotedPolicy) -> tuple[str, Tone]:
         text, tone = "The log says nothing about it: its rules select no request.", Tone.WARN
     else:
         text, tone = "Nothing that is admitted today would be denied.", Tone.WARN if unknown else Tone.GOOD
-    if following:
-        text += f" Another {number(following)} would fail as a consequence."
+    if failing := promoted.run.world.failing:
+        text += f" Another {number(failing)} would fail as a consequence."
     if unknown:
         text += f" {plural(unknown, 'request is', 'requests are')} undetermined."
     if warning := mismatch(promoted.run):

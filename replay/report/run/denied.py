@@ -121,7 +121,7 @@ def _lead(result: RunResult, cells: CellItems) -> str:
     if spared := result.summary.spared:
         lead += f" {number(spared)} would still succeed, because an earlier mutation changes their object."
     if follows:
-        lead += f" Another {number(follows)} would fail as a consequence (for example, an update of an object whose creation is denied)."
+        lead += f" Another {number(follows)} are denied only as a consequence (for example, an update of an object whose creation is denied)."
     return lead
 
 

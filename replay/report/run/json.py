@@ -152,6 +152,7 @@ def _world(world: WorldFacts) -> dict[str, Any]:
     return {
         "roots": world.roots,
         "consequences": world.consequences,
+        "failing": world.failing,
         "notSent": world.not_sent,
         "unknown": world.unknown,
         "retriedOwners": world.retried,

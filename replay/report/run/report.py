@@ -45,7 +45,6 @@ from replay.report.run.views import (
     by_user,
     by_workload,
     cells_with,
-    counted,
     counts,
     direct,
     grouped,
@@ -103,7 +102,7 @@ def run_document(
         verdict=verdict,
         tone=tone,
         facts=_facts(result),
-        summary=summary_tables(result) if with_summary else (),
+        summary=summary_tables(result, on_page=True) if with_summary else (),
         sections=tuple(section for section in sections if section is not None),
     )
 
@@ -142,8 +141,9 @@ def _world_facts(world: WorldFacts) -> list[Fact]:
         return []
     ends = ", ".join(f"{number(count)} {_ENDS.get(cause, cause)}" for cause, count in world.ends.most_common())
     not_sent = f"; controllers would not send {plural(world.not_sent, 'request')}" if world.not_sent else ""
-    note = f"end differently by themselves, {number(world.consequences)} as a consequence ({ends}){not_sent}"
-    facts = [Fact("Predicted outcome", plural(world.roots, "request"), note, Tone.WARN)]
+    note = f"end differently: {number(world.roots)} directly, {number(world.consequences)} as a consequence ({ends}){not_sent}"
+    count = world.roots + world.consequences
+    facts = [Fact("Predicted outcome", plural(count, "request"), note, Tone.WARN)]
     if world.retried:
         note = f"would retry refused requests, about {plural(world.refused, 'time')} in this log"
         note += f" ({world.refused_in_log:,} of these are in the log)" if world.refused_in_log else ""
@@ -186,8 +186,7 @@ def _spread(result: RunResult) -> str:
         plural(len(labels_of(own, by_workload)), "workload"),
         plural(len(labels_of(own, by_user)), "user"),
     ]
-    following = _following(counted(cells)[1])
-    return "; ".join(filter(None, (", ".join(parts), following)))
+    return ", ".join(parts)
 
 
 def _charts(result: RunResult) -> Section | None:

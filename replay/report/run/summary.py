@@ -60,6 +60,8 @@ _MESSAGE = 36
 _POLICY = 36
 _OF_WEBHOOK = " denied the request: "
 _WORKLOAD = 44
+_ON_PAGE = 300
+"""Characters of a cell on a page, which wraps them."""
 _LISTED = {
     OutcomeKind.NEWLY_MUTATED: "would newly be mutated",
     OutcomeKind.MUTATION_CHANGED: "would be mutated differently",
@@ -86,10 +88,18 @@ def run_summary(result: RunResult) -> Document:
     )
 
 
-def summary_tables(result: RunResult, most_workloads: int = MOST_WORKLOADS) -> tuple[Section, ...]:
-    """Return the policies that deny most and the workloads hit most."""
+def summary_tables(
+    result: RunResult, most_workloads: int = MOST_WORKLOADS, *, on_page: bool = False
+) -> tuple[Section, ...]:
+    """Return the policies that deny most and the workloads hit most.
+
+    A row takes one line of a terminal. `on_page`, cells keep their text: a page wraps it.
+    """
     denied = cells_with(result.summary, OutcomeKind.NEWLY_DENIED)
-    sections = (_policies(result, denied), _workloads(denied, min(max(most_workloads, 1), MOST_WORKLOADS)))
+    sections = (
+        _policies(result, denied, on_page=on_page),
+        _workloads(denied, min(max(most_workloads, 1), MOST_WORKLOADS), on_page=on_page),
+    )
     return tuple(section for section in sections if section is not None)
 
 
@@ -111,7 +121,7 @@ def run_verdict(result: RunResult) -> tuple[str, Tone]:
 
 def _admission_verdict(result: RunResult) -> tuple[str, Tone]:
     by_outcome = counts(result.summary)
-    denied, consequences = by_outcome[OutcomeKind.NEWLY_DENIED]
+    denied, _ = by_outcome[OutcomeKind.NEWLY_DENIED]
     determined, total = decided(result.summary, "candidate")
     changes = [f"{number(by_outcome[kind][0])} {words}" for kind, words in _LISTED.items() if by_outcome[kind][0]]
     sentences = [f"{number(denied) if denied else 'None'} of {plural(total, 'request')} would be denied directly."]
@@ -119,8 +129,8 @@ def _admission_verdict(result: RunResult) -> tuple[str, Tone]:
         sentences = [f"None of {plural(determined, 'decided request')} would be denied or mutated."]
     if changes:
         sentences.append(f"{', '.join(changes)}.")
-    if consequences:
-        sentences.append(f"Another {number(consequences)} would fail as a consequence.")
+    if failing := result.world.failing:
+        sentences.append(f"Another {number(failing)} would fail as a consequence.")
     if total > determined:
         unknown = total - determined
         sentences.append(f"{plural(unknown, 'request is', 'requests are')} undetermined.")
@@ -183,7 +193,7 @@ def _named(groups: Sequence[Group]) -> str:
     return named + (f" and {number(len(groups) - MOST_NAMES)} more" if len(groups) > MOST_NAMES else "")
 
 
-def _policies(result: RunResult, denied: CellItems) -> Section | None:
+def _policies(result: RunResult, denied: CellItems, *, on_page: bool) -> Section | None:
     groups = [group for group in grouped(denied, by_policy) if group.requests]
     if not groups:
         return None
@@ -192,17 +202,17 @@ def _policies(result: RunResult, denied: CellItems) -> Section | None:
         Column("direct", Align.NUMBER),
         Column("sole", Align.NUMBER),
         Column("consequences", Align.NUMBER),
-        Column("most frequent message", Align.SHORT),
+        Column("most frequent message", Align.TEXT if on_page else Align.SHORT),
     )
     cells = [
         [
-            cut(group.label, _POLICY),
+            cut(group.label, _ON_PAGE if on_page else _POLICY),
             *map(number, (group.requests, group.sole, group.consequences)),
-            cut(_reason(common_message(result, group.label)), _MESSAGE),
+            cut(_reason(common_message(result, group.label)), _ON_PAGE if on_page else _MESSAGE),
         ]
         for group in groups[:MOST_POLICIES]
     ]
-    rows = fitted(columns, cells)
+    rows = tuple(map(tuple, cells)) if on_page else fitted(columns, cells)
     title = f"Policies that deny requests{part_of(len(rows), len(groups))}"
     return Section("first-policies", title, "", (Table("first-policies-table", "", columns, rows),), Tone.BAD)
 
@@ -213,7 +223,7 @@ def _reason(message: str) -> str:
     return reason.strip() if separator and message.startswith("admission webhook ") else message
 
 
-def _workloads(denied: CellItems, most: int) -> Section | None:
+def _workloads(denied: CellItems, most: int, *, on_page: bool) -> Section | None:
     groups = [group for group in grouped(denied, by_workload) if group.requests]
     if not groups:
         return None
@@ -222,15 +232,17 @@ def _workloads(denied: CellItems, most: int) -> Section | None:
         Column("owner", Align.SHORT),
         Column("direct", Align.NUMBER),
         Column("consequences", Align.NUMBER),
-        Column("policies", Align.SHORT),
+        Column("policies", Align.TEXT if on_page else Align.SHORT),
     )
     rows = tuple(
         (
-            cut(group.label, _WORKLOAD),
+            cut(group.label, _ON_PAGE if on_page else _WORKLOAD),
             cut(", ".join(sorted(group.owners)), 12),
             number(group.requests),
             number(group.consequences),
-            _first(sorted(group.policies), _POLICY - 6),
+            cut(", ".join(sorted(group.policies)), _ON_PAGE)
+            if on_page
+            else _first(sorted(group.policies), _POLICY - 6),
         )
         for group in groups[:most]
     )
