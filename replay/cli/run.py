@@ -110,7 +110,8 @@ def run(
     fail_on: Annotated[
         list[FailOn] | None,
         typer.Option(
-            help="Findings that make the exit code 1. Default: denied and mutated. Repeatable.", show_default=False
+            help="Findings that make the exit code 1. Default: denied, mutated and removed. Repeatable.",
+            show_default=False,
         ),
     ] = None,
     redact: Annotated[bool, typer.Option(help="Hide Secret data and tokens in all output.")] = True,

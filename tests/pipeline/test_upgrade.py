@@ -14,8 +14,10 @@ from replay.compare.api_version_use import Service, service_of
 from replay.errors import ReplayError
 from replay.kube.gvk import GroupVersionResource
 from replay.pipeline.options import Options
+from replay.pipeline.project.alarm import exit_code
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.report.run.api_versions import removed_verdict
 from replay.report.run.json import summary_json
 from tests.support.log_lines import event
 
@@ -65,16 +67,21 @@ def namespace() -> bytes:
     return event(0, objectRef=about, requestObject=body, responseObject=body)
 
 
-def summary(tmp_path: Path, policies: str, lines: list[bytes], versions: Versions, **options: Any) -> dict[str, Any]:
+def scenario_at(tmp_path: Path, policies: str, lines: list[bytes], versions: Versions) -> Scenario:
+    """One set on two servers, and a log."""
     (tmp_path / "set" / "api").mkdir(parents=True)
     (tmp_path / "set" / "api" / "p.yaml").write_text(policies)
     (tmp_path / "audit.jsonl").write_bytes(b"\n".join(lines))
-    scenario = Scenario(
+    return Scenario(
         (str(tmp_path / "audit.jsonl"),),
         current=tmp_path / "set",
         version=versions.current,
         candidate_version=versions.candidate,
     )
+
+
+def summary(tmp_path: Path, policies: str, lines: list[bytes], versions: Versions, **options: Any) -> dict[str, Any]:
+    scenario = scenario_at(tmp_path, policies, lines, versions)
     answer: dict[str, Any] = json.loads(summary_json(run(scenario, Options(workers=1, **options), silent)))
     return answer
 
@@ -133,7 +140,7 @@ def test_a_kept_store_answers_for_its_minors_alone(tmp_path: Path) -> None:
     assert denied == [{}, {"newly_denied": 1}, {}, {"newly_admitted": 1}, {"newly_denied": 1}]
 
 
-def asked_for(number: int, api_version: str, resource: str, user: str, **annotations: str) -> bytes:
+def asked_for(number: int, api_version: str, resource: str, user: str, code: int = 200, **annotations: str) -> bytes:
     group, _, version = api_version.rpartition("/")
     return event(
         number,
@@ -142,7 +149,7 @@ def asked_for(number: int, api_version: str, resource: str, user: str, **annotat
         userAgent="client/v1 (linux)",
         objectRef={"resource": resource, "apiGroup": group, "apiVersion": version},
         annotations={f"k8s.io/{name.replace('_', '-')}": text for name, text in annotations.items()},
-        responseStatus={"code": 200},
+        responseStatus={"code": code},
     )
 
 
@@ -167,6 +174,26 @@ def test_who_uses_versions_that_go(tmp_path: Path) -> None:
         ("old", "deprecated", "", "", 1),
         ("custom", "deprecated", "1.40", "", 1),
     ]
+
+
+@pytest.mark.parametrize(
+    ("code", "versions", "expected"),
+    [
+        pytest.param(
+            200,
+            Versions(OLD, NEW),
+            (1, "2 requests use API versions that Kubernetes 1.37 does not serve."),
+            id="what succeeded is gone after the upgrade",
+        ),
+        pytest.param(404, Versions(OLD, NEW), (0, ""), id="what failed before fails again"),
+    ],
+)
+def test_a_version_that_goes_makes_the_exit_code_1(
+    code: int, versions: Versions, expected: tuple[int, str], tmp_path: Path
+) -> None:
+    lines = [pod(1, a="b"), *(asked_for(n, "networking.k8s.io/v1beta1", "servicecidrs", "ci", code) for n in (2, 3))]
+    result = run(scenario_at(tmp_path, VALIDATING.format("true"), lines, versions), Options(workers=1), silent)
+    assert (exit_code(result), removed_verdict(result)) == expected
 
 
 SERVICES = [

@@ -25,7 +25,7 @@ version = 1
 """
 _TABLES = """
 # [run]
-# fail-on = ["denied"]      # what makes the exit code 1: denied, lockout, mutated, undecided, none
+# fail-on = ["denied"]      # what makes the exit code 1: denied, lockout, mutated, undecided, removed, none
 # [report]
 # since = "7d"
 """

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 
+from replay.compare.api_version_use import Service
 from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
@@ -11,8 +12,8 @@ from replay.errors import ReplayError
 from replay.pipeline.project.format import FailOn
 from replay.report.run.views import lockout
 
-USUAL = (FailOn.DENIED, FailOn.MUTATED)
-"""Default, as in `kubectl diff`: anything newly denied, mutated, forbidden or allowed."""
+USUAL = (FailOn.DENIED, FailOn.MUTATED, FailOn.REMOVED)
+"""Default, as in `kubectl diff`: anything newly denied, mutated, forbidden, allowed, or no longer served."""
 
 
 def exit_code(result: RunResult, fail_on: Collection[FailOn] = USUAL) -> int:
@@ -41,6 +42,11 @@ def _undecided(result: RunResult) -> bool:
     return result.summary.outcomes[OutcomeKind.UNDETERMINED] > 0
 
 
+def _removed(result: RunResult) -> bool:
+    """Whether a request succeeded in an API version that the candidate's server no longer serves."""
+    return any(use.service is Service.REMOVED and use.succeeded for use in result.api_versions)
+
+
 def _nothing(_result: RunResult) -> bool:
     return False
 
@@ -50,5 +56,6 @@ _FOUND: Mapping[FailOn, Callable[[RunResult], bool]] = {
     FailOn.LOCKOUT: _locked_out,
     FailOn.MUTATED: _mutated,
     FailOn.UNDECIDED: _undecided,
+    FailOn.REMOVED: _removed,
     FailOn.NONE: _nothing,
 }

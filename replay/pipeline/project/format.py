@@ -35,4 +35,5 @@ class FailOn(StrEnum):
     LOCKOUT = "lockout"
     MUTATED = "mutated"
     UNDECIDED = "undecided"
+    REMOVED = "removed"
     NONE = "none"

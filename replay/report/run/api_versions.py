@@ -12,8 +12,8 @@ _MOST_NAMES = 2
 
 
 def removed_verdict(result: RunResult) -> str:
-    """A sentence about requests that the candidate's server does not serve; empty without any."""
-    removed = _requests(result, Service.REMOVED)
+    """A sentence about requests that succeeded and that the candidate's server does not serve; empty without any."""
+    removed = sum(use.succeeded for use in _removed(result))
     if not removed:
         return ""
     version = result.versions.candidate
@@ -25,8 +25,8 @@ def api_versions_fact(result: RunResult) -> Fact | None:
     by_service = {service: _requests(result, service) for service in Service}
     if not any(by_service.values()):
         return None
-    if removed := by_service[Service.REMOVED]:
-        users = dict.fromkeys(use.user for use in result.api_versions if use.service is Service.REMOVED)
+    if removed := sum(use.succeeded for use in _removed(result)):
+        users = dict.fromkeys(use.user for use in _removed(result) if use.succeeded)
         more = f" and {number(len(users) - _MOST_NAMES)} more" if len(users) > _MOST_NAMES else ""
         named = ", ".join(inert(user) for user in list(users)[:_MOST_NAMES]) + more
         return Fact("API versions", plural(removed, "request"), f"no longer served; by {named}", Tone.BAD)
@@ -93,6 +93,10 @@ def _served(use: ApiVersionUse) -> str:
     if use.service is Service.DEPRECATED:
         return f"until 1.{use.removed - 1}" if use.removed else "yes, deprecated"
     return f"not since 1.{use.removed}" if use.service is Service.GONE else f"no: 1.{use.removed} removes it"
+
+
+def _removed(result: RunResult) -> list[ApiVersionUse]:
+    return [use for use in result.api_versions if use.service is Service.REMOVED]
 
 
 def _requests(result: RunResult, service: Service) -> int:

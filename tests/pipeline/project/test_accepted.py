@@ -137,6 +137,7 @@ def test_what_a_run_fails_on(scenario: Scenario) -> None:
         "lockout": 0,
         "mutated": 1,
         "undecided": 0,
+        "removed": 0,
         "none": 0,
     } | {"undecided": int(result.summary.outcomes[OutcomeKind.UNDETERMINED] > 0)}
     assert exit_code(result) == 1
