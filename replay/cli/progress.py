@@ -1,15 +1,18 @@
-"""Progress bar on stderr for slow steps; nothing if stderr is not a terminal."""
+"""Progress bar on stderr for slow steps; a file for the process that asked for one; else nothing if stderr is not a terminal."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, ProgressColumn, Task, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
 from replay.audit.ingest import READING
+from replay.pipeline.process.progress_file import VARIABLE, progress_to
 from replay.report.render.document import MICROSECONDS, number, size, span
 
 Report = Callable[[str, int, int], None]
@@ -38,6 +41,9 @@ class ProgressText(ProgressColumn):
 @contextmanager
 def progress_on(console: Console) -> Iterator[Report]:
     """A function that stages call; the bar appears with the first call and is gone at the end."""
+    if path := os.environ.get(VARIABLE):
+        yield progress_to(Path(path))
+        return
     if not console.is_terminal:
         yield lambda _what, _count, _total: None
         return

@@ -8,7 +8,14 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.options import AcceptanceFile, ClusterSnapshot, CurrentSet, MinorVersion, OwnerLabel, Workers
+from replay.cli.options import (
+    AcceptanceFile,
+    ClusterSnapshot,
+    CurrentSet,
+    MinorVersion,
+    OwnerLabel,
+    Workers,
+)
 
 EPILOG = (
     "Example: replay serve --store audit.store --follow /var/log/kubernetes/audit --trial strict=manifests/next "
@@ -35,6 +42,25 @@ def serve(
         str, typer.Option(metavar="HOST:PORT", help="Receive events as the audit webhook backend of API servers.")
     ] = "",
     follow: Annotated[list[str] | None, typer.Option(metavar="LOG", help="Follow these log files. Repeatable.")] = None,
+    pull: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LOG",
+            help="Read this log again and again: files or a bucket URL. %Y, %m, %d and %H stand for the hour. Repeatable.",
+        ),
+    ] = None,
+    pull_every: Annotated[
+        str, typer.Option(metavar="DURATION", help="With --pull: the pause between two reads.")
+    ] = "5m",
+    cluster_name: Annotated[
+        str | None,
+        typer.Option(
+            "--cluster-name",
+            metavar="NAME",
+            envvar="REPLAY_CLUSTER_NAME",
+            help="Cluster of the events, for a multi-cluster store.",
+        ),
+    ] = None,
     listen_cert_file: Annotated[Path | None, typer.Option(help="With --listen: certificate (PEM).")] = None,
     listen_key_file: Annotated[Path | None, typer.Option(help="With --listen: private key (PEM).")] = None,
     listen_client_ca_file: Annotated[
@@ -45,9 +71,7 @@ def serve(
         str, typer.Option(metavar="SIZE", help="Remove the oldest requests above this size: 50GB.")
     ] = "",
     flush_age: Annotated[str, typer.Option(metavar="DURATION", help="Write to the store after this time.")] = "5m",
-    every: Annotated[
-        str, typer.Option(metavar="DURATION", help="Decide a trial again for new requests at most this often.")
-    ] = "15m",
+    every: Annotated[str, typer.Option(metavar="DURATION", help="Decide new requests at most this often.")] = "1m",
     address: Annotated[str, typer.Option(metavar="HOST:PORT", help="Address of the page.")] = "127.0.0.1:8080",
     host: Annotated[list[str] | None, typer.Option(metavar="NAME", help="Further host name of the page.")] = None,
     tls_cert_file: Annotated[Path | None, typer.Option(help="Certificate of the page (PEM).")] = None,
@@ -69,8 +93,8 @@ def serve(
 ) -> None:
     """Keep policies on trial beside a cluster, with a web page of what they would deny.
 
-    Fills the store from the log, decides every trial over the whole store, and decides it again when its manifests change or the log
-    grows. Serves a page for people, a JSON API, and metrics for Prometheus.
+    Fills the store from the log. Decides new requests when they arrive, and the whole store again in the background. Serves a page for
+    people, a JSON API, and metrics for Prometheus. In a store with several clusters, each trial is decided for each cluster.
     """
     from replay.audit.live.tls import ServerTls  # noqa: PLC0415 - `--help` must not pay for the rest
     from replay.errors import ReplayError  # noqa: PLC0415
@@ -81,6 +105,7 @@ def serve(
         Readers,
         Receiving,
         ServeSettings,
+        of_each_cluster,
         parse_proxy,
         parse_trials,
         read_secret,
@@ -89,11 +114,15 @@ def serve(
 
     if is_url(store):
         raise ReplayError("the store of a service is a directory: events are kept on a disk first", path="--store")
-    if listen and follow:
-        raise ReplayError("give --listen or --follow, not both")
-    period = length(every)
-    if period is None:
-        raise ReplayError(f"no length of time `{every}`: write 5m, 1h", path="--every")
+    if sum(map(bool, (listen, follow, pull))) > 1:
+        raise ReplayError("give one of --listen, --follow and --pull")
+
+    def seconds(text: str, option: str) -> float:
+        period = length(text)
+        if period is None:
+            raise ReplayError(f"no length of time `{text}`: write 5m, 1h", path=option)
+        return period.total_seconds()
+
     for url in notify or ():
         if not url.startswith(("https://", "http://")):
             raise ReplayError("a notice is posted to an http or https URL", path="--notify")
@@ -105,17 +134,20 @@ def serve(
         tuple(name.lower() for name in host or ()),
     )
     receiving = Receiving(
-        listen,
-        tuple(follow or ()),
-        ServerTls(listen_cert_file, listen_key_file, listen_client_ca_file),
-        keep,
-        keep_size,
-        flush_age,
+        listen=listen,
+        follow=tuple(follow or ()),
+        pull=tuple(pull or ()),
+        pull_seconds=seconds(pull_every, "--pull-every"),
+        cluster=cluster_name or "",
+        tls=ServerTls(listen_cert_file, listen_key_file, listen_client_ca_file),
+        keep=keep,
+        keep_size=keep_size,
+        flush_age=flush_age,
     )
     settings = ServeSettings(
         store=store,
         data=data or Path(f"{store.rstrip('/')}.trials"),
-        trials=parse_trials(trial),
+        trials=of_each_cluster(parse_trials(trial), store, cluster_name or ""),
         current=current,
         cluster=cluster,
         accepted=accepted,
@@ -126,7 +158,7 @@ def serve(
         notify=tuple(notify or ()),
         notify_secret=read_secret(notify_secret_file, "--notify-secret-file"),
         notify_form="slack" if notify_slack else "json",
-        every_seconds=period.total_seconds(),
+        every_seconds=seconds(every, "--every"),
         workers=workers,
     )
 

@@ -1,8 +1,10 @@
-"""The page and the API as an ASGI application: addresses, forms of an answer, and errors in one line."""
+"""The page and the API as an ASGI application: addresses, and forms of an answer."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+import os
+import re
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
@@ -19,25 +21,26 @@ from starlette.routing import Route
 from replay.compare.accepted import Acceptance
 from replay.errors import ReplayError
 from replay.pipeline.project.accepted import accepted_text, add_accepted, expiry
-from replay.report.render.document import Document
+from replay.report.render.document import inert
 from replay.report.render.html import environment
 from replay.report.render.markdown import markdown
+from replay.serve.growth import denied_rows
 from replay.serve.guard import COOKIE, HEADERS, LARGEST_FORM, Guard
 from replay.serve.metrics import metrics
 from replay.serve.openapi import OPENAPI
-from replay.serve.processes import weekly_names
-from replay.serve.questions import SEARCHED, QuestionError, Questions
+from replay.serve.processes import Ingest, weekly_reports
+from replay.serve.questions import SEARCHED, Answer, QuestionError, Questions
 from replay.serve.settings import ServeSettings
+from replay.serve.stores import LogState, Stores
 from replay.serve.trials import CSV, MARKDOWN, PAGE, TrialBoard, TrialState
-from replay.serve.view import View, as_markdown
+from replay.serve.view import Cell, Line, View, as_csv, as_markdown
 from replay.serve.views import (
-    LogState,
-    denied_rows,
-    log_data,
     log_page,
+    logs_data,
     overview,
     trial_data,
     trial_page,
+    trial_path,
     weekly_page,
     workload_page,
     workload_query,
@@ -54,6 +57,10 @@ _STATIC = {
     "document.css": (_DOCUMENTS / "document.css", "text/css"),
     "document.js": (_DOCUMENTS / "document.js", "text/javascript"),
 }
+LARGEST_POLICY = 1 << 20
+"""Characters of a file of manifests that are read for a page."""
+MOST_LINES = 60
+"""Lines of a policy that a page shows."""
 _REPORTS = {PAGE: "text/html", MARKDOWN: "text/markdown", CSV: "text/csv"}
 _FROM_FILE = {
     **HEADERS,
@@ -63,27 +70,31 @@ _FROM_FILE = {
 """A report is one file with its own style and script. In a sandbox it has no origin: it reads no cookie and asks nothing."""
 
 
+_FORM = re.compile(r"\.(json|md|csv)$")
+
+
 class Page:
-    """The application. `log_state` returns the state of the store, `is_ready` whether events are received."""
+    """The application, over the states of trials and stores."""
 
     def __init__(
         self,
         settings: ServeSettings,
         board: TrialBoard,
         questions: Questions,
-        log_state: Callable[[], LogState],
-        is_ready: Callable[[], bool],
+        stores: Stores,
+        ingest: Ingest,
     ) -> None:
         """Put the routes together."""
         self._settings = settings
         self._board = board
         self._questions = questions
-        self._log_state = log_state
-        self._is_ready = is_ready
+        self._stores = stores
+        self._ingest = ingest
         self._guard = Guard(settings.readers)
         routes = [
             Route("/", self._overview),
             Route("/index.{form:str}", self._overview),
+            Route("/trials/{name:str}/coverage", self._coverage),
             Route("/trials/{name:str}/report.html", self._report(PAGE)),
             Route("/trials/{name:str}/report.md", self._report(MARKDOWN)),
             Route("/trials/{name:str}/findings.csv", self._report(CSV)),
@@ -110,10 +121,11 @@ class Page:
         self.asgi.add_middleware(_Middleware, guard=self._guard)
 
     async def _overview(self, request: Request) -> Response:
-        return self._shown(request, overview(self._board.states(), await self._log_now()))
+        return self._shown(request, overview(self._board.states(), await self._logs()))
 
     async def _trial(self, request: Request) -> Response:
-        return self._shown(request, trial_page(self._state(request), await self._log_now()))
+        state = self._state(request)
+        return self._shown(request, trial_page(state, (await self._logs())[state.trial.cluster]))
 
     async def _workloads(self, request: Request) -> Response:
         return self._shown(request, workloads_page(self._state(request), request.query_params.get("policy", "")))
@@ -121,10 +133,11 @@ class Page:
     async def _workload(self, request: Request) -> Response:
         state = self._state(request)
         wanted = {name: request.query_params.get(name, "") for name in ("namespace", "workload", "policy")}
-        rows = [row for row in denied_rows(state.summary or {"rows": []}) if workload_query(row) == wanted]
+        rows = [row for row in denied_rows(state.shown or {"rows": []}) if workload_query(row) == wanted]
         if not rows:
             raise HTTPException(404, "this workload is not denied by this policy now")
-        return self._shown(request, workload_page(state, rows[0], self._proposal(wanted)))
+        listing = await run_in_threadpool(policy_lines, rows[0]["origin"], rows[0]["message"], self._manifests(state))
+        return self._shown(request, workload_page(state, rows[0], self._proposal(wanted), listing))
 
     async def _request(self, request: Request) -> Response:
         state = self._state(request)
@@ -132,34 +145,38 @@ class Page:
         item = request.query_params.get("item", "0")
         if not audit_id or not item.isdecimal():
             raise HTTPException(400, "name a request: ?id=AUDIT-ID")
-        try:
-            answer = await self._questions.explain(state.trial.candidate, audit_id, int(item[:9]))
-        except QuestionError as error:
-            raise HTTPException(503 if error.is_busy else 404, str(error)) from error
-        return self._document(request, answer.document, answer.data)
+        answer = await _asked(self._questions.explain(state.trial, audit_id, int(item[:9])))
+        return self._document(request, answer, (Cell("Trials", "/"), _link(state)))
+
+    async def _coverage(self, request: Request) -> Response:
+        state = self._state(request)
+        answer = await _asked(self._questions.coverage(state.trial))
+        return self._document(request, answer, (Cell("Trials", "/"), _link(state), Cell("Log health", "/log")))
 
     async def _search(self, request: Request) -> Response:
         fields = {name: request.query_params.get(name, "").strip() for name in SEARCHED}
+        stores = self._settings.stores
+        cluster = request.query_params.get("cluster", next(iter(stores), ""))
         if not any(fields.values()):
-            return self._html("search.html", fields=fields)
-        try:
-            answer = await self._questions.search(fields)
-        except QuestionError as error:
-            raise HTTPException(503 if error.is_busy else 404, str(error)) from error
-        return self._document(request, answer.document, answer.data, fields)
+            return self._html("search.html", fields=fields, clusters=[name for name in stores if name])
+        if cluster not in stores:
+            raise HTTPException(404, "there is no such cluster")
+        answer = await _asked(self._questions.search(stores[cluster], fields))
+        return self._document(request, answer, (Cell("Trials", "/"), Cell("Search", "/search")))
 
     async def _weekly(self, request: Request) -> Response:
-        return self._shown(request, weekly_page(await run_in_threadpool(weekly_names, self._settings.data)))
+        return self._shown(request, weekly_page(await run_in_threadpool(weekly_reports, self._settings.data)))
 
     async def _weekly_file(self, request: Request) -> Response:
         day, name = request.path_params["day"], request.path_params["file"]
         kinds = {"report.html": "text/html", "report.md": "text/markdown", "report.json": "application/json"}
-        if name not in kinds or day not in await run_in_threadpool(weekly_names, self._settings.data):
+        reports = await run_in_threadpool(weekly_reports, self._settings.data)
+        if name not in kinds or day not in {report.name for report in reports}:
             raise HTTPException(404, "there is no such report")
         return _file(self._settings.data / "weekly" / day / name, kinds[name])
 
     async def _log(self, request: Request) -> Response:
-        return self._shown(request, log_page(self._board.states(), await self._log_now()))
+        return self._shown(request, log_page(self._board.states(), await self._logs()))
 
     async def _api_trials(self, _request: Request) -> Response:
         return _json({"trials": [trial_data(state) for state in self._board.states()]})
@@ -169,20 +186,24 @@ class Page:
         return _json({**trial_data(state), "result": state.summary})
 
     async def _api_log(self, _request: Request) -> Response:
-        return _json(log_data(await self._log_now()))
+        return _json(logs_data(await self._logs()))
 
     async def _openapi(self, _request: Request) -> Response:
         return _json(OPENAPI)
 
     async def _metrics(self, _request: Request) -> Response:
-        text = metrics(self._board.states(), await self._log_now())
+        text = metrics(self._board.states(), await self._logs(), self._ingest.intake)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     async def _healthz(self, _request: Request) -> Response:
         return PlainTextResponse("ok\n")
 
     async def _readyz(self, _request: Request) -> Response:
-        return PlainTextResponse("ok\n") if self._is_ready() else PlainTextResponse("events are not received\n", 503)
+        return (
+            PlainTextResponse("ok\n")
+            if self._ingest.is_running
+            else PlainTextResponse("events are not received\n", 503)
+        )
 
     async def _login(self, request: Request) -> Response:
         if request.method == "GET":
@@ -199,7 +220,7 @@ class Page:
         state = self._state(request)
         form = await self._form(request)
         wanted = {name: form.get(name, "") for name in ("namespace", "workload", "policy")}
-        if not any(workload_query(row) == wanted for row in denied_rows(state.summary or {"rows": []})):
+        if not any(workload_query(row) == wanted for row in denied_rows(state.shown or {"rows": []})):
             raise HTTPException(404, "this workload is not denied by this policy now")
         reason = form.get("reason", "").strip()
         if not reason:
@@ -236,12 +257,21 @@ class Page:
 
         return answer
 
-    async def _log_now(self) -> LogState:
-        return await run_in_threadpool(self._log_state)
+    async def _logs(self) -> dict[str, LogState]:
+        return await run_in_threadpool(self._stores.now)
+
+    def _manifests(self, state: TrialState) -> tuple[Path, ...]:
+        """The places whose files a page may show lines of."""
+        return tuple(path for path in (state.trial.candidate, self._settings.current) if path is not None)
+
+    def _can_accept(self) -> bool:
+        """Whether the file of accepted findings can be written; where it cannot, pages propose the change."""
+        path = self._settings.accepted
+        return path is not None and os.access(path if path.exists() else path.parent, os.W_OK)
 
     def _state(self, request: Request) -> TrialState:
         name = request.path_params["name"]
-        state = self._board.get(name) or self._board.get(name.removesuffix(".json").removesuffix(".md"))
+        state = self._board.get(name) or self._board.get(_FORM.sub("", name))
         if state is None:
             raise HTTPException(404, "there is no such trial")
         return state
@@ -276,19 +306,21 @@ class Page:
             return _json(view.data)
         if form == "md":
             return PlainTextResponse(as_markdown(view), media_type="text/markdown")
-        return self._html("view.html", view=view, can_accept=self._settings.accepted is not None)
+        if form == "csv":
+            return PlainTextResponse(as_csv(view), media_type="text/csv")
+        return self._html("view.html", view=view, can_accept=self._can_accept())
 
-    def _document(
-        self, request: Request, document: Document | None, data: Any, fields: dict[str, str] | None = None
-    ) -> Response:
+    def _document(self, request: Request, answer: Answer, trail: tuple[Cell, ...]) -> Response:
         form = _form_of(request)
         if form == "json":
-            return _json(data)
-        if document is None:
+            return _json(answer.data)
+        if answer.document is None:
             raise HTTPException(404, "nothing was found")
         if form == "md":
-            return PlainTextResponse(markdown(document), media_type="text/markdown")
-        return self._html("document_page.html", document=document, fields=fields, svg=lambda _chart: "")
+            return PlainTextResponse(markdown(answer.document), media_type="text/markdown")
+        if form == "csv":
+            raise HTTPException(404, "this page has no CSV form: ask for json or md")
+        return self._html("document_page.html", document=answer.document, trail=trail, svg=lambda _chart: "")
 
     def _html(self, template: str, status: int = 200, **values: Any) -> Response:
         text = _template(template).render(form_token=self._guard.form_token(), **values)
@@ -318,6 +350,41 @@ class _Middleware:
         await (refusal or self._app)(scope, receive, send_safely)
 
 
+async def _asked(question: Awaitable[Answer]) -> Answer:
+    """Return an answer. Raises HTTPException."""
+    try:
+        return await question
+    except QuestionError as error:
+        raise HTTPException(503 if error.is_busy else 404, str(error)) from error
+
+
+def _link(state: TrialState) -> Cell:
+    return Cell(state.trial.name, trial_path(state.trial.name))
+
+
+def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line]:
+    """Return the lines of a policy from its place, `FILE:LINE`, to its end, if the file is one of some manifests.
+
+    The cause is the line with the message of the denial, or the first one.
+    """
+    name, _, begin = origin.rpartition(":")
+    path = Path(name)
+    if not begin.isdecimal() or not any(path.resolve().is_relative_to(place.resolve()) for place in places):
+        return []
+    try:
+        with path.open(encoding="utf-8", errors="replace") as file:
+            text = file.read(LARGEST_POLICY)
+    except OSError:
+        return []
+    lines = text.splitlines()[int(begin) - 1 :]
+    end = next((number for number, line in enumerate(lines) if number and line.startswith("---")), len(lines))
+    said = message.strip()
+    causes = [number for number, line in enumerate(lines[:end]) if said and said in line]
+    cause = causes[0] if causes else 0
+    first, last = max(cause - MOST_LINES // 2, 0), min(max(cause + MOST_LINES // 2, MOST_LINES), end)
+    return [Line(int(begin) + number, inert(lines[number]), number == cause) for number in range(first, last)]
+
+
 async def _failed(request: Request, error: Exception) -> Response:
     """Answer an error in one line; nothing of what went wrong inside is shown."""
     if isinstance(error, ClientDisconnect):
@@ -332,9 +399,9 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _form_of(request: Request) -> str:
-    """Return the form of an answer: `json` or `md` by the end of the path or the query, else `html`."""
+    """Return the form of an answer: `json`, `md` or `csv` by the end of the path or the query, else `html`."""
     asked = request.query_params.get("format", "") or request.url.path.rpartition(".")[2]
-    return asked if asked in ("json", "md") else "html"
+    return asked if asked in ("json", "md", "csv") else "html"
 
 
 def _json(data: Any, status: int = 200) -> Response:

@@ -3,36 +3,49 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
+from replay.serve.growth import denied_rows
+from replay.serve.processes import Intake
+from replay.serve.stores import LogState
 from replay.serve.trials import TrialPhase, TrialState
-from replay.serve.views import LogState, denied_rows, match_with_log
+from replay.serve.views import match_with_log
 
 MOST_SERIES = 1000
 """Series of one trial with labels from the log. The rest is one series with the labels `other`."""
 
 
-def metrics(states: Sequence[TrialState], log: LogState) -> str:
-    """Return all metrics."""
-    return "\n".join([*_log(log), *_trials(states)]) + "\n"
+def metrics(states: Sequence[TrialState], logs: Mapping[str, LogState], intake: Intake) -> str:
+    """Return all metrics. `logs` are the stores by cluster."""
+    return "\n".join([*_log(logs, intake), *_trials(states)]) + "\n"
 
 
-def _log(log: LogState) -> Iterator[str]:
-    yield from _metric("replay_events_total", "counter", "Events in the store.", [({}, log.events)])
-    rejected = [({"reason": reason}, count) for reason, count in sorted(log.rejects.items())]
-    yield from _metric("replay_rejected_lines_total", "counter", "Lines that are no usable event.", rejected)
-    yield from _metric("replay_store_requests", "gauge", "Requests in the store.", [({}, log.requests)])
-    yield from _metric("replay_store_bytes", "gauge", "Size of the store.", [({}, log.octets)])
-    yield from _metric(
-        "replay_waiting_bytes", "gauge", "Received bytes that are not in the store yet.", [({}, log.waiting)]
-    )
-    yield from _metric(
-        "replay_log_lag_seconds", "gauge", "Age of the last request in the store.", [({}, round(log.lag, 1))]
-    )
+def _log(logs: Mapping[str, LogState], intake: Intake) -> Iterator[str]:
+    def each(value: Callable[[LogState], float]) -> list[tuple[dict[str, str], float]]:
+        return [({"cluster": name} if name else {}, value(log)) for name, log in logs.items()]
+
+    rejected = [
+        ({**({"cluster": name} if name else {}), "reason": reason}, count)
+        for name, log in logs.items()
+        for reason, count in sorted(log.rejects.items())
+    ]
+    # Old requests are forgotten, so that these are no counters.
+    yield from _metric("replay_store_events", "gauge", "Events in the store.", each(lambda log: log.events))
+    yield from _metric("replay_store_unusable_lines", "gauge", "Lines that are no usable event.", rejected)
+    yield from _metric("replay_store_requests", "gauge", "Requests in the store.", each(lambda log: log.requests))
+    yield from _metric("replay_store_bytes", "gauge", "Size of the store.", each(lambda log: log.octets))
+    text = "Received bytes that are not in the store yet."
+    yield from _metric("replay_waiting_bytes", "gauge", text, each(lambda log: log.waiting))
+    text = "Age of the last request in the store."
+    yield from _metric("replay_log_lag_seconds", "gauge", text, each(lambda log: round(log.lag, 1)))
+    text = "Events that were read into the store since the start of the service."
+    yield from _metric("replay_events_received_total", "counter", text, [({}, intake.received)])
+    text = "Requests to the listener that were refused since the start of the service."
+    yield from _metric("replay_requests_refused_total", "counter", text, [({}, intake.refused)])
 
 
 def _trials(states: Sequence[TrialState]) -> Iterator[str]:
-    ready = [(state.trial.name, state.summary, state) for state in states if state.summary is not None]
+    ready = [(state.trial.name, state.shown, state) for state in states if state.shown is not None]
     series = [
         ({"trial": name, "policy": key[0], "namespace": key[1], "owner": key[2]}, count)
         for name, summary, _ in ready

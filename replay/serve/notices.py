@@ -1,23 +1,28 @@
-"""Notices of new findings: one signed JSON document for each new result of a trial that has any, and nothing else."""
+"""Notices of new findings: one signed JSON document for each new result of a trial that has any, and nothing else.
+
+A notice is in a file until it is sent, so that a restart loses none.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import hmac
-import queue
+import itertools
 import threading
 import time
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import orjson
 
 from replay.serve.settings import ServeSettings
 from replay.serve.trials import TrialState
-from replay.serve.views import is_lockout, new_rows, trial_data
+from replay.serve.views import is_lockout, trial_data
 
 MOST_FINDINGS = 50
+MOST_WAITING = 1000
+"""Notices that may wait to be sent."""
 TRIES = 5
 _SECONDS = 10.0
 SIGNATURE = "X-Replay-Signature"
@@ -33,29 +38,44 @@ class Notices(threading.Thread):
         self._settings = settings
         self._tell = tell
         self._first_pause = first_pause
-        self._queue: queue.Queue[bytes | None] = queue.Queue(maxsize=1000)
+        self._ended = threading.Event()
+        self._added = threading.Event()
+        self._numbers = itertools.count()
+        self._directory = settings.data / "notices"
 
-    def add(self, state: TrialState) -> None:
-        """Queue a notice if the last result of a trial has new findings."""
-        document = notice(state)
-        if document is None or not self._settings.notify:
+    def add(self, state: TrialState, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Keep a notice about the new findings of a trial. Raises OSError."""
+        if not self._settings.notify:
             return
-        body = slack_text(document) if self._settings.notify_form == "slack" else document
-        try:
-            self._queue.put_nowait(orjson.dumps(body))
-        except queue.Full:
+        document = notice(state, rows)
+        body = orjson.dumps(slack_text(document) if self._settings.notify_form == "slack" else document)
+        self._directory.mkdir(mode=0o700, exist_ok=True)
+        if len(list(self._directory.iterdir())) >= MOST_WAITING:
             self._tell("a notice is dropped: too many wait")
+            return
+        path = self._directory / f"{time.time_ns():020}-{next(self._numbers):04}"
+        new = path.with_name(f".{path.name}")
+        new.write_bytes(body)
+        new.replace(path)
+        self._added.set()
 
     def end(self) -> None:
-        """Send what waits, and end."""
-        self._queue.put(None)
+        """End after the notice that is being sent. Those that wait are sent after the next start."""
+        self._ended.set()
+        self._added.set()
         self.join(timeout=_SECONDS)
 
     def run(self) -> None:
         """Send until the end."""
-        while (body := self._queue.get()) is not None:
-            for url in self._settings.notify:
-                self._send(url, body)
+        while not self._ended.is_set():
+            for path in sorted(self._directory.glob("[0-9]*")) if self._settings.notify else ():
+                body = path.read_bytes()
+                for url in self._settings.notify:
+                    self._send(url, body)
+                if not self._ended.is_set():
+                    path.unlink()
+            self._added.wait()
+            self._added.clear()
 
     def _send(self, url: str, body: bytes) -> None:
         pause = self._first_pause
@@ -67,7 +87,8 @@ class Notices(threading.Thread):
                 if attempt == TRIES - 1:
                     self._tell(f"a notice is given up after {TRIES} tries: {type(error).__name__}")
                     return
-                time.sleep(pause)
+                if self._ended.wait(pause):
+                    return
                 pause *= 2
 
 
@@ -90,11 +111,8 @@ def request_of(url: str, body: bytes, secret: str) -> urllib.request.Request:
     return urllib.request.Request(url, body, headers, method="POST")  # noqa: S310 - named by the operator
 
 
-def notice(state: TrialState) -> dict[str, Any] | None:
-    """Return the document about new findings of a trial; None without any, and for the first result."""
-    rows = new_rows(state)
-    if not rows:
-        return None
+def notice(state: TrialState, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the document about new findings of a trial, lockouts first."""
     shown = sorted(rows, key=lambda row: (not is_lockout(row), -row["requests"]))[:MOST_FINDINGS]
     names = ("policy", "namespace", "workload", "owner", "requests", "message", "auditID")
     return {
@@ -108,7 +126,9 @@ def notice(state: TrialState) -> dict[str, Any] | None:
 
 def slack_text(document: dict[str, Any]) -> dict[str, str]:
     """Return a notice as text that Slack and its kin show. Marks of their markup are replaced."""
-    lines = [f"Trial {document['trial']['name']}: {document['findings']} new findings. {document['trial']['verdict']}"]
+    lines = [
+        f"Trial {document['trial']['name']}: {document['findings']} new {'finding' if document['findings'] == 1 else 'findings'}. {document['trial']['verdict']}"
+    ]
     if document["isLockout"]:
         lines.append("A system component would be locked out.")
     lines += [

@@ -6,72 +6,108 @@ They are processes of their own, so that a reader can never stall the receiving.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
-from replay.audit.catalog import CATALOG
-from replay.serve.settings import ServeSettings
-from replay.serve.trials import with_low_priority
+from msgspec import Struct
+
+from replay.serve.runner import with_low_priority
+from replay.serve.settings import ServeSettings, Trial
+from replay.serve.stores import Stores
 
 _POLL_SECONDS = 0.5
 _FIRST_PAUSE = 1.0
 _LONGEST_PAUSE = 60.0
-_WEEK = 7 * 86400
+_HOUR, _DAY = 3600, 86400
+_MICROSECONDS = 1_000_000
+_WEEK = 7 * _DAY
+_COUNT = re.compile(r"([\d,]+) (?:events? (read)|requests? refused)")
+"""A line of the ingest that counts."""
 _RETRY_SECONDS = 3600
 
 
-def ingest_command(settings: ServeSettings) -> list[str]:
-    """Return the command that fills the store, empty if another process does."""
+class Intake(Struct, frozen=True):
+    """What was received since the start: events that were read into the store, and requests that were refused."""
+
+    received: int = 0
+    refused: int = 0
+
+    def after(self, line: str) -> Intake:
+        """Return what is known after a line of the ingest."""
+        match = _COUNT.match(line)
+        if match is None:
+            return self
+        count = int(match[1].replace(",", ""))
+        is_read = match[2] == "read"
+        return Intake(self.received + count * is_read, self.refused + count * (not is_read))
+
+
+def ingest_command(settings: ServeSettings, logs: Sequence[str] = ()) -> list[str]:
+    """Return the command that fills the store, from some logs once, or live; empty if another process does."""
     receiving = settings.receiving
-    if not receiving.listen and not receiving.follow:
+    if not (receiving.listen or receiving.follow or logs):
         return []
     tls = receiving.tls
+    is_live = not logs
     options: list[tuple[str, object]] = [
         ("--store", settings.store),
-        ("--keep", receiving.keep or None),
-        ("--keep-size", receiving.keep_size or None),
-        ("--flush-age", receiving.flush_age),
+        ("--cluster-name", receiving.cluster or None),
+        ("--keep", receiving.keep or None if is_live else None),
+        ("--keep-size", receiving.keep_size or None if is_live else None),
+        ("--flush-age", receiving.flush_age if is_live else None),
         ("--listen", receiving.listen or None),
         ("--tls-cert-file", tls.certificate),
         ("--tls-private-key-file", tls.key),
         ("--client-ca-file", tls.client_ca),
     ]
     given = [text for name, value in options if value is not None for text in (name, str(value))]
-    logs = [*receiving.follow, "--follow"] if receiving.follow else []
-    return [sys.executable, "-m", "replay", "ingest", *logs, *given]
+    named = [*logs] if logs else [*receiving.follow, *(["--follow"] if receiving.follow else [])]
+    return [sys.executable, "-m", "replay", "ingest", *named, *given]
+
+
+def pulled(places: Iterable[str], since: float, until: float) -> tuple[str, ...]:
+    """Return the places of the hours of a period, each once, in order. A place without a date is the same for each hour."""
+    hours = range(int(since) // _HOUR, int(until) // _HOUR + 1)
+    times = [datetime.fromtimestamp(hour * _HOUR, UTC) for hour in hours]
+    return tuple(dict.fromkeys(time.strftime(place) for place in places for time in times))
 
 
 class Ingest(threading.Thread):
-    """Keeps the process that fills the store running. Its lines go to `tell`."""
+    """Keeps the process that fills the store running, or starts it again and again. Its lines go to `tell`."""
 
     def __init__(self, settings: ServeSettings, tell: Callable[[str], None]) -> None:
         """Run when `start` is called."""
         super().__init__(name="ingest", daemon=True)
-        self._command = ingest_command(settings)
+        self._settings = settings
         self._tell = tell
         self._ended = threading.Event()
         self._process: subprocess.Popen[str] | None = None
+        self._is_well = True
+        self.intake = Intake()
 
     @property
     def is_running(self) -> bool:
         """Whether events are received, or another process fills the store."""
-        return not self._command or (self._process is not None and self._process.poll() is None)
+        if self._settings.receiving.pull:
+            return self._is_well
+        return not ingest_command(self._settings) or (self._process is not None and self._process.poll() is None)
 
     def run(self) -> None:
         """Start the process, and start it again after an end."""
+        if self._settings.receiving.pull:
+            self._pull()
         pause = _FIRST_PAUSE
-        while self._command and not self._ended.is_set():
+        while (command := ingest_command(self._settings)) and not self._ended.is_set():
             begun = time.monotonic()
-            self._process = _started(self._command)
-            for line in self._process.stderr or ():
-                self._tell(line.rstrip())
-            code = self._process.wait()
+            code = self._ran(command)
             if self._ended.is_set():
                 return
             pause = _FIRST_PAUSE if time.monotonic() - begun > _LONGEST_PAUSE else min(pause * 2, _LONGEST_PAUSE)
@@ -85,27 +121,67 @@ class Ingest(threading.Thread):
             self._process.terminate()
             self._process.wait(timeout=60)
 
+    def _pull(self) -> None:
+        """Read the places of the last day, and then from an hour before the last success, until the end."""
+        since = time.time() - _DAY
+        while not self._ended.is_set():
+            now = time.time()
+            places = pulled(self._settings.receiving.pull, since, now)
+            self._is_well = self._ran(ingest_command(self._settings, places)) == 0
+            since = now - _HOUR if self._is_well else since
+            self._ended.wait(self._settings.receiving.pull_seconds)
+
+    def _ran(self, command: list[str]) -> int:
+        self._process = _started(command)
+        for line in self._process.stderr or ():
+            self.intake = self.intake.after(line)
+            self._tell(line.rstrip())
+        return self._process.wait()
+
+
+class WeeklyReport(NamedTuple):
+    """A report of the archive: its last day, and its cluster, which is empty for a store of one cluster."""
+
+    day: str
+    cluster: str
+
+    @property
+    def name(self) -> str:
+        """The name of its directory."""
+        return f"{self.day}.{self.cluster}" if self.cluster else self.day
+
 
 class Weekly(threading.Thread):
-    """Writes a report of the last week once a week, into a directory that is called by its day."""
+    """Writes a report of the last week once a week for each cluster, the first one when the log covers a week."""
 
-    def __init__(self, settings: ServeSettings, tell: Callable[[str], None]) -> None:
+    def __init__(self, settings: ServeSettings, stores: Stores, tell: Callable[[str], None]) -> None:
         """Run when `start` is called."""
         super().__init__(name="weekly", daemon=True)
         self._settings = settings
+        self._stores = stores
         self._tell = tell
         self._ended = threading.Event()
         self._process: subprocess.Popen[str] | None = None
 
     def run(self) -> None:
         """Write a report whenever the last one is a week old."""
+        tried: dict[str, float] = {}
+        firsts = {trial.cluster: trial for trial in reversed(self._settings.trials)}
         while not self._ended.wait(_POLL_SECONDS):
-            names = weekly_names(self._settings.data)
-            last = datetime.fromisoformat(names[0]).replace(tzinfo=UTC).timestamp() if names else 0.0
-            if time.time() - last < _WEEK or not (Path(self._settings.store) / CATALOG).exists():
-                continue
-            if not self._write():
-                self._ended.wait(_RETRY_SECONDS)
+            for cluster, trial in firsts.items():
+                days = [each.day for each in weekly_reports(self._settings.data) if each.cluster == cluster]
+                if days:
+                    is_due = time.time() - datetime.fromisoformat(days[0]).replace(tzinfo=UTC).timestamp() >= _WEEK
+                else:
+                    log = self._stores.of(cluster)
+                    is_due = log.last - log.first >= _WEEK * _MICROSECONDS
+                if not is_due or time.monotonic() - tried.get(cluster, -_RETRY_SECONDS) < _RETRY_SECONDS:
+                    continue
+                tried[cluster] = time.monotonic()
+                try:
+                    self._write(trial)
+                except OSError as error:
+                    self._tell(f"no weekly report: {(error.strerror or str(error)).lower()}")
 
     def end(self) -> None:
         """End the thread and its process."""
@@ -113,31 +189,31 @@ class Weekly(threading.Thread):
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
 
-    def _write(self) -> bool:
-        day = datetime.now(UTC).date().isoformat()
-        target = self._settings.data / "weekly" / day
-        work = target.with_name(f".{day}")
+    def _write(self, trial: Trial) -> None:
+        """Write a report. Raises OSError."""
+        report = WeeklyReport(datetime.now(UTC).date().isoformat(), trial.cluster)
+        target = self._settings.data / "weekly" / report.name
+        work = target.with_name(f".{report.name}")
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(mode=0o700, parents=True)
-        self._process = _started(weekly_command(self._settings, work))
+        self._process = _started(weekly_command(self._settings, trial, work))
         with_low_priority(self._process.pid)
         lines = [line.rstrip() for line in self._process.stderr or ()]
-        if self._process.wait() not in (0, 1):
-            shutil.rmtree(work, ignore_errors=True)
+        if self._process.wait() in (0, 1):
+            work.rename(target)
+            return
+        shutil.rmtree(work, ignore_errors=True)
+        if not self._ended.is_set():
             self._tell(f"no weekly report: {lines[-1] if lines else 'replay report failed'}")
-            return False
-        work.rename(target)
-        return True
 
 
-def weekly_command(settings: ServeSettings, work: Path) -> list[str]:
+def weekly_command(settings: ServeSettings, trial: Trial, work: Path) -> list[str]:
     """Return the command that writes the report of the last week."""
-    candidate = settings.trials[0].candidate if settings.trials else None
     options: list[tuple[str, object]] = [
-        ("--store", settings.store),
+        ("--store", trial.store),
         ("--since", "7d"),
         ("--current", settings.current),
-        ("--candidate", candidate),
+        ("--candidate", trial.candidate),
         ("--cluster", settings.cluster),
         ("--owner-label", settings.owner_label),
         ("--out", work),
@@ -146,13 +222,16 @@ def weekly_command(settings: ServeSettings, work: Path) -> list[str]:
     return [sys.executable, "-m", "replay", "report", *given]
 
 
-def weekly_names(data: Path) -> list[str]:
-    """Return the days of the weekly reports, newest first."""
+def weekly_reports(data: Path) -> list[WeeklyReport]:
+    """Return the weekly reports, newest first."""
     try:
-        found = [path.name for path in (data / "weekly").iterdir() if (path / "report.html").is_file()]
+        names = [path.name for path in (data / "weekly").iterdir() if (path / "report.html").is_file()]
     except OSError:
         return []
-    return sorted((name for name in found if _is_day(name)), reverse=True)
+    found = [WeeklyReport(day, cluster) for day, _, cluster in (name.partition(".") for name in names)]
+    return sorted(
+        (each for each in found if _is_day(each.day)), key=lambda each: (each.day, each.cluster), reverse=True
+    )
 
 
 def _is_day(name: str) -> bool:

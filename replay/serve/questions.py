@@ -10,15 +10,14 @@ import asyncio
 import multiprocessing
 import os
 from concurrent.futures import BrokenExecutor, ProcessPoolExecutor
-from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
 
 from replay.errors import ReplayError
 from replay.report.render.document import Document
-from replay.serve.settings import ServeSettings
-from replay.serve.trials import with_low_priority
+from replay.serve.runner import with_low_priority
+from replay.serve.settings import ServeSettings, Trial
 
 SECONDS = 60.0
 """Time limit of a question."""
@@ -47,7 +46,7 @@ class Answer(Struct, frozen=True):
     error: str = ""
 
 
-def _explain(settings: ServeSettings, candidate: Path, audit_id: str, item: int) -> Answer:
+def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) -> Answer:
     from replay.pipeline.forensic.explain import explain  # noqa: PLC0415 - only a question needs them
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
@@ -57,7 +56,7 @@ def _explain(settings: ServeSettings, candidate: Path, audit_id: str, item: int)
 
     zone = time_zone(None)
     scenario = Scenario(
-        (), store=settings.store, current=settings.current, candidate=candidate, cluster=settings.cluster
+        (), store=trial.store, current=settings.current, candidate=trial.candidate, cluster=settings.cluster
     )
     options = Options(owner_label=settings.owner_label)
     try:
@@ -67,7 +66,23 @@ def _explain(settings: ServeSettings, candidate: Path, audit_id: str, item: int)
     return Answer(explain_document(found, zone), explain_json(found, zone))
 
 
-def _search(settings: ServeSettings, fields: dict[str, str]) -> Answer:
+def _coverage(settings: ServeSettings, trial: Trial) -> Answer:
+    from replay.pipeline.coverage import coverage  # noqa: PLC0415 - only a question needs them
+    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415
+    from replay.report.coverage_report import coverage_document, coverage_json  # noqa: PLC0415
+
+    scenario = Scenario(
+        (), store=trial.store, current=settings.current, candidate=trial.candidate, cluster=settings.cluster
+    )
+    try:
+        found = coverage(scenario, Options(workers=1), _no_progress)
+    except ReplayError as error:
+        return Answer(error=str(error))
+    return Answer(coverage_document(found), coverage_json(found))
+
+
+def _search(settings: ServeSettings, store: str, fields: dict[str, str]) -> Answer:
     from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415 - only a question needs them
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
@@ -77,7 +92,7 @@ def _search(settings: ServeSettings, fields: dict[str, str]) -> Answer:
     policy, user, namespace, subject, since, until, action = (fields.get(name) or None for name in SEARCHED)
     try:
         found = look_up(
-            Scenario((), store=settings.store, cluster=settings.cluster),
+            Scenario((), store=store, cluster=settings.cluster),
             LookupFilter(policy, user, namespace, subject, since, until, action),
             _no_progress,
             zone=zone,
@@ -104,13 +119,17 @@ class Questions:
         self._pool: ProcessPoolExecutor | None = None
         self._waiting = 0
 
-    async def explain(self, candidate: Path, audit_id: str, item: int) -> Answer:
+    async def explain(self, trial: Trial, audit_id: str, item: int) -> Answer:
         """Explain a request under a candidate. Raises QuestionError."""
-        return await self._ask(_explain, candidate, audit_id, item)
+        return await self._ask(_explain, trial, audit_id, item)
 
-    async def search(self, fields: dict[str, str]) -> Answer:
+    async def coverage(self, trial: Trial) -> Answer:
+        """Say what the log lacks for a trial, and which audit policy records it. Raises QuestionError."""
+        return await self._ask(_coverage, trial)
+
+    async def search(self, store: str, fields: dict[str, str]) -> Answer:
         """Search decisions. Raises QuestionError."""
-        return await self._ask(_search, fields)
+        return await self._ask(_search, store, fields)
 
     def close(self) -> None:
         """End the processes."""

@@ -8,9 +8,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.live.tls import ServerTls
+from replay.audit.store import Store
 from replay.errors import ReplayError
+from replay.storage.cluster import cluster_location, cluster_names
 
 _TRIAL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=(.+)")
 _PROXY = re.compile(r"([^=]+)=([A-Za-z0-9-]+)")
@@ -20,17 +23,26 @@ LEAST_TOKEN = 16
 
 
 class Trial(Struct, frozen=True):
-    """A candidate under observation: its name and its manifests."""
+    """A candidate under observation: its name, its manifests, and the store, which in a fleet is that of one cluster."""
 
     name: str
     candidate: Path
+    store: str = ""
+    cluster: str = ""
 
 
 class Receiving(Struct, frozen=True):
-    """How events reach the store: an address for API servers, or log files to follow; nothing if another process fills it."""
+    """How events reach the store: an address for API servers, log files to follow, or places to read again and again.
+
+    Nothing if another process fills the store. `pull` are URLs or files, with the date as `strftime` writes it.
+    """
 
     listen: str = ""
     follow: tuple[str, ...] = ()
+    pull: tuple[str, ...] = ()
+    pull_seconds: float = 300.0
+    cluster: str = ""
+    """Name of the cluster that the events are of, in a store with several."""
     tls: ServerTls = ServerTls()
     keep: str = ""
     keep_size: str = ""
@@ -81,13 +93,14 @@ class ServeSettings(Struct, frozen=True):
     notify: tuple[str, ...] = ()
     notify_secret: str = ""
     notify_form: str = "json"
-    every_seconds: float = 900.0
-    """A trial is decided again at most this often, as long as its manifests do not change."""
+    every_seconds: float = 60.0
+    """New requests are decided at most this often."""
     workers: int = 0
 
-    def trial(self, name: str) -> Trial | None:
-        """Return the trial with this name, None if there is none."""
-        return next((trial for trial in self.trials if trial.name == name), None)
+    @property
+    def stores(self) -> dict[str, str]:
+        """Where the store of each cluster is, by its name, which is empty for a store of one cluster."""
+        return {trial.cluster: trial.store for trial in self.trials}
 
 
 def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:
@@ -108,6 +121,21 @@ def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:
         if not trial.candidate.exists():
             raise ReplayError("there is no such file or directory", path=str(trial.candidate))
     return tuple(trials)
+
+
+def of_each_cluster(trials: Sequence[Trial], store: str, filled: str = "") -> tuple[Trial, ...]:
+    """Return the trials for a store: one for each of its clusters, called CLUSTER.NAME, if it has any.
+
+    `filled` is the cluster whose store may not be there yet. Raises StoreError.
+    """
+    names = sorted({*cluster_names(store), *([filled] if filled else [])}) if Path(store).is_dir() or filled else []
+    if not names or Store.is_at(store):
+        return tuple(replace(trial, store=store) for trial in trials)
+    return tuple(
+        replace(trial, name=f"{name}.{trial.name}", store=cluster_location(store, name), cluster=name)
+        for name in names
+        for trial in trials
+    )
 
 
 def parse_proxy(text: str) -> tuple[str, str]:

@@ -1,16 +1,8 @@
-"""Trials: each candidate is decided over the whole store by `replay run`, in a process of its own, and its result is kept.
-
-The result is exactly what `replay run` prints, because it is `replay run`. A result stays on disk, so that a restart shows
-it at once. The process runs at low priority: receiving events and answering readers come first.
-"""
+"""Trials: the state of each one, and its results on disk, so that a restart shows them at once."""
 
 from __future__ import annotations
 
-import hashlib
-import os
 import shutil
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -22,14 +14,12 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.audit.catalog import CATALOG
-from replay.pipeline.project.watch import state
+from replay.serve.growth import denied_rows, joined, row_key
 from replay.serve.settings import ServeSettings, Trial
 
-_POLL_SECONDS = 1.0
-_KEY = "key.json"
-_NICE = 10
 SUMMARY, PAGE, MARKDOWN, CSV = "summary.json", "report.html", "report.md", "findings.csv"
+_KEY, _GROWTH = "key.json", "growth.json"
+_DAY = 86400.0
 
 
 class TrialPhase(StrEnum):
@@ -41,38 +31,78 @@ class TrialPhase(StrEnum):
     FAILED = "failed"
 
 
+class WorkProgress(Struct, frozen=True):
+    """How far a decision over the whole store is: what it does, and its amount; a total of 0 is not known."""
+
+    what: str = ""
+    done: int = 0
+    total: int = 0
+
+
+class ResultKey(Struct, frozen=True):
+    """What a result is about: digests of manifests and store, and the time of the last request, in microseconds since the epoch."""
+
+    sets: str = ""
+    store: str = ""
+    last: int = 0
+
+
 class TrialState(Struct, frozen=True):
-    """A trial now; `summary` is the last result, None before the first one. `since` and `decided` are seconds since the epoch."""
+    """A trial now. `summary` is the result over the whole store, None before the first one; `growth` what came later.
+
+    `since` and `decided` are seconds since the epoch, `seconds` is the processor time of the last decision.
+    """
 
     trial: Trial
     phase: TrialPhase = TrialPhase.WAITING
     since: float = 0.0
     error: str = ""
     summary: dict[str, Any] | None = None
-    previous: dict[str, Any] | None = None
+    growth: dict[str, Any] | None = None
+    shown: dict[str, Any] | None = None
+    """Both together."""
+    seen: dict[str, float] = {}
+    """When each finding was found first, by `row_key`; 0 for those of the first result."""
+    key: ResultKey = ResultKey()
+    covered: int = 0
+    """The time of the last request that is decided, in microseconds since the epoch."""
     decided: float = 0.0
     seconds: float = 0.0
+    work: WorkProgress = WorkProgress()
 
     @property
     def progress(self) -> str:
         """What a reader is told about the work on the trial."""
         if self.phase is TrialPhase.DECIDING:
-            usual = f", usually {self.seconds:.0f} s" if self.seconds else ""
-            return f"is being decided for {max(time.time() - self.since, 0):.0f} s{usual}"
+            work = self.work
+            share = f"{work.what}: {100 * work.done // work.total} %" if work.total else work.what
+            return f"is being decided over the whole store ({share or 'begins'})"
         if self.phase is TrialPhase.FAILED:
             return f"cannot be decided: {self.error}"
         return "is decided" if self.summary is not None else "waits for its first result"
 
+    def new_rows(self, since: float) -> list[dict[str, Any]]:
+        """Return the rows of direct denials that were found first after a time."""
+        return [row for row in denied_rows(self.shown or {"rows": []}) if self.seen.get(row_key(row), 0.0) > since]
+
+    def of_last_day(self) -> list[dict[str, Any]]:
+        """Return the rows of direct denials that were found first in the last 24 hours."""
+        return self.new_rows(time.time() - _DAY)
+
 
 class TrialBoard:
-    """The states of all trials, for any thread. `told` is called with a trial's state after each new result."""
+    """The states of all trials, for any thread. `told` is called with a trial and its new findings after each result that has some."""
 
-    def __init__(self, settings: ServeSettings, told: Callable[[TrialState], None] = lambda _state: None) -> None:
+    def __init__(
+        self,
+        settings: ServeSettings,
+        told: Callable[[TrialState, list[dict[str, Any]]], None] = lambda _state, _rows: None,
+    ) -> None:
         """Load the results of earlier processes."""
         self._settings = settings
         self._told = told
-        self._lock = threading.Lock()
-        self._states = {trial.name: _loaded(trial, settings.data) for trial in settings.trials}
+        self._lock = threading.RLock()
+        self._states = {trial.name: self._loaded(trial) for trial in settings.trials}
 
     def states(self) -> list[TrialState]:
         """Return all trials, in the order of the options."""
@@ -89,161 +119,106 @@ class TrialBoard:
         with self._lock:
             self._states[changed.trial.name] = changed
 
-    def finished(self, changed: TrialState) -> None:
-        """Replace the state of a trial that has a new result, and tell of it."""
-        self.put(changed)
-        self._told(changed)
+    def change(self, name: str, **fields: Any) -> None:
+        """Change some fields of a trial."""
+        with self._lock:
+            self._states[name] = replace(self._states[name], **fields)
 
     def file(self, name: str, file: str) -> Path:
         """Return the path of a file of a trial's result."""
         return self._settings.data / "trials" / name / file
 
-
-class TrialRunner(threading.Thread):
-    """Decides trials one after the other: when their manifests change at once, when the log has grown at most every so often."""
-
-    def __init__(self, settings: ServeSettings, board: TrialBoard) -> None:
-        """Run when `start` is called."""
-        super().__init__(name="trials", daemon=True)
-        self._settings = settings
-        self._board = board
-        self._ended = threading.Event()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def run(self) -> None:
-        """Decide what is due, until the end."""
-        while not self._ended.wait(_POLL_SECONDS):
-            for each in self._board.states():
-                if self._ended.is_set():
-                    return
-                key = input_key(self._settings, each.trial)
-                if key["store"] and self._is_due(each, key):
-                    self._decide(each, key)
-
-    def end(self) -> None:
-        """End the thread and the process that decides."""
-        self._ended.set()
-        if self._process is not None and self._process.poll() is None:
-            self._process.terminate()
-        self.join(timeout=30)
-
-    def _is_due(self, each: TrialState, key: dict[str, str]) -> bool:
-        last = _read_key(self._board.file(each.trial.name, _KEY))
-        if each.phase is TrialPhase.FAILED and each.error and last.get("failed") == key["sets"]:
-            return time.time() - each.since >= self._settings.every_seconds
-        if last.get("sets") != key["sets"]:
-            return True
-        return last.get("store") != key["store"] and time.time() - each.decided >= self._settings.every_seconds
-
-    def _decide(self, each: TrialState, key: dict[str, str]) -> None:
-        begun = time.time()
-        self._board.put(replace(each, phase=TrialPhase.DECIDING, since=begun, error=""))
+    def work_directory(self, name: str, lane: str) -> Path:
+        """Return a new, empty directory for a result that is being made. Raises OSError."""
         directory = self._settings.data / "trials"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-        work = directory / f".{each.trial.name}.new"
+        work = directory / f".{name}.{lane}"
         shutil.rmtree(work, ignore_errors=True)
         work.mkdir(mode=0o700)
-        error = self._run(each.trial, work)
-        if self._ended.is_set():
-            shutil.rmtree(work, ignore_errors=True)
-            return
-        if error:
-            shutil.rmtree(work, ignore_errors=True)
-            self._board.put(replace(each, phase=TrialPhase.FAILED, since=time.time(), error=error))
-            target = self._board.file(each.trial.name, _KEY)
-            target.parent.mkdir(mode=0o700, exist_ok=True)
-            target.write_bytes(orjson.dumps({**_read_key(target), "sets": key["sets"], "failed": key["sets"]}))
-            return
+        return work
+
+    def publish(self, name: str, work: Path, key: ResultKey, summary: dict[str, Any], seconds: float) -> None:
+        """Take a result over the whole store from a directory: a reader sees the last one or this one whole. Raises OSError."""
         decided = time.time()
-        seconds = decided - begun
-        (work / _KEY).write_bytes(orjson.dumps({**key, "decided": decided, "seconds": seconds}))
-        _publish(work, directory / each.trial.name)
-        summary = orjson.loads((directory / each.trial.name / SUMMARY).read_bytes())
-        self._board.finished(
-            TrialState(each.trial, TrialPhase.READY, decided, "", summary, each.summary, decided, seconds)
+        document = {"sets": key.sets, "store": key.store, "last": key.last, "decided": decided, "seconds": seconds}
+        (work / _KEY).write_bytes(orjson.dumps(document))
+        with self._lock:
+            target = self._settings.data / "trials" / name
+            old = target.with_name(f".{name}.old")
+            seen = self._states[name].seen
+            shutil.rmtree(old, ignore_errors=True)
+            if target.exists():
+                target.rename(old)
+            work.rename(target)
+            shutil.rmtree(old, ignore_errors=True)
+            fields = {"summary": summary, "growth": None, "key": key, "covered": key.last}
+            self._grown(name, summary, seen, decided=decided, seconds=seconds, **fields)
+
+    def grow(self, name: str, key: ResultKey, document: dict[str, Any], until: int) -> None:
+        """Add the result of new requests to the one over the whole store with a key, if that is still the last. Raises OSError."""
+        with self._lock:
+            state = self._states[name]
+            if state.summary is None or state.key != key:
+                return
+            growth = document if state.growth is None else joined(state.growth, document)
+            _write(self.file(name, _GROWTH), {"growth": growth, "covered": until})
+            self._grown(name, joined(state.summary, growth), state.seen, growth=growth, covered=until)
+
+    def _grown(self, name: str, shown: dict[str, Any], seen: dict[str, float], **fields: Any) -> None:
+        """Show a result, note when its findings were found first, and tell of new ones."""
+        is_first = self._states[name].summary is None and not seen
+        found = {row_key(row): row for row in denied_rows(shown)}
+        new = [row for key, row in found.items() if key not in seen]
+        now = 0.0 if is_first else time.time()
+        seen = {**seen, **{row_key(row): now for row in new}}
+        state = replace(self._states[name], shown=shown, seen=seen, error="", **fields)
+        if state.phase is not TrialPhase.DECIDING or fields.get("summary") is not None:
+            state = replace(state, phase=TrialPhase.READY, work=WorkProgress())
+        self._states[name] = state
+        if new:
+            _write(self._seen_file(name), seen)
+        if new and not is_first:
+            self._told(state, new)
+
+    def _seen_file(self, name: str) -> Path:
+        return self._settings.data / "trials" / f".{name}.seen"
+
+    def _loaded(self, trial: Trial) -> TrialState:
+        directory = self._settings.data / "trials" / trial.name
+        old = directory.with_name(f".{trial.name}.old")
+        if old.exists() and not directory.exists():  # the process ended between the two
+            old.rename(directory)
+        seen = _read(self._seen_file(trial.name))
+        summary = _read(directory / SUMMARY)
+        if not summary:
+            return TrialState(trial, seen=seen)
+        said, growth = _read(directory / _KEY), _read(directory / _GROWTH)
+        key = ResultKey(str(said.get("sets", "")), str(said.get("store", "")), int(said.get("last", 0)))
+        return TrialState(
+            trial,
+            TrialPhase.READY,
+            summary=summary,
+            growth=growth.get("growth"),
+            shown=joined(summary, growth["growth"]) if growth else summary,
+            seen=seen,
+            key=key,
+            covered=int(growth.get("covered", key.last)),
+            decided=min(float(said.get("decided", 0)), time.time()),
+            seconds=float(said.get("seconds", 0)),
         )
 
-    def _run(self, trial: Trial, work: Path) -> str:
-        """Run `replay run` for a trial; return its error in one line, empty if it succeeded."""
-        command = run_command(self._settings, trial, work)
-        environment = {**os.environ, "REPLAY_CONFIG": os.devnull}
-        with (work / "error").open("wb") as errors:
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and options
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=environment
-            )
-            with_low_priority(self._process.pid)
-            code = self._process.wait()
-        lines = (work / "error").read_text("utf-8", "replace").strip().splitlines()
-        (work / "error").unlink()
-        return (
-            "" if code == 0 else (lines[-1].removeprefix("replay: ") if lines else f"replay run ended with code {code}")
-        )
+
+def _write(path: Path, document: object) -> None:
+    """Write a document in one step. Raises OSError."""
+    new = path.with_name(f"{path.name}.new")
+    new.write_bytes(orjson.dumps(document))
+    new.replace(path)
 
 
-def run_command(settings: ServeSettings, trial: Trial, work: Path) -> list[str]:
-    """Return the command that decides a trial; its files go to `work`."""
-    options: list[tuple[str, object]] = [
-        ("--store", settings.store),
-        ("--candidate", trial.candidate),
-        ("--current", settings.current),
-        ("--cluster", settings.cluster),
-        ("--kubernetes-version", settings.kubernetes_version),
-        ("--owner-label", settings.owner_label),
-        ("--workers", settings.workers),
-        ("--format", "json"),
-        ("--out", work / SUMMARY),
-        ("--report", work),
-        ("--fail-on", "none"),
-    ]
-    if settings.accepted is not None and settings.accepted.exists():
-        options.append(("--accepted", settings.accepted))
-    given = [text for name, value in options if value is not None for text in (name, str(value))]
-    return [sys.executable, "-m", "replay", "run", *given]
-
-
-def with_low_priority(process: int) -> None:
-    """Lower the priority of a process, where the system allows it."""
+def _read(path: Path) -> dict[str, Any]:
+    """Return a document, empty if there is none or it is damaged."""
     try:
-        os.setpriority(os.PRIO_PROCESS, process, _NICE)
-    except (OSError, AttributeError):
-        return
-
-
-def input_key(settings: ServeSettings, trial: Trial) -> dict[str, str]:
-    """Return digests of a trial's inputs: the manifests and other files, and the store, empty without a store."""
-    paths = [path for path in (settings.current, trial.candidate, settings.cluster, settings.accepted) if path]
-    sets = hashlib.sha256(repr(sorted(state(paths, ()).items())).encode()).hexdigest()
-    try:
-        store = hashlib.sha256((Path(settings.store) / CATALOG).read_bytes()).hexdigest()
-    except OSError:
-        store = ""
-    return {"sets": sets, "store": store}
-
-
-def _publish(work: Path, target: Path) -> None:
-    """Put a result in the place of the last one; a reader sees one of them whole."""
-    old = target.with_name(f".{target.name}.old")
-    shutil.rmtree(old, ignore_errors=True)
-    if target.exists():
-        target.rename(old)
-    work.rename(target)
-    shutil.rmtree(old, ignore_errors=True)
-
-
-def _loaded(trial: Trial, data: Path) -> TrialState:
-    directory = data / "trials" / trial.name
-    try:
-        summary = orjson.loads((directory / SUMMARY).read_bytes())
-    except (OSError, orjson.JSONDecodeError):
-        return TrialState(trial)
-    key = _read_key(directory / _KEY)
-    decided, seconds = float(key.get("decided", 0)), float(key.get("seconds", 0))
-    return TrialState(trial, TrialPhase.READY, decided, "", summary, None, decided, seconds)
-
-
-def _read_key(path: Path) -> dict[str, Any]:
-    try:
-        key = orjson.loads(path.read_bytes())
+        document = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):
         return {}
-    return key if isinstance(key, dict) else {}
+    return document if isinstance(document, dict) else {}

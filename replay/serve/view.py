@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import Struct
 
 from replay.report.render.document import Tone
 from replay.report.render.markdown import markdown_text
+from replay.report.render.rows import csv_text
 
 
 class Cell(Struct, frozen=True):
@@ -40,6 +41,14 @@ class Item(Struct, frozen=True):
     tone: Tone = Tone.PLAIN
 
 
+class Line(NamedTuple):
+    """A line of a file; `is_cause` marks the one that denies."""
+
+    number: int
+    text: str
+    is_cause: bool
+
+
 class View(Struct, frozen=True):
     """A page: `verdict` answers its question; `data` is its JSON form; `trail` are links to the pages above."""
 
@@ -53,6 +62,9 @@ class View(Struct, frozen=True):
     links: tuple[Cell, ...] = ()
     accept: Mapping[str, str] | None = None
     """Fields of the form that accepts a finding, None without one."""
+    listing: tuple[Line, ...] = ()
+    """Lines of the policy, from the file `place`."""
+    place: str = ""
     is_working: bool = False
     """Whether the page should be read again soon."""
 
@@ -71,7 +83,22 @@ def as_markdown(view: View) -> str:
             continue
         lines += [f"| {' | '.join(map(markdown_text, grid.columns))} |", f"|{' --- |' * len(grid.columns)}"]
         lines += [f"| {' | '.join(markdown_text(_cell_text(cell)) for cell in row)} |" for row in grid.rows]
+    if view.listing:
+        lines += ["", f"## {markdown_text(view.place)}", ""]
+        lines += [f"    {line.number} {'>' if line.is_cause else ' '} {line.text}" for line in view.listing]
     return "\n".join(lines) + "\n"
+
+
+def as_csv(view: View) -> str:
+    """Return the tables of a view as CSV, one after the other; a spreadsheet takes no cell for a formula."""
+    import polars as pl  # noqa: PLC0415 - only this form needs it
+
+    texts = []
+    for grid in view.grids:
+        schema = dict.fromkeys(grid.columns, pl.String)
+        rows = [dict(zip(grid.columns, map(_cell_text, row), strict=True)) for row in grid.rows]
+        texts.append(csv_text(pl.DataFrame(rows, schema=schema)))
+    return "\n".join(texts)
 
 
 def _cell_text(cell: Cell) -> str:

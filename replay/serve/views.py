@@ -5,40 +5,24 @@ Texts come from an untrusted log: `inert` spells control characters, and each fo
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 from urllib.parse import quote, urlencode
 
-from msgspec import Struct
-
-from replay.report.render.document import Tone, inert, number, plural, share, span
+from replay.report.render.document import Tone, inert, number, plural, share, size, span
+from replay.report.run.views import locked_out
+from replay.serve.growth import DENIED, denied_rows
+from replay.serve.processes import WeeklyReport
+from replay.serve.stores import LogState
 from replay.serve.trials import TrialPhase, TrialState
-from replay.serve.view import Cell, Grid, Item, View
+from replay.serve.view import Cell, Grid, Item, Line, View
 
 MOST_ROWS = 500
 """Rows of a table on a page. The CSV and the JSON API have all rows."""
 _SPARK_DAYS = 30
-_DENIED = "newly_denied"
+_LATE_SECONDS = 3600
 _MICROSECONDS = 1_000_000
-
-
-class LogState(Struct, frozen=True):
-    """The store now; times are microseconds since the epoch, `waiting` bytes are received and not in the store yet."""
-
-    requests: int = 0
-    events: int = 0
-    octets: int = 0
-    first: int = 0
-    last: int = 0
-    waiting: int = 0
-    rejects: Mapping[str, int] = {}
-
-    @property
-    def lag(self) -> float:
-        """Seconds since the last request of the store, 0 for an empty store."""
-        return max(time.time() - self.last / _MICROSECONDS, 0.0) if self.last else 0.0
 
 
 def trial_path(name: str) -> str:
@@ -48,17 +32,12 @@ def trial_path(name: str) -> str:
 
 def direct_denials(summary: Mapping[str, Any]) -> int:
     """Return the requests that a candidate would deny directly."""
-    return int(summary["roots"].get(_DENIED, 0))
-
-
-def denied_rows(summary: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of direct denials: one for each policy and workload."""
-    return [row for row in summary["rows"] if row["outcome"] == _DENIED and row["requests"]]
+    return int(summary["roots"].get(DENIED, 0))
 
 
 def is_lockout(row: Mapping[str, Any]) -> bool:
     """Return whether a row has requests of the control plane, a node or a controller."""
-    return any(user.startswith("system:") for user in row["users"])
+    return any(locked_out(user) for user in row["users"])
 
 
 def match_with_log(summary: Mapping[str, Any]) -> tuple[int, int]:
@@ -83,10 +62,10 @@ def by_day(summary: Mapping[str, Any], policy: str | None = None) -> tuple[int, 
 
 def trial_verdict(state: TrialState) -> tuple[str, Tone]:
     """Return whether the candidate can be enforced, in one sentence."""
-    if state.summary is None:
+    if state.shown is None:
         return f"{state.trial.name} {state.progress}.", Tone.BAD if state.phase is TrialPhase.FAILED else Tone.PLAIN
-    rows = denied_rows(state.summary)
-    decided = state.summary["decided"]
+    rows = denied_rows(state.shown)
+    decided = state.shown["decided"]
     unknown = decided["of"] - decided["requests"]
     if rows:
         workloads = {(row["namespace"], row["workload"]) for row in rows}
@@ -98,72 +77,105 @@ def trial_verdict(state: TrialState) -> tuple[str, Tone]:
     return "Can be enforced: no request of the log would be denied.", Tone.GOOD
 
 
-def overview(states: Sequence[TrialState], log: LogState) -> View:
-    """The first page: every trial in one row."""
-    rows = tuple(_overview_row(state) for state in states)
+def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View:
+    """The first page: every trial in one row, in a fleet one for each cluster. `logs` are the stores by cluster."""
+    is_fleet = any(logs)
+    rows = tuple(_overview_row(state, logs[state.trial.cluster], is_fleet) for state in states)
     tones = [trial_verdict(state)[1] for state in states]
-    bad = tones.count(Tone.BAD)
-    verdict = f"{plural(len(states), 'trial')}: {bad} would deny or cannot be decided." if states else "No trial."
-    columns = ("trial", "answer", "direct denials", "by day", "last hit", "match with the log", "determined", "state")
-    grid = Grid("trials", "Trials", columns, rows, frozenset({2}), "Start `replay serve` with --trial NAME=DIR.")
+    counts = [
+        (tones.count(Tone.GOOD), "can be enforced"),
+        (sum(bool(denied_rows(state.shown or {"rows": []})) for state in states), "would deny requests"),
+        (sum(state.phase is TrialPhase.FAILED for state in states), "cannot be decided"),
+        (sum(state.shown is None and state.phase is not TrialPhase.FAILED for state in states), "have no result yet"),
+    ]
+    said = ", ".join(f"{count} {words}" for count, words in counts if count)
+    verdict = f"{plural(len(states), 'trial')}: {said or 'undetermined requests remain'}." if states else "No trial."
+    columns = (
+        *(("cluster",) if is_fleet else ()),
+        *("trial", "answer", "direct denials", "by day", "last hit, UTC"),
+        *("match with the log", "determined", *(("log is behind",) if is_fleet else ()), "state"),
+    )
+    grid = Grid(
+        "trials",
+        "Trials",
+        columns,
+        rows,
+        frozenset({columns.index("direct denials")}),
+        "Start `replay serve` with --trial NAME=DIR.",
+    )
+    tone = Tone.BAD if Tone.BAD in tones else Tone.WARN if {Tone.WARN, Tone.PLAIN} & set(tones) else Tone.GOOD
     return View(
         "Policies on trial",
         verdict,
-        Tone.BAD if bad else Tone.GOOD,
-        _log_facts(log),
+        tone,
+        _log_facts(logs),
         (grid,),
-        {"trials": [trial_data(state) for state in states], "log": log_data(log)},
+        {"trials": [trial_data(state) for state in states], "log": logs_data(logs)},
         links=(Cell("Search", "/search"), Cell("Weekly reports", "/weekly"), Cell("Log health", "/log")),
-        is_working=any(state.phase is TrialPhase.DECIDING for state in states),
+        is_working=any(state.phase is TrialPhase.DECIDING or state.shown is None for state in states),
     )
 
 
-def _overview_row(state: TrialState) -> tuple[Cell, ...]:
-    name = Cell(state.trial.name, trial_path(state.trial.name))
+def _overview_row(state: TrialState, log: LogState, is_fleet: bool) -> tuple[Cell, ...]:
     verdict, _ = trial_verdict(state)
-    if state.summary is None:
-        return (name, Cell(verdict), *(Cell("") for _ in range(5)), Cell(state.phase.value))
-    rows = denied_rows(state.summary)
-    decided = state.summary["decided"]
-    return (
-        name,
+    shown = state.shown
+    rows = denied_rows(shown) if shown is not None else []
+    decided = shown["decided"] if shown is not None else None
+    cells = (
+        *((Cell(inert(state.trial.cluster)),) if is_fleet else ()),
+        Cell(state.trial.name.removeprefix(f"{state.trial.cluster}."), trial_path(state.trial.name)),
         Cell(verdict),
-        Cell(number(direct_denials(state.summary))),
-        Cell("", spark=by_day(state.summary)),
-        Cell(max((row["last"] for row in rows), default="")[:16].replace("T", " ")),
-        Cell(share(*match_with_log(state.summary))),
-        Cell(share(decided["requests"], decided["of"])),
-        Cell(state.progress),
+        Cell(number(direct_denials(shown)) if shown is not None else ""),
+        Cell("", spark=by_day(shown) if shown is not None else ()),
+        Cell(_minute(max((row["last"] for row in rows), default=""))),
+        Cell(share(*match_with_log(shown)) if shown is not None else ""),
+        Cell(share(decided["requests"], decided["of"]) if decided is not None else ""),
+        *((Cell(ago(log.lag) if log.last else "no log"),) if is_fleet else ()),
     )
+    return (*cells, Cell(state.progress))
 
 
-def _log_facts(log: LogState) -> tuple[Item, ...]:
-    if not log.requests:
+def _minute(text: str) -> str:
+    """Return a timestamp up to the minute."""
+    return text[:16].replace("T", " ")
+
+
+def _log_facts(logs: Mapping[str, LogState]) -> tuple[Item, ...]:
+    filled = [log for log in logs.values() if log.last]
+    if not filled:
         return (Item("Log", "empty", "no request is in the store yet", Tone.WARN),)
+    lag = max(log.lag for log in filled)
+    length = max(log.last for log in filled) - min(log.first for log in filled)
+    behind = "behind now" if len(logs) == 1 else "behind now, in the cluster that is furthest behind"
     return (
-        Item("Requests", number(log.requests), f"{span(log.last - log.first)} of log"),
-        Item("Last request", ago(log.lag), "behind now", Tone.WARN if log.lag > 3600 else Tone.PLAIN),
+        Item("Requests", number(sum(log.requests for log in filled)), f"{span(length)} of log"),
+        Item("Log", ago(lag), behind, Tone.WARN if lag > _LATE_SECONDS else Tone.PLAIN),
     )
 
 
 def trial_page(state: TrialState, log: LogState) -> View:
-    """One trial: policies, workloads, and what changed since the last result."""
+    """One trial: policies, workloads, and what was found first in the last day."""
     verdict, tone = trial_verdict(state)
     trail = (Cell("Trials", "/"),)
-    if state.summary is None:
+    if state.shown is None:
         waiting = (Item("State", state.phase.value, state.progress),)
         return View(state.trial.name, verdict, tone, waiting, (), trial_data(state), trail, is_working=True)
-    summary = state.summary
-    rows = denied_rows(summary)
-    decided = summary["decided"]
-    lockouts = sum(row["requests"] for row in rows if is_lockout(row))
+    shown = state.shown
+    rows = denied_rows(shown)
+    decided = shown["decided"]
+    lockouts = {(row["namespace"], row["workload"]) for row in rows if is_lockout(row)}
     facts = (
-        Item("Direct denials", number(direct_denials(summary)), "requests", Tone.BAD if rows else Tone.GOOD),
-        Item("Lockouts", number(lockouts), "requests of system users", Tone.BAD if lockouts else Tone.GOOD),
-        Item("Match with the log", share(*match_with_log(summary)), "recorded decisions that the baseline gives"),
+        Item("Direct denials", number(direct_denials(shown)), "requests", Tone.BAD if rows else Tone.GOOD),
+        Item(
+            "Lockouts",
+            number(len(lockouts)),
+            "workloads of the control plane, a node or a controller",
+            Tone.BAD if lockouts else Tone.GOOD,
+        ),
+        Item("Match with the log", share(*match_with_log(shown)), "recorded decisions that the baseline gives"),
         Item("Determined", share(decided["requests"], decided["of"]), f"of {plural(decided['of'], 'request')}"),
-        Item("State", state.phase.value, state.progress),
-        *_log_facts(log)[1:],
+        Item("State", state.phase.value, state.progress, Tone.WARN if state.phase is TrialPhase.FAILED else Tone.PLAIN),
+        *_decided_facts(state, log),
     )
     base = trial_path(state.trial.name)
     return View(
@@ -171,22 +183,36 @@ def trial_page(state: TrialState, log: LogState) -> View:
         verdict,
         tone,
         facts,
-        (_policies(state, base), _workloads(state, base), _changes(state, base), _accepted(summary)),
-        {**trial_data(state), "summary": summary},
+        (_policies(state, base), _changes(state, base), _workloads(state, base), _accepted(shown)),
+        {**trial_data(state), "rows": rows},
         trail,
         (
             Cell("Full report", f"{base}/report.html"),
-            Cell("CSV", f"{base}/findings.csv"),
-            Cell("Markdown", f"{base}/report.md"),
-            Cell("JSON", f"{base}.json"),
+            Cell("Report in Markdown", f"{base}/report.md"),
+            Cell("All findings in CSV", f"{base}/findings.csv"),
+            Cell("JSON", f"/api/v1{base}"),
         ),
         is_working=state.phase is TrialPhase.DECIDING,
     )
 
 
+def _decided_facts(state: TrialState, log: LogState) -> Iterator[Item]:
+    """Say up to which request a trial is decided, and what of it was decided when it arrived."""
+    if not state.covered:
+        return
+    until = datetime.fromtimestamp(state.covered / _MICROSECONDS, UTC)
+    yield Item(
+        "Decided until", f"{until:%Y-%m-%d %H:%M:%S}", "UTC", Tone.WARN if log.last > state.covered else Tone.PLAIN
+    )
+    if state.growth is not None:
+        count = state.growth["decided"]["of"]
+        note = "counted here, not yet in the full report and the exports"
+        yield Item("Decided on arrival", plural(count, "request"), note)
+
+
 def _policies(state: TrialState, base: str) -> Grid:
-    summary = state.summary or {}
-    policies = summary["findings"].get(_DENIED, {}).get("policies", [])
+    summary = state.shown or {}
+    policies = summary["findings"].get(DENIED, {}).get("policies", [])
     found = [policy for policy in policies if policy["requests"]]
     rows = tuple(
         (
@@ -207,7 +233,7 @@ def _place(origin: Mapping[str, Any] | None) -> str:
 
 
 def _workloads(state: TrialState, base: str, policy: str = "") -> Grid:
-    rows = [row for row in denied_rows(state.summary or {}) if policy in ("", row["policy"])]
+    rows = [row for row in denied_rows(state.shown or {}) if policy in ("", row["policy"])]
     shown = sorted(rows, key=lambda row: (-row["requests"], row["namespace"], row["workload"], row["policy"]))
     cells = tuple(
         (
@@ -217,13 +243,12 @@ def _workloads(state: TrialState, base: str, policy: str = "") -> Grid:
             Cell(inert(row["policy"])),
             Cell(number(row["requests"])),
             Cell(number(row["follow"])),
-            Cell(row["last"][:16].replace("T", " ")),
+            Cell(_minute(row["last"])),
         )
         for row in shown[:MOST_ROWS]
     )
     columns = ("workload", "namespace", "owner", "policy", "direct denials", "consequences", "last seen, UTC")
-    more = f"… and {number(len(rows) - MOST_ROWS)} more: see the CSV." if len(rows) > MOST_ROWS else ""
-    return Grid("workloads", "Workloads", columns, cells, frozenset({4, 5}), "No workload is denied.", more)
+    return Grid("workloads", "Workloads", columns, cells, frozenset({4, 5}), "No workload is denied.", _more(len(rows)))
 
 
 def workload_query(row: Mapping[str, Any]) -> dict[str, str]:
@@ -237,57 +262,65 @@ def workloads_page(state: TrialState, policy: str) -> View:
     grid = _workloads(state, base, policy)
     verdict = f"{inert(policy)} would deny {plural(len(grid.rows), 'workload')}." if policy else "All denied workloads."
     trail = (Cell("Trials", "/"), Cell(state.trial.name, base))
-    rows = [row for row in denied_rows(state.summary or {}) if policy in ("", row["policy"])]
+    rows = [row for row in denied_rows(state.shown or {}) if policy in ("", row["policy"])]
     return View(
         inert(policy) or "Workloads", verdict, Tone.BAD if rows else Tone.GOOD, (), (grid,), {"rows": rows}, trail
     )
 
 
-def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str) -> View:
-    """One workload and policy: the message, the requests, and the way to accept the denials."""
+def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, listing: Sequence[Line]) -> View:
+    """One workload and policy: the message, the line of the policy, a request, and the way to accept the denials."""
     base = trial_path(state.trial.name)
     name = f"{inert(row['workload'])} in {inert(row['namespace']) or '(cluster)'}"
-    request = f"{base}/request?{urlencode({'id': row['auditID']})}" if row["auditID"] else ""
+    query = urlencode({"id": row["auditID"]})
+    links = (Cell("Explain the first request", f"{base}/request?{query}"),) if row["auditID"] else ()
     facts = (
         Item("Policy", inert(row["policy"]), row["origin"]),
         Item("Message", inert(row["message"])),
         Item("Direct denials", number(row["requests"]), f"and {plural(row['follow'], 'consequence')}", Tone.BAD),
         Item("Owner", inert(row["owner"]) or "unknown"),
-        Item("Users", inert(", ".join(row["users"][:5]))),
-        Item("Seen", f"{row['first'][:16]} to {row['last'][:16]}".replace("T", " "), "UTC"),
+        Item("Users", inert(", ".join(row["users"][:5])), _rest(len(row["users"]) - 5)),
+        Item("Resources", inert(", ".join(row["resources"]))),
+        Item("Seen", f"{_minute(row['first'])} to {_minute(row['last'])}", "UTC"),
     )
-    grid = Grid(
-        "requests",
-        "First request",
-        ("audit ID",),
-        ((Cell(row["auditID"], request),),) if row["auditID"] else (),
-    )
-    accept = {**workload_query(row), "proposal": proposal}
     trail = (Cell("Trials", "/"), Cell(state.trial.name, base))
-    verdict = f"{plural(row['requests'], 'request')} of {name} would be denied."
-    return View(name, verdict, Tone.BAD, facts, (grid,), dict(row), trail, accept=accept)
+    return View(
+        name,
+        f"{plural(row['requests'], 'request')} of {name} would be denied.",
+        Tone.BAD,
+        facts,
+        (),
+        {**row, "lines": [line._asdict() for line in listing]},
+        trail,
+        links,
+        accept={**workload_query(row), "proposal": proposal},
+        listing=tuple(listing),
+        place=row["origin"],
+    )
 
 
-def new_rows(state: TrialState) -> list[dict[str, Any]]:
-    """Return the rows of direct denials that the last result has and the one before had not."""
-    if state.summary is None or state.previous is None:
-        return []
-    known = {tuple(workload_query(row).values()) for row in denied_rows(state.previous)}
-    return [row for row in denied_rows(state.summary) if tuple(workload_query(row).values()) not in known]
+def _rest(count: int) -> str:
+    return f"and {count} more" if count > 0 else ""
 
 
 def _changes(state: TrialState, base: str) -> Grid:
-    columns = ("workload", "namespace", "policy", "direct denials")
+    columns = ("workload", "namespace", "owner", "policy", "direct denials")
+    found = state.of_last_day()
     rows = tuple(
         (
             Cell(inert(row["workload"]), f"{base}/workload?{urlencode(workload_query(row))}"),
             Cell(inert(row["namespace"]) or "(cluster)"),
+            Cell(inert(row["owner"])),
             Cell(inert(row["policy"])),
             Cell(number(row["requests"])),
         )
-        for row in new_rows(state)[:MOST_ROWS]
+        for row in found[:MOST_ROWS]
     )
-    return Grid("new", "New since the last result", columns, rows, frozenset({3}), "Nothing new.")
+    return Grid("new", "New in the last 24 hours", columns, rows, frozenset({4}), "Nothing new.", _more(len(found)))
+
+
+def _more(count: int) -> str:
+    return f"… and {number(count - MOST_ROWS)} more: see the CSV." if count > MOST_ROWS else ""
 
 
 def _accepted(summary: Mapping[str, Any]) -> Grid:
@@ -300,59 +333,102 @@ def _accepted(summary: Mapping[str, Any]) -> Grid:
     return Grid("accepted", "Accepted findings", columns, rows, frozenset({5}), "No finding is accepted.")
 
 
-def log_page(states: Iterable[TrialState], log: LogState) -> View:
-    """What the log lacks: undetermined requests with what would record them, and unusable lines."""
-    rows = tuple(
+def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View:
+    """What the log lacks: undetermined requests with what would record them, gaps, and unusable lines."""
+    gaps = tuple(
         (
             Cell(state.trial.name, trial_path(state.trial.name)),
             Cell(inert(gap["policy"])),
             Cell(number(gap["requests"])),
             Cell(inert(gap["reason"])),
             Cell(inert(gap["fix"])),
+            Cell("audit policy", f"{trial_path(state.trial.name)}/coverage"),
         )
         for state in states
-        if state.summary is not None
-        for gap in state.summary["undetermined"]
+        if state.shown is not None
+        for gap in state.shown["undetermined"]
     )
-    columns = ("trial", "policy", "requests", "reason", "what would record it")
+    columns = ("trial", "policy", "requests", "reason", "what would record it", "how")
     undetermined = Grid(
-        "undetermined", "Undetermined", columns, rows[:MOST_ROWS], frozenset({2}), "Every request is decided."
+        "undetermined", "Undetermined", columns, gaps[:MOST_ROWS], frozenset({2}), "Every request is decided."
     )
+    rejected = [(name, reason, count) for name, log in logs.items() for reason, count in sorted(log.rejects.items())]
+    is_fleet = any(logs)
     rejects = Grid(
         "rejects",
         "Unusable lines",
-        ("reason", "lines"),
-        tuple((Cell(inert(reason)), Cell(number(count))) for reason, count in sorted(log.rejects.items())),
-        frozenset({1}),
+        (*(("cluster",) if is_fleet else ()), "reason", "lines"),
+        tuple(
+            (*((Cell(inert(name)),) if is_fleet else ()), Cell(inert(reason)), Cell(number(count)))
+            for name, reason, count in rejected
+        ),
+        frozenset({2 if is_fleet else 1}),
         "Every line is usable.",
     )
-    verdict = "Every request is decided." if not rows else "Some requests are undetermined: the log lacks something."
-    facts = (*_log_facts(log), Item("Waiting", f"{log.waiting:,} bytes", "received, not in the store yet"))
+    stores = Grid(
+        "stores",
+        "Stores",
+        ("cluster", "requests", "from, UTC", "to, UTC", "size", "received, not in the store yet"),
+        tuple(
+            (
+                Cell(inert(name) or "(one cluster)"),
+                Cell(number(log.requests)),
+                Cell(_second(log.first)),
+                Cell(_second(log.last)),
+                Cell(size(log.octets)),
+                Cell(size(log.waiting)),
+            )
+            for name, log in logs.items()
+        ),
+        frozenset({1, 4, 5}),
+    )
+    verdict = "Every request is decided." if not gaps else "Some requests are undetermined: the log lacks something."
+    data = {**logs_data(logs), "undetermined": [_named(state) for state in states if state.shown is not None]}
     return View(
         "Log health",
         verdict,
-        Tone.WARN if rows else Tone.GOOD,
-        facts,
-        (undetermined, rejects),
-        log_data(log),
+        Tone.WARN if gaps else Tone.GOOD,
+        _log_facts(logs),
+        (undetermined, stores, rejects),
+        data,
         (Cell("Trials", "/"),),
     )
 
 
-def weekly_page(names: Sequence[str]) -> View:
+def _named(state: TrialState) -> dict[str, Any]:
+    return {"trial": state.trial.name, "gaps": (state.shown or {})["undetermined"]}
+
+
+def _second(microseconds: int) -> str:
+    """Return a time up to the second, empty for none."""
+    return f"{datetime.fromtimestamp(microseconds / _MICROSECONDS, UTC):%Y-%m-%d %H:%M:%S}" if microseconds else ""
+
+
+def weekly_page(reports: Sequence[WeeklyReport]) -> View:
     """The archive of weekly reports, newest first."""
+    is_fleet = any(report.cluster for report in reports)
     rows = tuple(
-        (Cell(name, f"/weekly/{quote(name)}/report.html"), Cell("Markdown", f"/weekly/{quote(name)}/report.md"))
-        for name in names
+        (
+            *((Cell(inert(report.cluster)),) if is_fleet else ()),
+            *(
+                Cell(text, f"/weekly/{quote(report.name)}/report.{form}")
+                for text, form in ((report.day, "html"), ("Markdown", "md"), ("JSON", "json"))
+            ),
+        )
+        for report in reports
     )
-    verdict = f"{plural(len(names), 'report')}." if names else "The first report appears when the log covers a week."
-    grid = Grid("weekly", "Reports by last day", ("report", "other form"), rows, empty="No report yet.")
-    return View("Weekly reports", verdict, Tone.PLAIN, (), (grid,), {"reports": list(names)}, (Cell("Trials", "/"),))
+    verdict = (
+        plural(len(reports), "report") + "." if reports else "The first report appears when the log covers a week."
+    )
+    columns = (*(("cluster",) if is_fleet else ()), "report of the week to", "Markdown", "JSON")
+    grid = Grid("weekly", "Reports", columns, rows, empty="No report yet.")
+    data = {"reports": [report._asdict() for report in reports]}
+    return View("Weekly reports", verdict, Tone.PLAIN, (), (grid,), data, (Cell("Trials", "/"),))
 
 
 def trial_data(state: TrialState) -> dict[str, Any]:
     """Return a trial for machines, without its findings."""
-    summary = state.summary
+    summary = state.shown
     verdict, _ = trial_verdict(state)
     data: dict[str, Any] = {
         "name": state.trial.name,
@@ -362,7 +438,10 @@ def trial_data(state: TrialState) -> dict[str, Any]:
         "verdict": verdict,
         "decidedAt": datetime.fromtimestamp(state.decided, tz=UTC).isoformat() if state.decided else None,
         "seconds": round(state.seconds, 1),
+        "progress": {"what": state.work.what, "done": state.work.done, "of": state.work.total},
     }
+    if state.trial.cluster:
+        data["cluster"] = state.trial.cluster
     if summary is not None:
         reproduced, recorded = match_with_log(summary)
         data |= {
@@ -370,20 +449,26 @@ def trial_data(state: TrialState) -> dict[str, Any]:
             "workloads": len({(row["namespace"], row["workload"]) for row in denied_rows(summary)}),
             "matchWithLog": {"reproduced": reproduced, "of": recorded},
             "determined": {"requests": summary["decided"]["requests"], "of": summary["decided"]["of"]},
+            "decidedOnArrival": state.growth["decided"]["of"] if state.growth is not None else 0,
+            "newInLastDay": len(state.of_last_day()),
         }
     return data
 
 
-def log_data(log: LogState) -> dict[str, Any]:
-    """Return the state of the store for machines."""
-    return {
-        "requests": log.requests,
-        "events": log.events,
-        "storeBytes": log.octets,
-        "waitingBytes": log.waiting,
-        "lagSeconds": round(log.lag, 1),
-        "rejectedLines": dict(log.rejects),
+def logs_data(logs: Mapping[str, LogState]) -> dict[str, Any]:
+    """Return the state of the stores for machines: of one cluster, or by the names of clusters."""
+    by_name = {
+        name: {
+            "requests": log.requests,
+            "events": log.events,
+            "storeBytes": log.octets,
+            "waitingBytes": log.waiting,
+            "lagSeconds": round(log.lag, 1),
+            "rejectedLines": dict(log.rejects),
+        }
+        for name, log in logs.items()
     }
+    return {"clusters": by_name} if any(logs) else by_name[""]
 
 
 def ago(seconds: float) -> str:

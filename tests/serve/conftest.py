@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
@@ -17,10 +18,12 @@ import uvicorn
 from msgspec.structs import replace
 
 from replay.serve.app import Page
+from replay.serve.growth import row_key
+from replay.serve.processes import Ingest, Intake
 from replay.serve.questions import Questions
 from replay.serve.settings import Readers, ServeSettings, Trial
+from replay.serve.stores import LogState, Stores
 from replay.serve.trials import TrialBoard, TrialPhase, TrialState
-from replay.serve.views import LogState
 
 ROW: dict[str, Any] = {
     "outcome": "newly_denied",
@@ -76,7 +79,33 @@ def summary(*rows: Mapping[str, Any], unknown: int = 0) -> dict[str, Any]:
     }
 
 
+def state_of(trial: Trial, document: dict[str, Any], seen: dict[str, float] | None = None) -> TrialState:
+    """Return a trial with a result."""
+    return TrialState(
+        trial, TrialPhase.READY, summary=document, shown=document, seen=seen or {}, decided=1_700_000_000.0, seconds=2.0
+    )
+
+
 LOG = LogState(4269, 4408, 1000, 1_700_000_000_000_000, 1_700_000_100_000_000, 0, {"not JSON": 2})
+
+
+class Logs(Stores):
+    """The state of a store that is not there."""
+
+    def now(self) -> dict[str, LogState]:
+        """Return it."""
+        return {"": LOG}
+
+
+class Received(Ingest):
+    """A listener that has received something."""
+
+    is_running = True
+
+    def __init__(self, settings: ServeSettings) -> None:
+        """Start nothing."""
+        super().__init__(settings, print)
+        self.intake = Intake(4410, 2)
 
 
 class Answered(NamedTuple):
@@ -126,7 +155,7 @@ def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[
     for state in states:
         board.put(state)
     questions = Questions(settings)
-    page = Page(settings, board, questions, lambda: LOG, lambda: True)
+    page = Page(settings, board, questions, Logs({}), Received(settings))
     bound = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
         uvicorn.Config(page.asgi, http="h11", ws="none", lifespan="off", log_config=None, access_log=False)
@@ -147,8 +176,9 @@ def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[
 def settings(tmp_path: Path) -> ServeSettings:
     """Settings with two trials."""
     (tmp_path / "next").mkdir()
-    trials = (Trial("next", tmp_path / "next"), Trial("clean", tmp_path / "next"))
-    return ServeSettings(str(tmp_path / "store"), tmp_path / "data", trials)
+    store = str(tmp_path / "store")
+    trials = tuple(Trial(name, tmp_path / "next", store) for name in ("next", "clean"))
+    return ServeSettings(store, tmp_path / "data", trials)
 
 
 @pytest.fixture
@@ -156,8 +186,8 @@ def states(settings: ServeSettings) -> tuple[TrialState, ...]:
     """One trial that would deny two workloads, and one that would deny nothing."""
     first, second = settings.trials
     return (
-        TrialState(first, TrialPhase.READY, 1.0, "", summary(ROW, NODE), summary(ROW), 1_700_000_000.0, 2.0),
-        TrialState(second, TrialPhase.READY, 1.0, "", summary(), summary(), 1_700_000_000.0, 2.0),
+        state_of(first, summary(ROW, NODE), {row_key(ROW): 0.0, row_key(NODE): time.time()}),
+        state_of(second, summary()),
     )
 
 
@@ -178,4 +208,4 @@ def site_of(settings: ServeSettings, states: tuple[TrialState, ...]) -> Callable
     return make
 
 
-__all__ = ["LOG", "NODE", "ROW", "Answered", "Readers", "Site", "summary"]
+__all__ = ["LOG", "NODE", "ROW", "Answered", "Readers", "Site", "state_of", "summary"]

@@ -35,7 +35,7 @@ VIEWS = [
     View(
         "overview",
         "/",
-        "2 trials: 1 would deny or cannot be decided.",
+        "2 trials: 1 can be enforced, 1 would deny requests.",
         lambda found: [each["name"] for each in found["trials"]] == ["next", "clean"],
     ),
     View("a trial", "/trials/next", "Would deny 2 workloads of 1 team.", lambda found: found["directDenials"] == 4),
@@ -198,7 +198,8 @@ def test_metrics(site: Site) -> None:
         in series
     )
     assert 'replay_trial_match_ratio{trial="next"} 0.9' in series
-    assert 'replay_rejected_lines_total{reason="not JSON"} 2' in series
+    assert 'replay_store_unusable_lines{reason="not JSON"} 2' in series
+    assert "replay_requests_refused_total 2" in series
     assert all(re.fullmatch(r'\w+(\{(\w+="[^"]*",?)+\})? -?[\d.e+]+', line) for line in series)
 
 

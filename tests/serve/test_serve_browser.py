@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from replay.serve.growth import row_key
 from replay.serve.settings import ServeSettings
-from replay.serve.trials import TrialPhase, TrialState
-from tests.serve.conftest import NODE, ROW, Site, served, summary
+from tests.serve.conftest import NODE, ROW, Site, served, state_of, summary
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 from selenium.webdriver.chromium.webdriver import ChromiumDriver as WebDriver  # noqa: E402 - only where it is installed
@@ -42,10 +43,8 @@ def browser() -> Iterator[WebDriver]:
 def pages(settings: ServeSettings, browser: WebDriver) -> Iterator[Site]:
     """The page with many workloads, at the width of a desk."""
     rows = [{**ROW, "workload": f"Deployment/app-{index}", "owner": f"team-{index % 3}"} for index in range(20)]
-    state = TrialState(
-        settings.trials[0], TrialPhase.READY, 1.0, "", summary(*rows, NODE, unknown=3), summary(), 1.0, 2.0
-    )
-    clean = TrialState(settings.trials[1], TrialPhase.READY, 1.0, "", summary(), None, 1.0, 2.0)
+    state = state_of(settings.trials[0], summary(*rows, NODE, unknown=3), {row_key(NODE): time.time()})
+    clean = state_of(settings.trials[1], summary())
     browser.set_window_size(1280, 900)
     with served(settings, (state, clean)) as running:
         yield running

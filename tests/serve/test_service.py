@@ -132,10 +132,13 @@ def test_a_growing_log_an_edited_trial_and_a_restart(tmp_path: Path) -> None:
         assert first["result"] == run_json(tmp_path)
         with log.open("ab") as file:
             file.writelines(lines[600:])
+        arrived = running.until(lambda found: found["decidedOnArrival"] > 0)
+        assert arrived["result"] == first["result"]
         grown = running.until(
             lambda found: found["phase"] == "ready" and found["result"]["log"]["events"] == len(lines)
         )
         assert grown["result"] == run_json(tmp_path)
+        assert arrived["directDenials"] == grown["directDenials"] > first["directDenials"]
         candidate(tmp_path, "web")
         edited = running.until(
             lambda found: found["phase"] == "ready" and found["directDenials"] > grown["directDenials"]

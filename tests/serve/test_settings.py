@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,10 +14,19 @@ from replay.audit.live.tls import ServerTls
 from replay.errors import ReplayError
 from replay.serve.metrics import MOST_SERIES, bounded
 from replay.serve.notices import notice, slack_text
-from replay.serve.processes import ingest_command, weekly_command, weekly_names
-from replay.serve.settings import Readers, Receiving, ServeSettings, parse_proxy, parse_trials, read_secret
-from replay.serve.trials import TrialPhase, TrialState, run_command
-from tests.serve.conftest import NODE, ROW, summary
+from replay.serve.processes import Intake, WeeklyReport, ingest_command, pulled, weekly_command, weekly_reports
+from replay.serve.runner import run_command
+from replay.serve.settings import (
+    Readers,
+    Receiving,
+    ServeSettings,
+    Trial,
+    of_each_cluster,
+    parse_proxy,
+    parse_trials,
+    read_secret,
+)
+from tests.serve.conftest import NODE, ROW, state_of, summary
 
 
 class Bad(NamedTuple):
@@ -67,21 +77,71 @@ def test_commands(settings: ServeSettings, tmp_path: Path) -> None:
     assert run_command(listening, listening.trials[0], tmp_path)[3:] == [
         *("run", *store, "--candidate", str(settings.trials[0].candidate), "--cluster", "cluster.jsonl"),
         *("--owner-label", "team", "--workers", "0", "--format", "json", "--out", str(tmp_path / "summary.json")),
-        *("--report", str(tmp_path), "--fail-on", "none"),
+        *("--fail-on", "none", "--report", str(tmp_path)),
     ]
-    assert weekly_command(settings, tmp_path)[3:] == [
+    assert run_command(settings, settings.trials[0], tmp_path, (1_700_000_000_000_001, 1_700_000_060_000_000))[-4:] == [
+        *("--since", "2023-11-14T22:13:20.000001+00:00", "--until", "2023-11-14T22:14:20+00:00"),
+    ]
+    assert ingest_command(replace(settings, receiving=Receiving(pull=("s3://a/%H",), keep="30d")), ("s3://a/07",))[
+        3:
+    ] == [
+        *("ingest", "s3://a/07", *store),
+    ]
+    assert weekly_command(settings, settings.trials[0], tmp_path)[3:] == [
         *("report", *store, "--since", "7d", "--candidate", str(settings.trials[0].candidate)),
         *("--owner-label", "team", "--out", str(tmp_path)),
     ]
 
 
 def test_weekly_reports_are_named_by_their_day(tmp_path: Path) -> None:
-    for name in ("2026-11-01", "2026-11-08", "latest", ".2026-11-15"):
+    for name in ("2026-11-01", "2026-11-08", "2026-11-08.prod.eu", "latest", ".2026-11-15"):
         (tmp_path / "weekly" / name).mkdir(parents=True)
         (tmp_path / "weekly" / name / "report.html").touch()
     (tmp_path / "weekly" / "2026-11-22").mkdir()
-    assert weekly_names(tmp_path) == ["2026-11-08", "2026-11-01"]
-    assert weekly_names(tmp_path / "none") == []
+    found = weekly_reports(tmp_path)
+    assert found == [
+        WeeklyReport("2026-11-08", "prod.eu"),
+        WeeklyReport("2026-11-08", ""),
+        WeeklyReport("2026-11-01", ""),
+    ]
+    assert [report.name for report in found] == ["2026-11-08.prod.eu", "2026-11-08", "2026-11-01"]
+    assert weekly_reports(tmp_path / "none") == []
+
+
+def test_a_place_is_read_by_the_hour() -> None:
+    begin = datetime(2026, 11, 30, 22, 59, tzinfo=UTC).timestamp()
+    assert pulled(("s3://a/%Y/%m/%d/%H/*.zst", "log.jsonl"), begin, begin + 3 * 3600) == (
+        *("s3://a/2026/11/30/22/*.zst", "s3://a/2026/11/30/23/*.zst"),
+        *("s3://a/2026/12/01/00/*.zst", "s3://a/2026/12/01/01/*.zst", "log.jsonl"),
+    )
+
+
+def test_lines_of_the_ingest_are_counted() -> None:
+    intake = Intake()
+    for line in (
+        "1,200 events read; the store holds 7 requests",
+        "1 event read; x",
+        "12 requests refused",
+        "2 ingests forgotten",
+    ):
+        intake = intake.after(line)
+    assert intake == Intake(1201, 12)
+
+
+def test_a_fleet_has_each_trial_for_each_cluster(tmp_path: Path) -> None:
+    trials = (Trial("next", tmp_path), Trial("strict", tmp_path))
+    store = str(tmp_path / "store")
+    (tmp_path / "store" / "cluster=eu").mkdir(parents=True)
+    assert [(each.name, each.store, each.cluster) for each in of_each_cluster(trials, store, "us")] == [
+        ("eu.next", f"{store}/cluster=eu", "eu"),
+        ("eu.strict", f"{store}/cluster=eu", "eu"),
+        ("us.next", f"{store}/cluster=us", "us"),
+        ("us.strict", f"{store}/cluster=us", "us"),
+    ]
+    assert {(each.name, each.store, each.cluster) for each in of_each_cluster(trials, str(tmp_path / "new"))} == {
+        ("next", str(tmp_path / "new"), ""),
+        ("strict", str(tmp_path / "new"), ""),
+    }
 
 
 def test_series_are_bounded() -> None:
@@ -93,17 +153,10 @@ def test_series_are_bounded() -> None:
 
 def test_a_notice_names_what_is_new(settings: ServeSettings) -> None:
     trial = settings.trials[0]
-    first = TrialState(trial, TrialPhase.READY, summary=summary(ROW))
-    same = TrialState(trial, TrialPhase.READY, summary=summary(ROW), previous=summary(ROW))
-    more = TrialState(trial, TrialPhase.READY, summary=summary(ROW, NODE), previous=summary(ROW))
-    hostile = {**ROW, "workload": "Pod/<!channel> `x` @here", "namespace": "n"}
-    worse = TrialState(trial, TrialPhase.READY, summary=summary(hostile), previous=summary())
-    assert (notice(first), notice(same)) == (None, None)
-    document = notice(more)
-    assert document is not None
+    document = notice(state_of(trial, summary(ROW, NODE)), [NODE])
     assert (document["findings"], document["isLockout"], document["first"][0]["workload"]) == (1, True, "Node/a")
-    attack = notice(worse)
-    assert attack is not None
+    hostile = {**ROW, "workload": "Pod/<!channel> `x` @here", "namespace": "n"}
+    attack = notice(state_of(trial, summary(hostile)), [hostile])
     assert slack_text(attack)["text"].splitlines()[-1] == (
         "team-label.static.k8s.io denies Pod/&lt;!channel&gt; 'x' (at)here in n"
     )

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 import socket
 import ssl
+import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -27,13 +29,25 @@ _IDLE_SECONDS = 120
 """Longer than the client of an API server keeps an idle connection (90 s): it must not send a batch into one that is being closed."""
 _CONNECTIONS = 256
 _LAST_SECONDS = 10
+_REPORT_SECONDS = 10.0
+"""Refusals are reported at most this often: anyone who reaches the address can cause them."""
 
 
 class Listener:
     """See `LiveLog`: what API servers send, by a journal."""
 
-    def __init__(self, address: str, tls: ServerTls, journal: Path, backlog: int = BACKLOG_BYTES) -> None:
-        """Listen at `HOST:PORT`, port 0 for a free one; raises ReplayError where that cannot be, `OSError` for the journal."""
+    def __init__(
+        self,
+        address: str,
+        tls: ServerTls,
+        journal: Path,
+        report: Callable[[str], None] = lambda _line: None,
+        backlog: int = BACKLOG_BYTES,
+    ) -> None:
+        """Listen at `HOST:PORT`, port 0 for a free one; `report` receives messages for the operator.
+
+        Raises ReplayError where that cannot be, `OSError` for the journal.
+        """
         match = _ADDRESS.fullmatch(address)
         if match is None or int(match["port"]) > 0xFFFF:
             raise ReplayError(f"no address `{address}`: write HOST:PORT, such as 127.0.0.1:8443")
@@ -41,7 +55,10 @@ class Listener:
         tls.require(host)
         self._socket = _bound(host, int(match["port"]))
         self._journal = Journal(journal)
-        self._server = uvicorn.Server(_config(Receiver(self._journal, backlog), tls))
+        self._receiver = Receiver(self._journal, backlog)
+        self._report = report
+        self._reported, self._reported_at = 0, 0.0
+        self._server = uvicorn.Server(_config(self._receiver, tls))
         self._thread = Thread(target=self._server.run, args=([self._socket],), name="listener", daemon=True)
         scheme = "http" if tls.certificate is None else "https"
         name = f"[{host}]" if match["v6"] else host
@@ -59,11 +76,18 @@ class Listener:
         """See `LiveLog.waiting`."""
         if not self._thread.is_alive() and not self._server.should_exit:
             raise ReplayError(f"{self.url}: the server has ended; start it again")
+        self._report_refusals()
         return self._journal.waiting()
 
     def take(self, spool: Path, limit: int) -> LogBatch:
         """See `LiveLog.take`."""
         return self._journal.take(spool, limit)
+
+    def _report_refusals(self) -> None:
+        count, now = self._receiver.refused - self._reported, time.monotonic()
+        if count and now - self._reported_at >= _REPORT_SECONDS:
+            self._reported, self._reported_at = self._receiver.refused, now
+            self._report(f"{count:,} {'request' if count == 1 else 'requests'} refused")
 
 
 def _bound(host: str, port: int) -> socket.socket:

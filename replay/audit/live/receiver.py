@@ -88,6 +88,8 @@ class Receiver:
         self._journal = journal
         self._backlog = backlog
         self.held = 0
+        self.refused = 0
+        """How many requests had an answer other than 200."""
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -99,6 +101,7 @@ class Receiver:
             await self._accept(scope, body)
         except _Answer as refusal:
             answer = refusal
+            self.refused += 1
         finally:
             self.held -= body.held
         await body.discard()

@@ -22,6 +22,8 @@ SHARED = (
 )
 """Keys outside of a command's table. They apply to every command that has the option."""
 
+TRIALS = "trials"
+"""The table with the trials of `replay serve`: `NAME = "DIR"`. It stands for `trial` of the table `[serve]`."""
 _ARGUMENTS = {"store_directory": "store", "sets": "candidate"}
 """Arguments with another name than the option of the same meaning."""
 
@@ -60,7 +62,8 @@ def _of_group(
     values = file.values
     for name in table:
         values = values[name] if isinstance(values.get(name), dict) else {}
-    keys = (*SHARED, *group.commands) if not table else tuple(group.commands)
+    keys = (*SHARED, TRIALS, *group.commands) if not table else tuple(group.commands)
+    trials = _trials(file) if not table else []
     for key in values:
         if key not in keys:
             raise unknown(file, (*table, key), keys)
@@ -72,10 +75,23 @@ def _of_group(
         own = {} if name in shared else values.get(name, {})
         if not isinstance(own, dict):
             raise file.error((*table, name), f"`{name}` is a command: its options stand in a table `[{name}]`")
+        if name == "serve" and trials:
+            own = {"trial": trials, **own}
         if hasattr(command, "commands"):
             yield from _of_group(file, command, shared, (*table, name))
         else:
             yield from _of_command(file, command, shared, own, (*table, name))
+
+
+def _trials(file: ProjectFile) -> list[str]:
+    """Return the trials of a file as `NAME=DIR`. Raises ReplayError."""
+    trials = file.values.get(TRIALS, {})
+    if not isinstance(trials, dict):
+        raise file.error((TRIALS,), f'`{TRIALS}` is a table: `[{TRIALS}]`, then a line `NAME = "DIR"` for each trial')
+    for name, path in trials.items():
+        if not isinstance(path, str):
+            raise file.error((TRIALS, name), f"`{name}` is to be the path of a candidate")
+    return [f"{name}={path}" for name, path in trials.items()]
 
 
 def _of_command(
@@ -90,6 +106,8 @@ def _of_command(
     for key, parameter in parameters.items():
         if key in own or key in shared:
             place = (*table, key) if key in own else (key,)
+            if key == "trial" and not file.line(place):
+                place = (TRIALS,)
             value = own.get(key, shared.get(key))
             checked = _checked(file, place, value, parameter, context)
             reason = reason_for_trust(key, value, parameter.type_descriptor.annotation, file.path)
@@ -123,7 +141,7 @@ def _checked(file: ProjectFile, place: tuple[str, ...], value: Any, parameter: A
     if any(isinstance(each, bool) is not (kind is bool) or isinstance(each, dict | list) for each in values):
         raise file.error(place, f"`{name}` is to be {'true or false' if kind is bool else 'a text or a number'}")
     texts = [each if kind is bool else str(each) for each in values]
-    if kind is Path or Path in get_args(kind) or name in ("logs", "store", "webhook"):
+    if kind is Path or Path in get_args(kind) or name in ("logs", "store", "webhook", "trial", TRIALS):
         texts = [_from_here(file.path.parent, str(each)) for each in texts]
     argument = texts if is_list else texts[0]
     try:

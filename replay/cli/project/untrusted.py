@@ -10,10 +10,15 @@ from msgspec import Struct
 
 from replay.checkout import is_inside, root_of
 
-_REACHES_OUT = ("scheduler", "listen", "kubeconfig", "context")
-_NAMES_CLIENTS = ("client-ca-file", "tls-cert-file", "tls-private-key-file")
-_REMOVES = ("keep", "keep-size", "before")
-_PATHS = ("logs", "store", "webhook", "query", "authorization-mode")
+_REASONS = {
+    **dict.fromkeys(("scheduler", "listen", "address", "host", "kubeconfig", "context"), "reaches out"),
+    **dict.fromkeys(("client-ca-file", "tls-cert-file", "tls-private-key-file"), "decides who may send"),
+    **dict.fromkeys(("listen-client-ca-file", "listen-cert-file", "listen-key-file"), "decides who may send"),
+    **dict.fromkeys(("reader-token-file", "trusted-proxy", "notify-secret-file"), "decides who may read"),
+    **dict.fromkeys(("keep", "keep-size", "before"), "removes requests"),
+}
+"""Why an option needs trust, whatever its value."""
+_PATHS = ("logs", "store", "webhook", "query", "authorization-mode", "trial", "follow", "pull")
 """Options whose values are texts that may be paths."""
 _SCHEME = "://"
 _STREAM = "-"
@@ -34,12 +39,10 @@ def reason_for_trust(key: str, value: Any, kind: Any, file: Path) -> str:
     `value` is the file's value, `kind` the annotation of its option.
     """
     texts = [str(each) for each in (value if isinstance(value, list) else [value])]
-    if key in _REACHES_OUT or any(_SCHEME in text for text in texts):
+    if any(_SCHEME in text for text in texts):
         return "reaches out"
-    if key in _NAMES_CLIENTS:
-        return "decides who may send"
-    if key in _REMOVES:
-        return "removes requests"
+    if key in _REASONS:
+        return _REASONS[key]
     if (key == "redact" and value is False) or (key == "secrets" and value is True):
         return "weakens redaction"
     if is_path(key, kind) and not all(_is_ours(text, file) for text in texts):

@@ -81,7 +81,7 @@ class Filling(Struct, frozen=True):
         from replay.audit.live.listener import Listener  # noqa: PLC0415 - an extra, that files need not have
 
         with self._alone() as storage:
-            with closing(Listener(address, tls, storage.local(JOURNAL))) as log:
+            with closing(Listener(address, tls, storage.local(JOURNAL), self.tell)) as log:
                 self.tell(f"listening at {log.url}")
                 report = self._filled(log)
             return self._drained(log, report)

@@ -54,6 +54,20 @@ def test_shared_keys_reach_every_command_that_has_them(here: Path) -> None:
     assert "cel" not in found
 
 
+def test_trials_are_a_table(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (here / "next").mkdir()
+    (here / "deep").mkdir()
+    text = 'store = "s"\n[trials]\nnext = "next"\nstrict = "none"\n[serve]\nevery = "5m"\n'
+    assert defaults(here, text)["serve"] == {"store": "s", "trial": ["next=next", "strict=none"], "every": "5m"}
+    assert "trial" not in defaults(here, text)["run"]
+    monkeypatch.chdir(here / "deep")
+    assert defaults(here, text)["serve"]["trial"][0] == "next=../next"
+    with pytest.raises(ReplayError, match=r"replay.toml:2: `next` is to be the path of a candidate"):
+        defaults(here, "[trials]\nnext = 1\n")
+    with pytest.raises(ReplayError, match=r"replay.toml:1: `trials` is a table"):
+        defaults(here, 'trials = "next"\n')
+
+
 def test_paths_are_meant_from_the_file(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (here / "deep").mkdir()
     (here / "sars.jsonl").touch()

@@ -62,10 +62,11 @@ HOSTILE = (
 REMOTE = HOSTILE[:4]
 ALWAYS = {
     *("scheduler", "listen", "kubeconfig", "context", "client-ca-file", "tls-cert-file", "tls-private-key-file"),
-    *("keep", "keep-size", "before"),
+    *("keep", "keep-size", "before", "address", "host", "reader-token-file", "trusted-proxy", "notify-secret-file"),
+    *("listen-client-ca-file", "listen-cert-file", "listen-key-file"),
 }
 """Options that need trust whatever they say."""
-PATHS = {"logs", "store", "webhook", "query", "authorization-mode"}
+PATHS = {"logs", "store", "webhook", "query", "authorization-mode", "trial", "follow", "pull"}
 """Options of texts that may be paths; other texts name neither files nor hosts, and only a URL among them needs trust."""
 
 

@@ -1,0 +1,262 @@
+"""The work on trials, in two lanes. One decides trials over the whole store, the other decides requests when they arrive.
+
+Both run `replay run` in a process of low priority: receiving events and answering readers come first. The second lane is
+given the period since the last request that is decided, so that its cost follows the new requests. The first decides a
+trial when its manifests change. For new requests alone it does so after a pause of ten times its processor time, and so
+takes a tenth of a core at most, however large the store is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+
+import orjson
+from msgspec.structs import replace
+
+from replay.errors import ReplayError
+from replay.pipeline.process.progress_file import VARIABLE, read_progress
+from replay.pipeline.project.watch import state
+from replay.serve.settings import ServeSettings, Trial
+from replay.serve.stores import Stores
+from replay.serve.trials import SUMMARY, ResultKey, TrialBoard, TrialPhase, TrialState, WorkProgress
+
+_POLL_SECONDS = 1.0
+_NICE = 10
+_REST = 10.0
+"""How many times its processor time a decision over the whole store rests before the next one for new requests alone."""
+_MICROSECONDS = 1_000_000
+
+
+class Run:
+    """One process of `replay run`: it can be ended, says how far it is, and tells what it took."""
+
+    def __init__(self, command: list[str], work: Path) -> None:
+        """Start the process; files of its own go to `work`. Raises OSError."""
+        self._errors = work / "errors"
+        self._progress = work / "progress"
+        environment = {**os.environ, "REPLAY_CONFIG": os.devnull, VARIABLE: str(self._progress)}
+        with self._errors.open("wb") as errors:
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and options
+                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=environment
+            )
+        with_low_priority(self._process.pid)
+        self.seconds = 0.0
+
+    def is_ended(self) -> bool:
+        """Wait a moment; return whether the process has ended. Then `seconds` is the processor time that it took."""
+        if self._process.returncode is not None:
+            return True
+        pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
+        if pid:
+            self._process.returncode = os.waitstatus_to_exitcode(status)
+            self.seconds = used.ru_utime + used.ru_stime
+            return True
+        time.sleep(0.1)
+        return False
+
+    def terminate(self) -> None:
+        """Ask the process to end."""
+        if self._process.returncode is None:
+            with suppress(ProcessLookupError):
+                os.kill(self._process.pid, 15)
+
+    def progress(self) -> WorkProgress:
+        """Return how far the process is."""
+        return WorkProgress(*read_progress(self._progress))
+
+    def error(self) -> str:
+        """Return the error of an ended process in one line, empty if it succeeded; remove its own files."""
+        lines = self._errors.read_text("utf-8", "replace").strip().splitlines()
+        for path in (self._errors, self._progress):
+            path.unlink(missing_ok=True)
+        code = self._process.returncode
+        if code == 0:
+            return ""
+        return lines[-1].removeprefix("replay: ") if lines else f"replay run ended with code {code}"
+
+
+class _Lane(threading.Thread):
+    """Works on one trial after the other until the end; a subclass says on which, and what."""
+
+    def __init__(self, name: str, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
+        super().__init__(name=name, daemon=True)
+        self.settings = settings
+        self.board = board
+        self.stores = stores
+        self._ended = threading.Event()
+
+    def run(self) -> None:
+        """Work until the end."""
+        while not self._ended.wait(_POLL_SECONDS):
+            for name in [each.trial.name for each in sorted(self.board.states(), key=lambda each: each.decided)]:
+                state = self.board.get(name)
+                if state is None or self._ended.is_set():
+                    return
+                try:
+                    self.work(state)
+                except (OSError, ReplayError) as error:
+                    self.failed(
+                        name, f"{error.strerror or error}".lower() if isinstance(error, OSError) else str(error)
+                    )
+
+    def work(self, state: TrialState) -> None:
+        """Do what is due for a trial. Raises OSError, ReplayError."""
+        raise NotImplementedError
+
+    def failed(self, name: str, error: str) -> None:
+        """Show why the work on a trial failed."""
+        raise NotImplementedError
+
+    def end(self) -> None:
+        """End the thread and its process."""
+        self._ended.set()
+        self.join(timeout=30)
+
+    def ran(self, command: list[str], work: Path, told: Callable[[Run], None]) -> tuple[str, float] | None:
+        """Run a command; return its error, empty if it succeeded, and its processor time. None at the end of the service."""
+        run = Run(command, work)
+        while not run.is_ended():
+            told(run)
+            if self._ended.is_set():
+                run.terminate()
+        return None if self._ended.is_set() else (run.error(), run.seconds)
+
+
+class WholeLane(_Lane):
+    """Decides trials over the whole store."""
+
+    def __init__(self, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
+        """Run when `start` is called."""
+        super().__init__("whole", settings, board, stores)
+        self._tried: dict[str, tuple[str, float]] = {}
+        """For each trial the digest of the manifests that were decided last, and the time, of a clock that nobody sets."""
+
+    def work(self, state: TrialState) -> None:
+        """Decide a trial if its manifests have changed, or if the store has and it is time."""
+        sets, log = sets_digest(self.settings, state.trial), self.stores.of(state.trial.cluster)
+        if not log.digest or not self._is_due(state, sets, log.digest):
+            return
+        name = state.trial.name
+        self.board.change(name, phase=TrialPhase.DECIDING, since=time.time(), work=WorkProgress())
+        work = self.board.work_directory(name, "whole")
+        try:
+            command = run_command(self.settings, state.trial, work)
+            ended = self.ran(command, work, lambda run: self.board.change(name, work=run.progress()))
+            if ended is None:
+                return
+            error, seconds = ended
+            self._tried[name] = sets, time.monotonic()
+            if error:
+                self.failed(name, error)
+                return
+            summary = orjson.loads((work / SUMMARY).read_bytes())
+            if summary["log"]["requests"] != log.requests:  # the store has grown before the process opened it
+                log = replace(self.stores.of(state.trial.cluster), digest="")
+            self.board.publish(name, work, ResultKey(sets, log.digest, log.last), summary, seconds)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def failed(self, name: str, error: str) -> None:
+        """Show an error; what was decided before stays."""
+        self.board.change(name, phase=TrialPhase.FAILED, since=time.time(), error=error, work=WorkProgress())
+
+    def _is_due(self, state: TrialState, sets: str, store: str) -> bool:
+        tried, ended = self._tried.get(state.trial.name, ("", -math.inf))
+        if sets not in (state.key.sets, tried):
+            return True
+        rest = max(self.settings.every_seconds, _REST * state.seconds)
+        is_old = state.key.sets != sets or state.key.store != store
+        return is_old and time.monotonic() - ended >= rest
+
+
+class ArrivalLane(_Lane):
+    """Decides the requests that came since a trial was decided over the whole store."""
+
+    def __init__(self, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
+        """Run when `start` is called."""
+        super().__init__("arrivals", settings, board, stores)
+        self._tried: dict[str, float] = {}
+
+    def work(self, state: TrialState) -> None:
+        """Decide the requests after those that are decided, unless the manifests have changed meanwhile."""
+        name = state.trial.name
+        now = time.monotonic()
+        if state.summary is None or now - self._tried.get(name, -math.inf) < self.settings.every_seconds:
+            return
+        last = self.stores.of(state.trial.cluster).last
+        if last <= state.covered or sets_digest(self.settings, state.trial) != state.key.sets:
+            return
+        self._tried[name] = now
+        work = self.board.work_directory(name, "arrivals")
+        try:
+            command = run_command(self.settings, state.trial, work, (state.covered + 1, last))
+            ended = self.ran(command, work, lambda _run: None)
+            if ended is None:
+                return
+            error, _ = ended
+            if error:
+                self.failed(name, error)
+            else:
+                self.board.grow(name, state.key, orjson.loads((work / SUMMARY).read_bytes()), last)
+        finally:
+            shutil.rmtree(work, ignore_errors=True)
+
+    def failed(self, name: str, error: str) -> None:
+        """Show an error; the decision over the whole store will tell whether it stays."""
+        state = self.board.get(name)
+        if state is not None and state.phase is TrialPhase.READY:
+            self.board.change(name, error=error)
+
+
+def run_command(settings: ServeSettings, trial: Trial, work: Path, period: tuple[int, int] | None = None) -> list[str]:
+    """Return the command that decides a trial; its files go to `work`. A period is in microseconds, both ends included."""
+    options: list[tuple[str, object]] = [
+        ("--store", trial.store),
+        ("--candidate", trial.candidate),
+        ("--current", settings.current),
+        ("--cluster", settings.cluster),
+        ("--kubernetes-version", settings.kubernetes_version),
+        ("--owner-label", settings.owner_label),
+        ("--workers", settings.workers),
+        ("--format", "json"),
+        ("--out", work / SUMMARY),
+        ("--fail-on", "none"),
+    ]
+    if period is None:
+        options.append(("--report", work))
+    else:
+        options += [("--since", _time(period[0])), ("--until", _time(period[1]))]
+    if settings.accepted is not None and settings.accepted.exists():
+        options.append(("--accepted", settings.accepted))
+    given = [text for name, value in options if value is not None for text in (name, str(value))]
+    return [sys.executable, "-m", "replay", "run", *given]
+
+
+def _time(microseconds: int) -> str:
+    seconds, rest = divmod(microseconds, _MICROSECONDS)
+    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat()
+
+
+def with_low_priority(process: int) -> None:
+    """Lower the priority of a process, where the system allows it."""
+    try:
+        os.setpriority(os.PRIO_PROCESS, process, _NICE)
+    except (OSError, AttributeError):
+        return
+
+
+def sets_digest(settings: ServeSettings, trial: Trial) -> str:
+    """Return a digest of what a trial is decided with: names, times and sizes of the manifests and the other files."""
+    paths = [path for path in (settings.current, trial.candidate, settings.cluster, settings.accepted) if path]
+    return hashlib.sha256(repr(sorted(state(paths, ()).items())).encode()).hexdigest()

@@ -1,0 +1,153 @@
+"""What the stores hold now, for pages, metrics and the work on trials. A store is read again when it has changed."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import ExitStack
+from datetime import UTC
+from pathlib import Path
+from threading import Lock
+from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from replay.audit.catalog import CATALOG, JOURNAL, SEGMENTS, SegmentEntry, read_catalog
+from replay.errors import ReplayError
+from replay.pipeline.period import microseconds
+from replay.storage.location import opened
+
+_MICROSECONDS = 1_000_000
+_ROWS, _REJECTS = "rows-", "rejects.parquet"
+"""How the files of a segment are called that hold requests, and unusable lines."""
+
+
+class LogState(Struct, frozen=True):
+    """A store now; times are microseconds since the epoch, `waiting` bytes are received and not in the store yet."""
+
+    requests: int = 0
+    events: int = 0
+    octets: int = 0
+    first: int = 0
+    last: int = 0
+    waiting: int = 0
+    rejects: Mapping[str, int] = {}
+    digest: str = ""
+    """Of the store's catalogue; empty for a store that is not there."""
+
+    @property
+    def lag(self) -> float:
+        """Seconds since the last request of the store, 0 for an empty store."""
+        return max(time.time() - self.last / _MICROSECONDS, 0.0) if self.last else 0.0
+
+
+class _Facts(NamedTuple):
+    """The time of the first request of a segment, in microseconds (0 without any), and its unusable lines by reason."""
+
+    first: int
+    rejects: dict[str, int]
+
+
+class _Watch:
+    """One store."""
+
+    def __init__(self, store: str) -> None:
+        self._store = Path(store)
+        self._lock = Lock()
+        self._seen: tuple[int, int] | None = None
+        self._facts: dict[str, _Facts] = {}
+        self._state = LogState()
+
+    def now(self) -> LogState:
+        with self._lock:
+            stamp = _stamp(self._store / CATALOG)
+            if stamp is not None and stamp != self._seen:
+                try:
+                    self._state = self._read()
+                    self._seen = stamp
+                except (ReplayError, OSError):  # a store that is put in order now is read the next time
+                    pass
+            return replace(self._state, waiting=_waiting(self._store))
+
+    def _read(self) -> LogState:
+        content = (self._store / CATALOG).read_bytes()
+        with ExitStack() as stack:
+            segments = read_catalog(opened(str(self._store), stack)).segments
+        self._facts = {
+            each.name: self._facts.get(each.name) or _facts(self._store / SEGMENTS / each.name, each)
+            for each in segments
+        }
+        firsts = [facts.first for facts in self._facts.values() if facts.first]
+        rejects = Counter[str]()
+        for facts in self._facts.values():
+            rejects.update(facts.rejects)
+        return LogState(
+            sum(each.requests - each.replaced for each in segments),
+            sum(each.events for each in segments),
+            sum(file.size for each in segments for file in each.data),
+            min(firsts, default=0),
+            max((each.last for each in segments), default=0),
+            0,
+            dict(rejects),
+            hashlib.sha256(content).hexdigest(),
+        )
+
+
+class Stores:
+    """The stores by the names of their clusters; a store of one cluster has an empty name."""
+
+    def __init__(self, locations: Mapping[str, str]) -> None:
+        """Read nothing yet."""
+        self._watches = {name: _Watch(location) for name, location in locations.items()}
+
+    def of(self, cluster: str) -> LogState:
+        """Return the state of one store."""
+        return self._watches[cluster].now()
+
+    def now(self) -> dict[str, LogState]:
+        """Return the states of all stores."""
+        return {name: watch.now() for name, watch in self._watches.items()}
+
+
+def _stamp(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_mtime_ns, status.st_size
+
+
+def _waiting(store: Path) -> int:
+    octets = 0
+    try:
+        for path in (store / JOURNAL).iterdir():
+            try:
+                octets += path.stat().st_size
+            except OSError:  # in the store since
+                continue
+    except OSError:
+        return octets
+    return octets
+
+
+def _facts(directory: Path, segment: SegmentEntry) -> _Facts:
+    """Return what the catalogue does not say of a segment. Its files are read, and those of no other segment."""
+    import polars as pl  # noqa: PLC0415 - only a store that has grown needs it
+
+    try:
+        return _read_facts(directory, segment)
+    except pl.exceptions.PolarsError as error:  # the segment is removed meanwhile
+        raise OSError(str(error)) from error
+
+
+def _read_facts(directory: Path, segment: SegmentEntry) -> _Facts:
+    import polars as pl  # noqa: PLC0415
+
+    rows = [directory / file.path for file in segment.data if file.path.startswith(_ROWS) and file.rows]
+    rejects = [directory / file.path for file in segment.data if file.path == _REJECTS and file.rows]
+    first = pl.scan_parquet(rows).select(pl.col("received").min()).collect().item() if rows else None
+    counts = pl.read_parquet(rejects, columns=["reason"])["reason"].value_counts().iter_rows() if rejects else ()
+    return _Facts(microseconds(first.replace(tzinfo=UTC)) if first is not None else 0, dict(counts))
