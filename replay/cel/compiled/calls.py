@@ -45,6 +45,8 @@ def _logic(emitter: Emitter, node: Call, operands: Operands) -> Code:
     """`&&` or `||`; the right side stays guarded by the left one."""
     word = "and" if node.function == operator.LOGICAL_AND else "or"
     left = emitter.truth(emitter.emit(operands[0]))
+    # The right side may need statements. They must run only where the left side does not decide: they could raise, and
+    # then the whole expression would go to the strict engine for nothing.
     lines, right = emitter.block(lambda: Code(emitter.truth(emitter.emit(operands[1])), "bool"))
     if not lines:
         return Code(f"({left} {word} {right.text})", "bool")
@@ -61,6 +63,7 @@ def _conditional(emitter: Emitter, node: Call, operands: Operands) -> Code:  # n
     lines, truthy = emitter.block(lambda: emitter.emit(operands[1]))
     other_lines, falsy = emitter.block(lambda: emitter.emit(operands[2]))
     kind = truthy.kind if truthy.kind == falsy.kind else "json"
+    # An optional is its bare value here. Beside a plain branch nobody could tell later which of the two it was.
     if kind == "json" and "optional" in (truthy.kind, falsy.kind):
         raise NotCompiledError("one branch is an optional")
     if not lines and not other_lines:
@@ -95,6 +98,7 @@ def _equality(emitter: Emitter, node: Call, operands: Operands) -> Code:
         text = _equals_literal(emitter, literal, other, negated=negated)
         if text is not None:
             return Code(text, "bool")
+    # `same` leaves for texts and lists beyond `LONG`, so one pass over such a text bounds the cost.
     emitter.charge(_LONG_TEXT)
     text = f"{emitter.use('same')}({left.text}, {right.text})"
     return Code(f"(not {text})" if negated else text, "bool")
@@ -122,6 +126,7 @@ def _equals_literal(  # noqa: C901, PLR0911 - one branch a type
     value = literal.value
     if other.atom and not other.text.isidentifier():
         raise NotCompiledError("two literals are compared")
+    # `is` for null and bool: in Python 1 == True and 0 == False, which CEL tells apart.
     if value is None:
         return f"({other.text} is {'not ' if negated else ''}None)"
     if type(value) is bool and other.kind == "bool":
@@ -139,12 +144,14 @@ def _equals_literal(  # noqa: C901, PLR0911 - one branch a type
     elif type(value) is str:
         test = f"{first} == {value!r}"
     elif abs(value) < _SMALL:
+        # The value may be a double, which equals an int of the same number. A bool equals none.
         test = f"{first} == {value!r} and {emitter.builtin('type')}({again}) is not {emitter.builtin('bool')}"
     else:
         return None
     if negated:
         # An error is not equal either.
         return f"(not ({test}))"
+    # A container may be of a built-in kind, whose comparison with a scalar is an error that the strict engine words.
     is_scalar = f"{emitter.builtin('type')}({again}) in {emitter.use('SCALARS')}"
     return f"(True if {test} else False if {is_scalar} else {emitter.use('leave')}())"
 
@@ -177,6 +184,7 @@ _ARITHMETIC = {
 def _arithmetic(emitter: Emitter, node: Call, operands: Operands) -> Code:
     left, right = emitter.emit(operands[0]), emitter.emit(operands[1])
     sign = node.function.strip("_")
+    # Division and remainder have errors for zero and round otherwise than Python's: their helpers know.
     if left.kind == right.kind == "int" and sign in "+-*":
         return Code(f"{emitter.use('in_range')}({left.text} {sign} {right.text})", "int")
     emitter.charge(_LONG_TEXT)
@@ -193,6 +201,7 @@ def _index(emitter: Emitter, node: Call, operands: Operands) -> Code:
     key = operands[1]
     if optional:
         return Code(f"{emitter.use('part')}({container.text}, {emitter.emit(key).text})", "optional")
+    # A missing key raises KeyError, a list or a text under a text key TypeError: both go to the strict engine.
     if isinstance(key, Const) and isinstance(key.value, str):
         return Code(f"{container.text}[{key.value!r}]")
     return Code(f"{emitter.use('index')}({container.text}, {emitter.emit(key).text})")
@@ -204,6 +213,7 @@ def _in(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa: ARG0
     if isinstance(container, ListExpr) and not container.optional_indices:
         values = [item.value for item in container.elements if isinstance(item, Const)]
         if len(values) == len(container.elements) and all(type(value) is str for value in values):
+            # Texts equal nothing but texts, so a set answers. A set of numbers would mix 1, 1.0 and true.
             texts = emitter.refer("texts", frozenset(values))
             if element.kind == "str":
                 return Code(f"({element.text} in {texts})", "bool")
@@ -252,6 +262,7 @@ def _contains(emitter: Emitter, node: Call, operands: Operands) -> Code:  # noqa
 
 def _matches(emitter: Emitter, node: Call, operands: Operands) -> Code:
     pattern = operands[1]
+    # A pattern that is computed may be wrong, which is an error with a text; a literal was checked while planning.
     if not (isinstance(pattern, Const) and isinstance(pattern.value, str)):
         return _function(emitter, node, operands)
     emitter.charge(_LONG_TEXT * scaled(len(pattern.value), REGEX_FACTOR))
@@ -287,6 +298,7 @@ def _or_value_eagerly(emitter: Emitter, node: Call, operands: Operands) -> Code:
     if optional.kind != "optional" or other.kind == "optional":
         raise NotCompiledError("it is no plain optional")
     text = other.text
+    # The other value is evaluated first and always, as the arguments of a function are: it may raise.
     if not (other.atom or text in ("[]", "{}")):
         text = emitter.temporary()
         emitter.line(f"{text} = {other.text}")
@@ -336,6 +348,8 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     ids = emitter.ast.reference_map[node.id].overload_ids
     overload_id = ids[0] if len(ids) == 1 else ""
     binding = emitter.dispatcher.find(overload_id) or emitter.dispatcher.find(node.function)
+    # A non-strict function takes errors as arguments, which compiled code does not have. Inside a new object the strict
+    # engine must know which containers a call made.
     if binding is None or binding.non_strict or (emitter.in_object and emitter.static_kind(node) not in _SCALARS):
         raise NotCompiledError(f"`{node.function}` is for the strict engine")
     costs = emitter.dispatcher.costs
@@ -348,6 +362,7 @@ def _function(emitter: Emitter, node: Call, operands: Operands) -> Code:
     if any(code.kind in ("optional", "object") for code in codes):
         raise NotCompiledError(f"an optional is an argument of `{node.function}`")
     body = with_trait(binding.implementation, binding.trait) if binding.trait else binding.implementation
+    # `quantity("1Gi")` and its kind stand in many policies and never change.
     if codes and all(isinstance(operand, Const) and type(operand.value) is str for operand in operands):
         constant = _of_constants(body, cost, operands)
         if constant is not None:

@@ -87,6 +87,7 @@ def same(left: Value, right: Value, steps: Steps | None = None) -> bool:
 
     Containers of built-in kinds equal plain ones except beside a value of another type: there this leaves.
     """
+    # Exact types throughout: bool is a subclass of int in Python, and Kubernetes' own values are subclasses of str and dict.
     kind, other = type(left), type(right)
     if kind is str or kind is bool or left is None:
         if kind is other:
@@ -97,6 +98,7 @@ def same(left: Value, right: Value, steps: Steps | None = None) -> bool:
     if kind is list and other is list:
         if len(left) > LONG:
             raise LeaveError
+        # The allowance is shared by all levels: nested lists of a thousand elements each would else take for ever.
         steps = steps or Steps()
         steps.take(len(left))
         return len(left) == len(right) and all(map(same, left, right, repeat(steps)))
@@ -204,6 +206,7 @@ def index(container: Value, key: Value) -> Value:
     """`container[key]` of a list by int or a map by text."""
     if type(key) is str and type(container) is dict:
         return container[key]
+    # A negative index counts from the end in Python. In CEL it is an error.
     if type(key) is int and type(container) is list and key >= 0:
         return container[key]
     raise LeaveError
@@ -212,6 +215,7 @@ def index(container: Value, key: Value) -> Value:
 def member(element: Value, container: Value) -> bool:
     """`element in container` for a text in a list or map, or any value in a list."""
     kind = type(container)
+    # Python's `in` compares with ==, which is CEL's equality for texts only.
     if type(element) is str and (kind is dict or (kind is list and len(container) <= LONG)):
         return element in container
     if kind is list and len(container) <= LONG:
@@ -300,6 +304,7 @@ def scalar(value: Value) -> Value:
 
 def kind_of(value: Value) -> str:
     """The type name of a value."""
+    # JSON numbers beyond 64 bits are doubles in Go, and ints for Python's decoder.
     if type(value) is int:
         return "int" if INT_MIN <= value <= INT_MAX else "double"
     return type_name(value)
@@ -327,6 +332,7 @@ def remembering(function: Callable[..., Value], cost: Callable[..., int] | None)
     results: dict[tuple[Value, ...], Value] = {}
 
     def remembered(*args: Value) -> Value:
+        # Other values may not be hashable, and asking costs more than the call.
         if type(args[0]) is not str:
             return call(function, cost, *args)
         result = results.get(args)

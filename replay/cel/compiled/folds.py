@@ -25,6 +25,7 @@ class FoldShape(Struct, frozen=True):
 def shape_of(node: Comprehension) -> FoldShape | None:
     """The macro that a fold was expanded from, None for any other fold (`replay.cel.declare.macros`)."""
     accu, init, step = node.accu_var, node.accu_init, node.loop_step
+    # `cel.bind` and composed variables are folds that never run: their accumulator is the variable.
     if isinstance(node.loop_condition, Const) and node.loop_condition.value is False:
         empty = isinstance(node.iter_range, ListExpr) and not node.iter_range.elements
         return FoldShape("let", node.result) if empty else None
@@ -109,10 +110,13 @@ class _Loop:
         emitter.line(f"{over} = {emitter.emit(self.node.iter_range).text}")
         head = self._head(over)
         outer_scope, outer_units = emitter.scope, emitter.units
+        # The bound of the body is counted from here on its own: it applies once for each element. A round of a fold costs
+        # at most 8 besides: the condition, the accumulator and the step that joins them.
         emitter.scope, emitter.units = {**outer_scope, **head[1]}, 8
         lines, _ = emitter.block(self._body)
         per_element = emitter.units
         emitter.scope, emitter.units = outer_scope, outer_units + 2
+        # Charged before the loop and for all elements, although `all` and `exists` may stop early: it is a bound.
         emitter.line(f"spent += {emitter.builtin('len')}({over}) * {per_element}")
         emitter.line(f"if spent > {LOOP_LIMIT}:")
         emitter.line(f"    {emitter.use('leave')}()")
@@ -162,14 +166,17 @@ class _Loop:
     def _collect(self) -> None:
         emitter, shape = self.emitter, self.shape
         value = emitter.emit(shape.body)
+        # In a list, an optional is a value with a type of its own, which the bare value would not have.
         if value.kind == "optional":
             raise NotCompiledError("an optional is collected")
         emitter.charge(12)
         if shape.key is None:
+            # In place, without the look-up of a method; compiled code may not reach attributes.
             emitter.line(f"{self.result} += ({value.text},)")
             return
         key, name = emitter.emit(shape.key), emitter.temporary("key")
         emitter.line(f"{name} = {key.text}")
+        # A repeated key is an error with a text; keys 1 and true would be one key of a Python dict.
         emitter.line(f"if not {emitter.is_type(name, 'str')} or {name} in {self.result}:")
         emitter.line(f"    {emitter.use('leave')}()")
         emitter.line(f"{self.result}[{name}] = {value.text}")

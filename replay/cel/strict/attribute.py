@@ -116,6 +116,7 @@ class TestOnlyQualifier:
     def qualify(self, frame: Frame, value: Value) -> Value:
         """True or false."""
         part, present = self._inner.qualify_if_present(frame, value, presence_only=True)
+        # Something of the part is missing, not the part itself.
         if type(part) is PartialValue:
             return True
         return part if isinstance(part, EvalError | Unknown) else present
@@ -174,6 +175,7 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
         optional = optional or qualifier.optional
         if not optional:
             value = qualifier.qualify(frame, value)
+            # cel-go takes the error of a wrong index for the element: the path goes on, and is charged, before anyone sees it.
             if isinstance(value, EvalError) and type(value) is not ElementError:
                 return value
             continue
@@ -239,6 +241,7 @@ class MaybeAttribute:
 
     def add_qualifier(self, qualifier: Qualifier) -> None:
         """Extend the path of every reading, and add the reading as a longer name."""
+        # `a.b.c` may be a variable called `a.b` with the field `c`. Longer names are tried first.
         longer: tuple[str, ...] = ()
         key = getattr(qualifier, "key", None)
         for attribute in self._attributes:

@@ -60,6 +60,7 @@ class FoldStep:
                 return EvalError(f"got '{go_type_name(fold_range)}', expected iterable type")
             items = ((item, None) for item in _singles(fold_range))
         for inner.item, inner.item2 in items:
+            # Only false stops: with an unknown or an error as its condition, cel-go goes on, and a later element may decide.
             condition = self.condition.exec(inner)
             if type(condition) is bool and not condition:
                 break
@@ -71,6 +72,7 @@ class FoldStep:
     def _result(self, inner: FoldFrame) -> Value:
         inner.computing_result = True
         result = self.result.exec(inner)
+        # The list is still being built as far as `+` can tell. Outside of the fold it must no longer change.
         if inner.mutable:
             if type(result) is MutableList:
                 return list(result)

@@ -61,6 +61,8 @@ def fold_constants(step: Step, release: Release) -> Step:
         pattern = constant(step.args[1])
         if isinstance(pattern, str):
             _check_pattern(pattern)
+            # cel-go replaces the call by one that has the compiled pattern. That one stops at the first argument that is an
+            # error, and for `matches` it does not ask whether the first argument can be matched.
             step.eager = False
             if step.function == "matches":
                 step.skip_trait()
@@ -93,6 +95,7 @@ def _membership(step: CallStep) -> Step:
     if not elements:
         return ConstStep(step.id, False)
     for element in elements:
+        # Other literals, such as null or a list, are not kept in a set: cel-go compares with each element.
         if not isinstance(element, str | int | float):
             return step
         members.add(membership_key(element))

@@ -112,6 +112,7 @@ class FoldFrame(Frame):
         if not self.initialized:
             self.initialized = True
             value = self.fold.accu_init.exec(self.parent)
+            # Macros that collect start from an empty list or map and copy it in each round. cel-go appends in place.
             if type(value) is list and not value:
                 value, self.mutable = MutableList(), True
             elif type(value) is dict and not value:

@@ -224,6 +224,7 @@ class Planner:
 
     def _plan_index(self, node_id: int, operand: Step, key: Step, *, optional: bool) -> Step:
         step = self._attribute_step(operand)
+        # An index extends the path of what it is applied to, so that path and index are resolved and charged as one.
         if has_constant_value(key):
             value = constant(key)
             if not isinstance(value, str | int | float):
@@ -250,6 +251,7 @@ class Planner:
         outer = list(self._locals)
         self._locals = [*outer, node.accu_var, node.iter_var, node.iter_var2]
         condition, step = self.plan(node.loop_condition), self.plan(node.loop_step)
+        # The result sees the accumulator, no longer the elements: a variable of that name outside of the fold is meant.
         self._locals = [*outer, node.accu_var]
         result = self.plan(node.result)
         self._locals = outer

@@ -210,6 +210,7 @@ class PresenceStep(AttributeStep):
         value = self.attribute.resolve(frame)
         if isinstance(value, OptionalValue):
             value = value.has_value
+        # The tracker keeps one value for each finished node. The path's is replaced by that of `has`, which is free.
         tracker = frame.tracker
         if tracker is not None:
             tracker.drop(self.attribute.id)
@@ -235,6 +236,7 @@ class LogicStep:
         error: EvalError | None = None
         for term in self.terms:
             value = term.exec(frame)
+            # Errors and unknowns before the deciding term do not matter: `error || true` is true.
             if value is deciding:
                 return deciding
             if type(value) is bool:
@@ -271,6 +273,7 @@ class EqualityStep:
     def exec(self, frame: Frame) -> Value:
         """The verdict."""
         left, right = self._left.exec(frame), self._right.exec(frame)
+        # Whatever is missing inside a list or map, it is not null.
         if (left is None and isinstance(right, UnknownParts)) or (right is None and isinstance(left, UnknownParts)):
             return self._negated
         for value in (left, right):
@@ -353,6 +356,7 @@ class CallStep:
                 return implementation(*values)
             except EvalError as error:
                 return error
+        # cel-go words the same error in two ways: its calls with more than two arguments name the node.
         if has_trait(values[0], RECEIVER):
             return EvalError("no such overload")
         suffix = f" {self.id}" if not self.eager else ""
