@@ -256,8 +256,8 @@ def _print(
 
 def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
     from replay.kyverno.migrate.migration import migration  # noqa: PLC0415 - it imports the whole engine
-    from replay.pipeline.whole_file import put  # noqa: PLC0415
-    from replay.report.migration import migration_json, migration_lines  # noqa: PLC0415
+    from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
+    from replay.report.migration import migration_json, migration_lines, migration_summary  # noqa: PLC0415
 
     rules = list(migration([document.value for each in checked for document in each.engine], cluster))
     if not rules:
@@ -266,6 +266,8 @@ def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output:
         put([json.dumps(migration_json(rules), indent=1, ensure_ascii=False) + "\n"], out)
     else:
         put(migration_lines(rules), out)
+        if out is not None and str(out) != STDOUT:
+            sys.stdout.writelines(f"{line}\n" for line in migration_summary(rules, out))
 
 
 def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_json: bool) -> int:

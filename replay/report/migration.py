@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 
 from replay.case.write.own import yaml_text
 from replay.json import JSON
 from replay.kyverno.migrate.rule import Migrated
+from replay.report.render.document import inert, plural
+
+_MOST_REASONS = 12
+"""How many reasons are shown: with the other lines they fit on one screen."""
 
 
 def migration_lines(rules: Sequence[Migrated]) -> Iterator[str]:
@@ -18,6 +23,24 @@ def migration_lines(rules: Sequence[Migrated]) -> Iterator[str]:
             yield _comment(f"{each.policy}, rule {each.rule}: not written, because {each.reason}")
         for policy in each.policies:
             yield "---\n" + _comment(f"{each.policy}, rule {each.rule}") + yaml_text(policy)
+
+
+def migration_summary(rules: Sequence[Migrated], out: Path) -> Iterator[str]:
+    """Lines for a terminal where the policies are in a file: what is in it, and why rules are not, the most frequent reason first."""
+    written = [each for each in rules if each.policies]
+    policies = sum(len(each.policies) for each in written)
+    yield f"{out}: {plural(policies, 'policy of CEL', 'policies of CEL')} for {len(written)} of {plural(len(rules), 'rule')}"
+    left: dict[str, list[Migrated]] = {}
+    for each in rules:
+        if not each.policies:
+            left.setdefault(each.reason, []).append(each)
+    if left:
+        yield f"{plural(len(rules) - len(written), 'rule')} not written, because:"
+    by_number = sorted(left.items(), key=lambda item: -len(item[1]))
+    for reason, those in by_number[:_MOST_REASONS]:
+        yield inert(f"  {len(those):>3}  {reason}: {those[0].policy}, rule {those[0].rule}")
+    if more := by_number[_MOST_REASONS:]:
+        yield f"  {sum(len(those) for _, those in more):>3}  have {plural(len(more), 'other reason')}: see the comments in {out}"
 
 
 def migration_json(rules: Sequence[Migrated]) -> JSON:
