@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from msgspec.structs import replace
 
+from replay.admission.admitted import UNCHANGED, Admitted, carried
 from replay.admission.alike.decisions import AlikeDecisions, Made, is_creation
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
@@ -131,8 +132,36 @@ class Chain:
         webhooks by name. A webhook without one is named in the decision and changes nothing. A request with unexpected
         objects is undetermined in all sets.
         """
+        return self.decided(original, attributes, lister, backends).decisions
+
+    def decided(
+        self,
+        original: Attributes | Missing,
+        attributes: Attributes,
+        lister: Lister,
+        backends: Backends = _NO_BACKENDS,
+    ) -> Made:
+        """The same with what `decide_again` needs."""
         try:
             return self._decide(self.asking(original, attributes, lister, backends))
+        except UNFORESEEN as error:
+            return Made([_undecided(error)] * self._sets, None)
+
+    def decide_again(
+        self,
+        admitted: Sequence[Admitted],
+        original: Attributes | Missing,
+        attributes: Attributes,
+        lister: Lister,
+    ) -> list[Decision]:
+        """Return the decision of each set about a request of which it is known what the mutating phase left; arguments as for `decide`."""
+        asking = self.asking(original, attributes, lister, _NO_BACKENDS)
+        try:
+            objects = [
+                each.validated(side.attributes.object, asking.changes)
+                for each, side in zip(admitted, asking.sides, strict=True)
+            ]
+            return _decisions(admitted, objects, self._validating(asking), asking)
         except UNFORESEEN as error:
             return [_undecided(error)] * self._sets
 
@@ -147,9 +176,8 @@ class Chain:
         asking = self.asking(original, attributes, lister, backends)
         try:
             mutations = self._mutations(self._admitting(asking), asking)
-            return [
-                _combined(mutation, (), side, asking) for mutation, side in zip(mutations, asking.sides, strict=True)
-            ]
+            objects = [side.attributes.object for side in asking.sides]
+            return [_combined(each, ()) for each in _admitted(mutations, objects, asking)]
         except UNFORESEEN as error:
             return [_undecided(error)] * self._sets
 
@@ -202,33 +230,42 @@ class Chain:
         """The mutating phase of each set."""
         return [_mutate(_admitters(index, admitting), side) for index, side in enumerate(asking.sides)]
 
-    def _decide(self, asking: Asking) -> list[Decision]:
+    def _validating(self, asking: Asking) -> list[RequestValidator]:
+        """The plugins that may have something to say in the validating phase."""
+        return [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
+
+    def _decide(self, asking: Asking) -> Made:
         side = asking.sides[0]
         if not asking.is_shared or asking.backends or not is_creation(side.original, side.attributes):
-            return self._decided(asking)
+            return self._made(asking)
         if self.context.schemas.is_custom(side.attributes.kind):  # whose definition may change
-            return self._decided(asking)
+            return self._made(asking)
         reads = [each for plugin in self._busy_plugins if (each := plugin.hook_reads(asking)) is not None]
         if len(reads) < len(self._busy_plugins):
-            return self._decided(asking)
+            return self._made(asking)
         return self._alike.decide(reads, side.original, side.attributes, partial(self._made, asking))
 
     def _made(self, asking: Asking) -> Made:
-        return Made(self._decided(asking), asking.changes.are_of_own)
-
-    def _decided(self, asking: Asking) -> list[Decision]:
-        admitting = self._admitting(asking)
-        validating = [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
-        if not admitting and not validating:
-            return [ADMITTED] * self._sets
-        if not admitting and len(validating) == 1:
+        admitting, validating = self._admitting(asking), self._validating(asking)
+        if not admitting:
+            admitted = [UNCHANGED] * self._sets
             objects = [side.attributes.object for side in asking.sides]
-            return list(validating[0](objects, asking, [True] * self._sets))
-        mutations = self._mutations(admitting, asking)
-        objects_validated = _seen(asking, mutations)
-        live = [not mutation.is_refused for mutation in mutations]
-        parts = _validate(validating, objects_validated, live, asking)
-        return [_combined(*each, asking) for each in zip(mutations, parts, asking.sides, strict=True)]
+        else:
+            mutations = self._mutations(admitting, asking)
+            objects = _seen(asking, mutations)
+            admitted = _admitted(mutations, objects, asking)
+        decisions = _decisions(admitted, objects, validating, asking)
+        return Made(decisions, admitted, asking.changes.are_of_own)
+
+
+def _decisions(
+    admitted: Sequence[Admitted], objects: Sequence[Object], validating: Sequence[RequestValidator], asking: Asking
+) -> list[Decision]:
+    """The decisions of all sets, given what their mutating phases left and the objects that they validate."""
+    if len(validating) == 1 and all(each is UNCHANGED for each in admitted):
+        return list(validating[0](objects, asking, [True] * len(admitted)))
+    parts = _validate(validating, objects, [not each.is_refused for each in admitted], asking)
+    return [_combined(each, part) for each, part in zip(admitted, parts, strict=True)]
 
 
 def _admitters(index: int, admitting: Sequence[Sequence[Admitter | None]]) -> Sequence[Admitter]:
@@ -266,20 +303,29 @@ def _validate(
     return parts
 
 
-def _combined(mutation: _Mutation, validating: Sequence[Decision], side: Side, asking: Asking) -> Decision:
+def _admitted(mutations: Sequence[_Mutation], objects: Sequence[Object], asking: Asking) -> list[Admitted]:
+    """What the mutating phases left; `objects` are those that each set validates."""
+    return [
+        Admitted(
+            mutation.parts,
+            () if mutation.is_refused else asking.changes(side.original.object, mutation.object),
+            carried(side.attributes.object, validated, asking.changes),
+            mutation.object is side.original.object,
+            mutation.is_refused,
+        )
+        for mutation, validated, side in zip(mutations, objects, asking.sides, strict=True)
+    ]
+
+
+def _combined(admitted: Admitted, validating: Sequence[Decision]) -> Decision:
     """The decision of both phases; one that is that of a single plugin stays the same object."""
-    object_before = side.original.object
-    if (
-        not mutation.is_refused
-        and mutation.object is object_before
-        and all(part is ADMITTED for part in mutation.parts)
-    ):
+    if admitted.is_refused:
+        return joined(admitted.parts, ())
+    if admitted.is_same and all(part is ADMITTED for part in admitted.parts):
         decisions = [part for part in validating if part is not ADMITTED]
         if len(decisions) <= 1 and len(validating) <= 1:
             return decisions[0] if decisions else ADMITTED
-    if mutation.is_refused:
-        return joined(mutation.parts, ())
-    return joined((*mutation.parts, *validating), asking.changes(object_before, mutation.object))
+    return joined((*admitted.parts, *validating), admitted.patch)
 
 
 def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:

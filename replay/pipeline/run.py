@@ -52,10 +52,10 @@ from replay.pipeline.project.accepted import read_accepted
 from replay.pipeline.project.focus import chosen, concerning, concerns, named_policies, narrowed, together
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
-from replay.pipeline.replay.job import Job, PartResult
-from replay.pipeline.replay.kept_result import KeptResults, kept_results
+from replay.pipeline.replay.job import Job, MetPortion, PartResult, RunAgain
+from replay.pipeline.replay.kept_result import KeptResults, MetClass, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
-from replay.pipeline.replay.merge import FindingFilter, class_results, merge, write_lines
+from replay.pipeline.replay.merge import FindingFilter, Unread, class_results, joined, merge, met_classes, write_lines
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
 from replay.pipeline.replay.provider import with_provider_answers
@@ -76,6 +76,8 @@ if TYPE_CHECKING:
 
 FEW_REQUESTS = 1000
 """Number of requests below which this process replays them itself."""
+PORTION_BYTES = 128 * 1024
+"""Bytes of kept requests that are worth a portion of their own: some hundred requests."""
 
 
 class _Question(NamedTuple):
@@ -259,19 +261,28 @@ def _replay(
     store_results, authorized, finding_filter, health = aside
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
-    job = replace(job, within=together(job.within, of_classes(changed))) if changed else job
+    met = store_results.read_met(changed) if store_results is not None else {}
+    unmet = [requests for requests in changed if requests not in met]
+    if store_results is not None and unmet:
+        within = together(job.within, of_classes(unmet))
+        job = replace(job, within=within, keeps_met=bool(store_results.met))
     results: list[PartResult] = []
     new: dict[CoarseClass, ClassResult] = {}
     has_history, answers = authorized is not None, LogAnswers(store)
     with WorkerPool(store, (lambda: job) if has_history else partial(with_history, store, job), options) as worker_pool:
         if store_results is None:
-            results, new = _replay_parts(answers, worker_pool, progress, health)
-        elif changed:
-            is_few = sum(store_results.classes[requests] for requests in changed) < FEW_REQUESTS
+            results, unread = _replay_parts(answers, worker_pool, progress, health)
+            new = class_results(results, unread)
+        if store_results is not None and unmet:
+            is_few = sum(store_results.classes[requests] for requests in unmet) < FEW_REQUESTS
             if not is_few:
                 prepare_workers(options)
-            results, by_class = _replay_parts(answers, worker_pool, progress, health, is_few=is_few)
-            new = {requests: by_class.get(requests, NOTHING) for requests in changed}
+            results, unread = _replay_parts(answers, worker_pool, progress, health, is_few=is_few)
+            by_class = class_results(results, unread)
+            new = {requests: by_class.get(requests, NOTHING) for requests in unmet}
+            store_results.write_met(met_classes(results, unread, unmet))
+        if store_results is not None and changed:
+            new |= _decided_again(met, answers, worker_pool, progress)
             store_results.write(new)
         classes = {**old, **new}
         world = store_results.read_world() if store_results is not None else None
@@ -302,8 +313,8 @@ def _replay_parts(
     health: Callable[[], object],
     *,
     is_few: bool = False,
-) -> tuple[list[PartResult], dict[CoarseClass, ClassResult]]:
-    """Return the results of all parts and by class; few requests run here at once."""
+) -> tuple[list[PartResult], Unread]:
+    """Return the results of all parts, and how many requests need none; few requests run here at once."""
     job, store = worker_pool.job, answers.store  # all questions about decisions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
@@ -317,7 +328,22 @@ def _replay_parts(
         store.rest()
 
     results = worker_pool.run(RunPart(), worker_pool.shared(parts), progress, ask)
-    return results, class_results(results, unread())
+    return results, unread()
+
+
+def _decided_again(
+    met: Mapping[CoarseClass, MetClass], answers: LogAnswers, worker_pool: WorkerPool[Job], progress: Progress
+) -> dict[CoarseClass, ClassResult]:
+    """Return the results of classes whose requests are kept as they came to the validating phase."""
+    portions = [MetPortion(0, [])]
+    for block in (block for each in met.values() for block in each.blocks):
+        if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:
+            portions.append(MetPortion(len(portions), []))
+        portions[-1].blocks.append(block)
+    ask = partial(answers.ask, worker_pool.job)
+    results = worker_pool.run(RunAgain(), portions, progress, ask) if portions[0].blocks else []
+    by_class = class_results(results, ())
+    return {requests: joined(each.settled, by_class.get(requests, NOTHING)) for requests, each in met.items()}
 
 
 def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptResults | None:
@@ -351,4 +377,6 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
     selector = partial(may_select, mapper=mapper, version=job.versions.oldest)
-    return kept_results(store.storage, base, (current, candidate), classes, selector)
+    # What was in force when, and what webhooks answered, is not kept with a request.
+    keeps_met = not job.policy_writes and job.webhooks == NO_WEBHOOK_ANSWERS
+    return kept_results(store.storage, base, (current, candidate), classes, selector, keeps_met=keeps_met)

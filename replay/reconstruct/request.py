@@ -40,3 +40,9 @@ class ReplayRequest(Struct):
     item: int = 0
     notes: tuple[str, ...] = field(default=())
     otherwise: tuple[Attributes | Missing, Attributes] | None = None
+
+    @property
+    def questions(self) -> list[tuple[Attributes | Missing, Attributes]]:
+        """What both phases are told, for each operation that the request may have."""
+        asked = (self.before_mutation, self.attributes)
+        return [asked] if self.otherwise is None else [asked, self.otherwise]

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from replay.admission.admitted import Admitted
 from replay.admission.alike.own import OWN, OWN_PLACES, TOKEN_PLACES, content_of
 from replay.admission.alike.plain_bindings import RequestBindings
 from replay.admission.alike.projection import ROOTS, Projection, ProjectionKey, projection
@@ -43,17 +44,21 @@ NOTHING = HookReads(None, frozenset())
 
 
 class Made(NamedTuple):
-    """Decisions, and whether they depend on the object's own values (its name and the like) or set them."""
+    """Decisions, what the mutating phase of each set left, and whether they depend on the object's own values (its name and the like) or set them.
+
+    `admitted` is None where that is not known.
+    """
 
     decisions: list[Decision]
-    is_of_own: bool
+    admitted: Sequence[Admitted] | None
+    is_of_own: bool = False
 
 
 class _Plan:
     """What the policies of several plugins read of a request, and their earlier decisions."""
 
     def __init__(self, footprint: frozenset[str]) -> None:
-        self.decisions: AlikeResults[list[Decision]] = AlikeResults(MOST_DECISIONS)
+        self.decisions: AlikeResults[Made] = AlikeResults(MOST_DECISIONS)
         names = {place[2] for place in read_places(footprint, OWN_PLACES)}
         self._own = tuple(name for name in OWN if name not in names)
         self._with_token = bool(read_places(footprint, TOKEN_PLACES))
@@ -111,22 +116,22 @@ class AlikeDecisions:
         original: Attributes,
         attributes: Attributes,
         decide: Callable[[], Made],
-    ) -> list[Decision]:
+    ) -> Made:
         """Return the decisions about a creation (`is_creation`), reused from an alike one if there is one."""
         use = self._uses.setdefault(attributes.kind, _Use())
         plan = self._plan(reads)
         key = plan.key(original, attributes) if use.finds_enough else None
         if key is None:
-            return decide().decisions
+            return decide()
         content, projected, own = key
         earlier = plan.decisions.get((content, projected))
         use.count(is_hit=earlier is not None)
         if earlier is not None:
-            return list(earlier)
-        decisions, is_of_own = decide()
-        if not is_of_own and not _holds(decisions, own):
-            plan.decisions.remember((content, projected), decisions)
-        return list(decisions)
+            return earlier
+        made = decide()
+        if not made.is_of_own and not _holds(made.decisions, own):
+            plan.decisions.remember((content, projected), made)
+        return made
 
     def _plan(self, reads: Iterable[HookReads]) -> _Plan:
         hooks = tuple(each.hooks for each in reads)

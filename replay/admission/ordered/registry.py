@@ -35,6 +35,7 @@ ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     *(each for each in BUILTIN_PLUGINS if each.name in _LAST),
 )
 """Plugins in the server's order."""
+MUTATING_PLUGINS: Final = tuple(plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates)
 SHARD_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     WebhookPlugin("mutating"),
     MutatingAdmissionPolicyPlugin(),
@@ -58,9 +59,8 @@ def criteria_of(sets: Iterable[ManifestSet]) -> Iterator[MatchResources]:
 
 def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterator[MatchResources]:
     """Which requests may concern a plugin of some sets that changes objects."""
-    mutating = [plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates]
     for manifests in sets:
-        yield from (unit.match for unit in units_of(manifests, mutating))
+        yield from (unit.match for unit in units_of(manifests, MUTATING_PLUGINS))
 
 
 def unseen_criteria(manifests: ManifestSet, operation: Operation) -> Iterator[MatchResources]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from replay.admission.chain import Decider
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from replay.admission.admitted import Admitted
+from replay.admission.chain import Chain, Decider
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.webhook.plugin import Backends
 from replay.kube.lister import Lister
@@ -11,15 +15,38 @@ from replay.reconstruct.request import ReplayRequest
 OPEN_OPERATION = "whether the object existed, so that it was updated and not created, is not known"
 
 
+class MetRequest(NamedTuple):
+    """A request, and for each of its `questions` what the mutating phase of each set left."""
+
+    request: ReplayRequest
+    admitted: Sequence[Sequence[Admitted]]
+
+
 def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Backends | None = None) -> list[Decision]:
     """Return each set's decision. If it depends on an unknown operation, it is undetermined."""
-    backends_by_name = backends or {}
-    decisions = chain.decide(request.before_mutation, request.attributes, lister, backends_by_name)
-    if request.otherwise is None:
-        return decisions
-    other_original, attributes = request.otherwise
-    others = chain.decide(other_original, attributes, lister, backends_by_name)
-    return [either(one, other) for one, other in zip(decisions, others, strict=True)]
+    return _common([chain.decide(*question, lister, backends or {}) for question in request.questions])
+
+
+def decide_keeping(chain: Chain, request: ReplayRequest, lister: Lister) -> tuple[list[Decision], MetRequest | None]:
+    """The same with what `decide_again` needs, None where that is not known."""
+    made = [chain.decided(*question, lister) for question in request.questions]
+    admitted = [each.admitted for each in made if each.admitted is not None]
+    return _common([each.decisions for each in made]), MetRequest(request, admitted) if len(admitted) == len(
+        made
+    ) else None
+
+
+def decide_again(chain: Chain, met: MetRequest, lister: Lister) -> list[Decision]:
+    """Return each set's decision about a request, given what the mutating phases left of it."""
+    questions = zip(met.admitted, met.request.questions, strict=True)
+    return _common([chain.decide_again(admitted, *question, lister) for admitted, question in questions])
+
+
+def _common(decisions: Sequence[list[Decision]]) -> list[Decision]:
+    """The common part of what each set decides about each possible operation."""
+    if len(decisions) == 1:
+        return decisions[0]
+    return [either(one, other) for one, other in zip(*decisions, strict=True)]
 
 
 def either(one: Decision, other: Decision) -> Decision:

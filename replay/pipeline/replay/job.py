@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -44,13 +44,21 @@ from replay.pipeline.authorization.policy_authorizer import asked_by, policy_aut
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.evidence import in_force
 from replay.pipeline.kcp.workspaces import Workspaces
-from replay.pipeline.replay.decide import decide
+from replay.pipeline.replay.decide import decide, decide_again, decide_keeping
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate
+from replay.pipeline.replay.kept_input import met_request, rows_of
 from replay.pipeline.replay.ledger import Entries, with_entry
 from replay.pipeline.replay.presence import Name, PolicyWrite, TimedChain, best_shown, without
 from replay.pipeline.replay.redaction import redacted_denials
-from replay.pipeline.replay.replayer import PartOutcomes, Replayer, Where, as_far_as_reached, outside_kcp
+from replay.pipeline.replay.replayer import (
+    ClassOutcomes,
+    PartOutcomes,
+    Replayer,
+    Where,
+    as_far_as_reached,
+    outside_kcp,
+)
 from replay.pipeline.replay.totals import ClassPiece, Totals
 from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, Sets, WebhookAnswers
 from replay.reconstruct.cluster import Cluster, Writes
@@ -72,11 +80,17 @@ _CHUNK = 100
 
 
 class PartResult(NamedTuple):
-    """What a worker hands back: the pieces of each class of requests, and their file; from `lines` on it has chunks of `--outcomes`."""
+    """What a worker hands back: the pieces of each class of requests, and their file; from `lines` on it has chunks of `--outcomes`.
+
+    Where requests are kept that came to the validating phase, `met` is where their blocks are in the file, None for a class of which not all can
+    be kept, and `settled` are the pieces of all other requests.
+    """
 
     classes: dict[CoarseClass, ClassPiece]
     spool: Path
     lines: int
+    settled: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012 - it is never changed
+    met: dict[CoarseClass, list[tuple[int, int]] | None] = {}  # noqa: RUF012
 
 
 class Job(Struct, frozen=True, dict=True):
@@ -115,6 +129,8 @@ class Job(Struct, frozen=True, dict=True):
     """Who answers the `authorizer` of policies, where a set says it."""
     policy_writes: tuple[PolicyWrite, ...] = ()
     """What the log creates and deletes of the current set's objects."""
+    keeps_met: bool = False
+    """Whether requests that come to the validating phase are kept as they come."""
     workspaces: Workspaces | None = None
     """The workspaces of kcp; `sets` are then all policies that any of them ever has."""
 
@@ -247,6 +263,7 @@ class Job(Struct, frozen=True, dict=True):
             gate=self.gate,
             owner_label=self.owner_label,
             where=self.where,
+            keep=partial(decide_keeping, self.chain) if self.keeps_met and isinstance(self.chain, Chain) else None,
         )
 
     @property
@@ -432,20 +449,52 @@ class Job(Struct, frozen=True, dict=True):
         self.webhooks.close()
         return _spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 
+    def run_again(self, portion: MetPortion) -> PartResult:
+        """Replay requests that were kept as they came to the validating phase."""
+        assert isinstance(self.chain, Chain)
+        met_requests = (met_request(row) for block in portion.blocks for row in rows_of(block))
+        outcomes = self.replayer.replay_again(met_requests, partial(decide_again, self.chain))
+        return _spooled(outcomes, self.spool / f"again-{portion.number:05}")
+
+
+class MetPortion(NamedTuple):
+    """Blocks of kept requests, which a worker replays together."""
+
+    number: int
+    blocks: list[bytes]
+
+
+class RunAgain(NamedTuple):
+    """The task of replaying kept requests."""
+
+    def run(self, job: Job, portion: MetPortion) -> PartResult:
+        """The result for one portion."""
+        return job.run_again(portion)
+
 
 def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
-    """Write what grows with the log to a file: of each class where it begins to differ and findings in their order, then lines."""
-    classes = {}
+    """Write what grows with the log to a file: pieces of classes, kept requests, then lines."""
     with path.open("wb") as file:
-        for requests, findings in outcomes.classes.items():
-            findings.findings.sort(key=lambda pending: pending.place)
-            begins = file.tell()
-            pickle.dump(findings.begins, file, pickle.HIGHEST_PROTOCOL)
-            classes[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), begins, file.tell())
-            _dump(findings.findings, file)
+        classes, settled = _pieces(outcomes.classes, file), _pieces(outcomes.settled, file)
+        met: dict[CoarseClass, list[tuple[int, int]] | None] = {}
+        for requests, kept in outcomes.met.items():
+            blocks = kept.take()
+            met[requests] = None if blocks is None else [(file.tell(), file.write(block)) for block in blocks]
         lines = file.tell()
         _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
-    return PartResult(classes, path, lines)
+    return PartResult(classes, path, lines, settled, met)
+
+
+def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dict[CoarseClass, ClassPiece]:
+    """Write of each class where it begins to differ, and its findings in their order."""
+    pieces = {}
+    for requests, findings in classes.items():
+        findings.findings.sort(key=lambda pending: pending.place)
+        begins = file.tell()
+        pickle.dump(findings.begins, file, pickle.HIGHEST_PROTOCOL)
+        pieces[requests] = ClassPiece(Totals(findings.summary, findings.fidelity), begins, file.tell())
+        _dump(findings.findings, file)
+    return pieces
 
 
 def _dump(values: list[Any], file: BinaryIO) -> None:

@@ -2,7 +2,8 @@
 
 A run with a kept store writes down what it found about each class of requests (verb, group, resource, subresource), under a digest of
 the policies and webhooks that the coarse predicate may select these requests for, in both sets. A later run over the same log, with
-the same snapshot, version and code, takes over every class whose digest is there, and replays the others. What follows from all
+the same snapshot, version and code, takes over every class whose digest is there. Of the others it takes the requests as they came to the
+validating phase, which are kept under a digest of what acts before that phase, and decides them anew; it replays what is left. What follows from all
 classes together, the candidate's world, is kept under a digest of both sets, and object by object (`kept_walk`). INVARIANT: the result is that of a run without a
 store, to the byte.
 """
@@ -21,7 +22,8 @@ from typing import Any, NamedTuple, get_args, get_origin
 import msgspec
 from msgspec import Struct
 
-from replay.admission.ordered.registry import units_of
+from replay.admission.ordered.plugin import Unit
+from replay.admission.ordered.registry import MUTATING_PLUGINS, looked_up_kinds, units_of
 from replay.audit.directory.remembered import code_digest
 from replay.audit.place import LogPosition
 from replay.errors import StoreError
@@ -41,6 +43,12 @@ MOST_SETS = 8
 """For how many pairs of sets it keeps the results of one class of requests."""
 LEAST_SECONDS = 3600
 """Seconds for which results stay after a run has read them."""
+MOST_MET = 2
+"""For how many mutating phases it keeps the requests of one class."""
+MET_BYTES = 16 * 1024 * 1024
+"""Bytes after which a file of kept requests ends."""
+_MET = "-met"
+"""End of the first part of such a file's name, before its number."""
 _CHECK = 32
 _LENGTH = 8
 _CHUNK = 500
@@ -51,13 +59,14 @@ _UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
 class KeptResults(Struct, frozen=True):
     """The results of a store for two sets: for each class of requests of its log a file, there or not.
 
-    `classes` are how many requests there are of each, `files` the names of the files; `world` is that of the file of the
-    candidate's world, `walks` that of its walks.
+    `classes` are how many requests there are of each, `files` the names of the files; `met` are those of the files of requests that came to the
+    validating phase, of which `{}` is the number. `world` is that of the file of the candidate's world, `walks` that of its walks.
     """
 
     storage: Storage
     classes: Mapping[CoarseClass, int]
     files: dict[CoarseClass, str]
+    met: dict[CoarseClass, str]
     world: str
     walks: str
 
@@ -74,6 +83,44 @@ class KeptResults(Struct, frozen=True):
                     _put(self.storage, self.files[requests], content)
         except OSError:
             return  # a store that cannot be written is a slower one
+
+    def read_met(self, classes: Iterable[CoarseClass]) -> dict[CoarseClass, MetClass]:
+        """Return the requests of classes that came to the validating phase, where they are there and whole."""
+        met = ((requests, self._read_met(requests)) for requests in classes if requests in self.met)
+        return {requests: each for requests, each in met if each is not None}
+
+    def _read_met(self, requests: CoarseClass) -> MetClass | None:
+        name = self.met[requests]
+        try:
+            files, settled, *blocks = _frames(_whole(self.storage, name.format(0)))
+            for number in range(1, int.from_bytes(files, "big")):
+                blocks += _frames(_whole(self.storage, name.format(number)))
+            totals, begins, *findings = _frames(settled)
+            result = ClassResult(
+                _TOTALS.decode(totals),
+                lambda: (pending for chunk in findings for pending in _PENDING.decode(chunk)),
+                lambda: _BEGINNING.decode(begins),
+            )
+        except (OSError, ValueError, msgspec.MsgspecError):
+            return None
+        return MetClass(result, blocks)
+
+    def write_met(self, met: Mapping[CoarseClass, MetClass]) -> None:
+        """Keep the requests of classes that came to the validating phase, if possible."""
+        with suppress(OSError):
+            for requests, (settled, blocks) in met.items():
+                if requests in self.met and (content := _content(settled)) is not None:
+                    self._put_met(self.met[requests], content, blocks)
+
+    def _put_met(self, name: str, settled: bytes, blocks: Iterable[bytes]) -> None:
+        files: list[list[bytes]] = [[settled]]
+        for block in blocks:
+            if sum(map(len, files[-1])) >= MET_BYTES:
+                files.append([])
+            files[-1].append(block)
+        files[0].insert(0, len(files).to_bytes(_LENGTH, "big"))
+        for number, frames in reversed(list(enumerate(files))):
+            _put(self.storage, name.format(number), _framed(frames))
 
     def read_world(self) -> World | None:
         """The candidate's world, if it is there and whole."""
@@ -104,6 +151,13 @@ class KeptResults(Struct, frozen=True):
             _forget(self.storage, (*self.files.values(), self.world))
 
 
+class MetClass(NamedTuple):
+    """The requests of a class that came to the validating phase, in `blocks`, and the result about all others."""
+
+    settled: ClassResult
+    blocks: Iterable[bytes]
+
+
 class _World(NamedTuple):
     """A `World` as a file has it: without lines, since nothing is kept of runs that want them.
 
@@ -117,26 +171,49 @@ class _World(NamedTuple):
     still: dict[str, int]
 
 
-def kept_results(
+def kept_results(  # noqa: PLR0913 - what results depend on
     storage: Storage,
     base: Sequence[str | bytes],
     sets: Sequence[ManifestSet],
     classes: Mapping[CoarseClass, int],
     selector: Callable[[MatchResources], Callable[[CoarseClass], bool]],
+    *,
+    keeps_met: bool,
 ) -> KeptResults:
     """Return a store's results for two sets; `base` is everything else that they depend on, except this code.
 
-    `selector` makes a function that tells whether criteria may match a class.
+    `selector` makes a function that tells whether criteria may match a class. `keeps_met` tells whether requests are kept as they come to the
+    validating phase.
     """
     place = f"{RESULTS}/{_digest(code_digest(), *base)}"
-    units = [[(unit.digest, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
-    files = {}
+    units = [[(unit, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
+    mutating = [{unit.digest for unit in units_of(manifests, MUTATING_PLUGINS)} for manifests in sets]
+    before = repr([sorted((each.name, each.admits) for each in manifests.builtin) for manifests in sets])
+    looked_up = repr(sorted(frozenset[tuple[str, str]]().union(*map(looked_up_kinds, sets))))
+    files, met = {}, {}
     for requests in classes:
-        acting = ["\0".join(digest for digest, selects in each if selects(requests)) for each in units]
-        files[requests] = f"{place}/{_digest(*requests)}.{_digest(*acting)}"
+        acting = [[unit for unit, selects in each if selects(requests)] for each in units]
+        own = _digest(*requests)
+        files[requests] = f"{place}/{own}.{_digest(*(_joined(each) for each in acting))}"
+        if keeps_met and any(acting):
+            changing = (
+                _joined(unit for unit in each if unit.digest in digests)
+                for each, digests in zip(acting, mutating, strict=True)
+            )
+            met[requests] = f"{place}/{own}{_MET}{{}}.{_digest(*changing, _selection(acting), before, looked_up)}"
     # A candidate may lead to requests of classes that the log does not have.
-    both = ("\0".join(digest for digest, _ in each) for each in units)
-    return KeptResults(storage, classes, files, f"{place}/world.{_digest(*both)}", f"{place}/walks")
+    both = (_joined(unit for unit, _ in each) for each in units)
+    return KeptResults(storage, classes, files, met, f"{place}/world.{_digest(*both)}", f"{place}/walks")
+
+
+def _joined(units: Iterable[Unit]) -> str:
+    return "\0".join(unit.digest for unit in units)
+
+
+def _selection(acting: Iterable[Iterable[Unit]]) -> str:
+    """What the coarse predicate selects of a class: all of it, unless it looks at names."""
+    matches = [unit.match for each in acting for unit in each]
+    return repr(matches) if any(rule.resource_names for match in matches for rule in match.resource_rules) else ""
 
 
 def forget(storage: Storage) -> None:
@@ -200,6 +277,10 @@ def _content(result: ClassResult) -> bytes | None:
         frames = list(map(msgspec.msgpack.encode, (result.totals, result.begins(), *chunks)))
     except _UNKEEPABLE:
         return None
+    return _framed(frames)
+
+
+def _framed(frames: Iterable[bytes]) -> bytes:
     return b"".join(len(frame).to_bytes(_LENGTH, "big") + frame for frame in frames)
 
 
@@ -237,8 +318,10 @@ def _forget(storage: Storage, names: Iterable[str]) -> None:
             of_classes.setdefault(entry.name.partition(".")[0], {})[entry.name] = entry.modified
     for name in _oldest(logs, MOST_LOGS, used):
         storage.remove(name)
-    for alike in of_classes.values():
-        for name in _oldest(alike, MOST_SETS, used):
+    for group, alike in of_classes.items():
+        # Kept requests are read at once, so that nobody misses what is removed.
+        most, since = (MOST_MET, time.time()) if _MET in group else (MOST_SETS, used)
+        for name in _oldest(alike, most, since):
             storage.remove(name)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import pickle
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -20,8 +20,9 @@ from replay.compare.summary import CellKey, Example, OutcomeFinding, Summary
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import PartResult
+from replay.pipeline.replay.kept_result import MetClass
 from replay.pipeline.replay.replayer import Line, Pending
-from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
+from replay.pipeline.replay.totals import NOTHING, ClassPiece, ClassResult, Totals
 from replay.pipeline.replay.world import World
 from replay.report.outcome_line import Ending, ended_line
 from replay.world.result import Cause
@@ -45,25 +46,83 @@ class FindingFilter(NamedTuple):
     accepts: Callable[[CellKey], bool] = _never
 
 
-def class_results(
-    results: Sequence[PartResult], unread: Iterable[tuple[str, str, str, str, int]]
+Unread = Iterable[tuple[str, str, str, str, int]]
+"""How many requests of each class need no replay."""
+
+
+def class_results(results: Sequence[PartResult], unread: Unread) -> dict[CoarseClass, ClassResult]:
+    """Return the combined results of each class."""
+    pieces = ((each.spool, pieces) for each in results for pieces in (each.classes, each.settled))
+    return _combined(pieces, unread)
+
+
+def met_classes(
+    results: Sequence[PartResult], unread: Unread, classes: Iterable[CoarseClass]
+) -> dict[CoarseClass, MetClass]:
+    """Return the requests of each class that came to the validating phase, without classes of which not all can be kept."""
+    settled = _combined(((each.spool, each.settled) for each in results), unread)
+    places: dict[CoarseClass, list[tuple[Path, int, int]]] = {}
+    incomplete = set()
+    for result in results:
+        for requests, blocks in result.met.items():
+            if blocks is None:
+                incomplete.add(requests)
+            places.setdefault(requests, []).extend((result.spool, *block) for block in blocks or ())
+    return {
+        requests: MetClass(settled.get(requests, NOTHING), _blocks(places.get(requests, ())))
+        for requests in classes
+        if requests not in incomplete
+    }
+
+
+def _blocks(places: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
+    """Yield parts of files, from an offset on, of a length."""
+    for path, start, length in places:
+        with path.open("rb") as file:
+            file.seek(start)
+            yield file.read(length)
+
+
+def _combined(
+    results: Iterable[tuple[Path, Mapping[CoarseClass, ClassPiece]]], unread: Unread
 ) -> dict[CoarseClass, ClassResult]:
-    """Return the combined results of each class; `unread` are requests that need no replay."""
+    """Return the results of each class from its pieces in some files."""
+    pieces: dict[CoarseClass, list[tuple[Path, ClassPiece]]] = {}
+    for path, of_classes in results:
+        for requests, piece in of_classes.items():
+            pieces.setdefault(requests, []).append((path, piece))
     results_of_class: dict[CoarseClass, ClassResult] = {}
-    for requests in sorted({requests for result in results for requests in result.classes}):
-        pieces = [(result.spool, result.classes[requests]) for result in results if requests in result.classes]
+    for requests, of_class in sorted(pieces.items()):
         totals = Totals()
-        for _, piece in pieces:
+        for _, piece in of_class:
             totals.add(piece.totals)
         results_of_class[requests] = ClassResult(
             totals,
-            _findings([(path, piece.findings) for path, piece in pieces]),
-            partial(_divergence, [(path, piece.begins) for path, piece in pieces]),
+            _findings([(path, piece.findings) for path, piece in of_class]),
+            partial(_divergence, [(path, piece.begins) for path, piece in of_class]),
         )
     for *columns, count in unread:
         result = results_of_class.setdefault(CoarseClass(*columns), NOTHING._replace(totals=Totals()))
         result.totals.summary.count_unchanged(count)
     return results_of_class
+
+
+def joined(one: ClassResult, other: ClassResult) -> ClassResult:
+    """Return the result about the requests of two results about one class."""
+    totals = Totals()
+    totals.add(one.totals)
+    totals.add(other.totals)
+
+    def findings() -> Iterator[Pending]:
+        return heapq.merge(one.findings(), other.findings(), key=lambda pending: pending.place)
+
+    def begins() -> Divergence:
+        beginning = Divergence()
+        beginning.add(one.begins())
+        beginning.add(other.begins())
+        return beginning
+
+    return ClassResult(totals, findings, begins)
 
 
 def merge(

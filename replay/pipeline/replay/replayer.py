@@ -29,8 +29,10 @@ from replay.kube.object_ref import ObjectRef
 from replay.kube.redact.redactor import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
+from replay.pipeline.replay.decide import MetRequest
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.gate import NOT_LET_IN, OPEN, Gate
+from replay.pipeline.replay.kept_input import KeptBlocks
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reached import progress, reached_mutation
@@ -65,6 +67,10 @@ def outside_kcp(record: RequestRecord) -> DecidedIn:
 
 Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
 """The decisions of the current and the candidate set, in this order."""
+Keep = Callable[[ReplayRequest, Lister], tuple[Sequence[Decision], MetRequest | None]]
+"""The same, and what `DecideAgain` needs, None where that is not known."""
+DecideAgain = Callable[[MetRequest, Lister], Sequence[Decision]]
+"""The same of a request of which it is known what the mutating phases left."""
 
 
 class Pending(NamedTuple):
@@ -93,18 +99,31 @@ class ClassOutcomes(Struct):
 
 
 class PartOutcomes(Struct):
-    """Results of one part, in log order within each object; `lines` are those of `--outcomes`."""
+    """Results of one part, in log order within each object; `lines` are those of `--outcomes`.
+
+    `met` are the requests that came to the validating phase, if they are kept; `settled` are then the results of all others.
+    """
 
     classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
     lines: list[Line] = field(default_factory=list)
+    settled: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
+    met: dict[CoarseClass, KeptBlocks] = field(default_factory=dict)
 
-    def of(self, record: RequestRecord) -> ClassOutcomes:
+    def of(self, record: RequestRecord, *, is_settled: bool = False) -> ClassOutcomes:
         """Return the results of a record's class."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
-        outcomes = self.classes.get(requests)
+        results = self.settled if is_settled else self.classes
+        outcomes = results.get(requests)
         if outcomes is None:
-            outcomes = self.classes[requests] = ClassOutcomes()
+            outcomes = results[requests] = ClassOutcomes()
         return outcomes
+
+    def keep(self, record: RequestRecord, met: MetRequest | None) -> None:
+        """Keep a request that came to the validating phase; None is one that cannot be kept."""
+        requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
+        if requests not in self.met:
+            self.met[requests] = KeptBlocks()
+        self.met[requests].add(met)
 
 
 class Replayer(Struct, frozen=True, dict=True):
@@ -128,6 +147,8 @@ class Replayer(Struct, frozen=True, dict=True):
     gate: Gate = OPEN
     owner_label: str = OWNER_LABEL
     where: Where = outside_kcp
+    keep: Keep | None = None
+    """Decides requests of which more is kept than the decisions; None where nothing is kept."""
 
     def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
         """Replay the records of some objects, each with its whole history in order."""
@@ -135,6 +156,15 @@ class Replayer(Struct, frozen=True, dict=True):
         for records in objects:
             for request in self.reconstructor.requests(records):
                 self._replay_request(request, part)
+        return part
+
+    def replay_again(self, met_requests: Iterable[MetRequest], decide: DecideAgain) -> PartOutcomes:
+        """Replay requests from what the mutating phases left of them."""
+        part = PartOutcomes()
+        for met in met_requests:
+            request = met.request
+            decisions = as_far_as_reached(request, decide(met, self.cluster.at(request.record)))
+            self._count(request, decisions, part.of(request.record), part)
         return part
 
     def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
@@ -150,10 +180,11 @@ class Replayer(Struct, frozen=True, dict=True):
             progress_ = progress(exchange)
             failed = progress_ is not None and progress_.reached is Reached.FAILED_BEFORE
             decision = NOT_REACHED if failed else ADMITTED
+            outcomes = part.of(record, is_settled=self.keep is not None)
             if progress_ is not None and failed:
-                part.of(record).summary.not_reached[progress_.reason] += 1
+                outcomes.summary.not_reached[progress_.reason] += 1
             outcome = self._unread(record, exchange, decision, self._gated(record, decision))
-            part.of(record).summary.count(outcome)
+            outcomes.summary.count(outcome)
             if self.with_lines:
                 part.lines.append(_line(LogPosition(record.seq, 0), outcome, record))
 
@@ -204,9 +235,23 @@ class Replayer(Struct, frozen=True, dict=True):
         )
 
     def _replay_request(self, request: ReplayRequest, part: PartOutcomes) -> None:
+        record = request.record
+        if self.keep is None:
+            self._count(request, self.decisions(request), part.of(record), part)
+        elif request.reached is Reached.FAILED_BEFORE:
+            self._count(request, self._mutations_alone(request), part.of(record, is_settled=True), part)
+        else:
+            decisions, met = self.keep(request, self.cluster.at(record))
+            part.keep(record, met)
+            self._count(request, as_far_as_reached(request, decisions), part.of(record), part)
+
+    def _count(
+        self, request: ReplayRequest, decisions: Sequence[Decision], outcomes: ClassOutcomes, part: PartOutcomes
+    ) -> None:
+        """Compare the decisions of both sets about a request."""
         record, attributes = request.record, request.attributes
-        outcomes, redactor = part.of(record), redactor_of(request, redact=self.redact)
-        current, candidate = self.decisions(request)
+        redactor = redactor_of(request, redact=self.redact)
+        current, candidate = decisions
         if request.reached is Reached.FAILED_BEFORE:
             outcomes.summary.not_reached[request.reached_reason] += 1
         elif not is_review(record):  # a webhook does not see what the policies decide

@@ -1,0 +1,326 @@
+"""Requests as the validating phase meets them, as bytes: a changed validating policy is decided about these, without the log.
+
+INVARIANT: nothing of a validating policy goes into them, and a request that is read again is decided as it was, to the byte.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import orjson
+import polars as pl
+from msgspec import Raw, Struct
+
+from replay.admission.admitted import UNCHANGED, Admitted
+from replay.admission.change import Patch
+from replay.admission.conversion import Object
+from replay.admission.decision import Decision
+from replay.admission.effects import ADMITTED
+from replay.audit.event import RequestRecord
+from replay.json import JSON, FieldPath
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.kube.redact.redactor import SECRETS
+from replay.pipeline.replay.decide import MetRequest
+from replay.reconstruct.request import Reached, ReplayRequest
+
+UNKEEPABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
+"""Errors for text that is not UTF-8, for numbers above 64 bits, and for other values that would not come back as they are."""
+ROWS: Final = 512
+"""How many requests a block holds."""
+
+
+class _Hole(NamedTuple):
+    path: FieldPath
+    missing: Missing
+
+
+class _Partial(NamedTuple):
+    """A partly known object: nulls stand where it is not known."""
+
+    value: Any
+    holes: tuple[_Hole, ...]
+    missing: tuple[Missing, ...]
+
+
+class _Value(Struct, array_like=True):
+    """An object: plain JSON, a `Missing`, or a `_Partial`, as `form` says."""
+
+    form: int
+    content: Raw
+
+
+class _Original(NamedTuple):
+    """What the attributes of the mutating phase do not share with those of the validating phase."""
+
+    name: str
+    object: _Value
+    missing: tuple[Missing, ...]
+
+
+class _Attributes(Struct, array_like=True):
+    operation: Operation
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    subresource: str
+    namespace: str
+    name: str
+    user_info: Raw
+    dry_run: bool
+    options: _Value
+    object: _Value
+    old_object: _Value
+    namespace_object: _Value
+    missing: tuple[Missing, ...]
+    workspace: str
+
+
+class _Admitted(Struct, array_like=True):
+    """An `Admitted`; a part is None where a plugin had no effect."""
+
+    parts: tuple[Decision | None, ...]
+    patch: tuple[Any, ...]
+    carried: tuple[Any, ...]
+    is_same: bool
+    is_refused: bool
+
+
+class _Asked(Struct, array_like=True):
+    """A request of one operation; `admitted` is None where no mutating plugin acted in any set."""
+
+    original: _Original | Missing
+    attributes: _Attributes
+    admitted: tuple[_Admitted, ...] | None
+    sets: int
+
+
+class _Row(Struct, array_like=True):
+    record: RequestRecord
+    asked: tuple[_Asked, ...]
+    basis: Mapping[str, Basis | None]
+    reached: Reached
+    reached_reason: str
+    item: int
+    notes: tuple[str, ...]
+
+
+_PLAIN, _MISSING, _PARTIAL = range(3)
+_encode = msgspec.msgpack.Encoder().encode
+_ROW = msgspec.msgpack.Decoder(_Row)
+_CONTENT = msgspec.msgpack.Decoder()
+_ABSENT = msgspec.msgpack.Decoder(Missing)
+_PARTLY = msgspec.msgpack.Decoder(_Partial)
+_USER = msgspec.msgpack.Decoder(UserInfo)
+
+
+def kept_row(met: MetRequest) -> bytes:
+    """Return a request as bytes. Raises one of `UNKEEPABLE`."""
+    request, record = met.request, met.request.record
+    if record.resource != SECRETS:  # whose values are hidden wherever they stand
+        record = record._replace(request_object=None, response_object=None)
+    questions = zip(request.questions, met.admitted, strict=True)
+    asked = tuple(_asked(*question, admitted) for question, admitted in questions)
+    how_far = request.reached, request.reached_reason, request.item, request.notes
+    return _encode(_Row(record, asked, request.basis, *how_far))
+
+
+def met_request(row: bytes) -> MetRequest:
+    """Return the request of a row. Raises `msgspec.MsgspecError` if it is none."""
+    kept = _ROW.decode(row)
+    (original, attributes), *others = [_question(each) for each in kept.asked]
+    request = ReplayRequest(
+        kept.record,
+        attributes,
+        original,
+        kept.basis,
+        kept.reached,
+        kept.reached_reason,
+        kept.item,
+        kept.notes,
+        others[0] if others else None,
+    )
+    return MetRequest(request, [_admitted(each) for each in kept.asked])
+
+
+def _asked(original: Attributes | Missing, attributes: Attributes, admitted: Sequence[Admitted]) -> _Asked:
+    own = _Attributes(
+        operation=attributes.operation,
+        kind=attributes.kind,
+        resource=attributes.resource,
+        subresource=attributes.subresource,
+        namespace=attributes.namespace,
+        name=attributes.name,
+        user_info=Raw(_encode(attributes.user_info)),
+        dry_run=attributes.dry_run,
+        options=_value(attributes.options),
+        object=_value(attributes.object),
+        old_object=_value(attributes.old_object),
+        namespace_object=_value(attributes.namespace_object),
+        missing=attributes.missing,
+        workspace=attributes.workspace,
+    )
+    before = (
+        original
+        if isinstance(original, Missing)
+        else _Original(original.name, _value(original.object), original.missing)
+    )
+    is_unchanged = all(each is UNCHANGED for each in admitted)
+    return _Asked(before, own, None if is_unchanged else tuple(map(_kept_admitted, admitted)), len(admitted))
+
+
+def _question(asked: _Asked) -> tuple[Attributes | Missing, Attributes]:
+    own = asked.attributes
+    attributes = Attributes(
+        operation=own.operation,
+        kind=own.kind,
+        resource=own.resource,
+        subresource=own.subresource,
+        namespace=own.namespace,
+        name=own.name,
+        user_info=_user(bytes(own.user_info)),
+        dry_run=own.dry_run,
+        options=_object(own.options),
+        object=_object(own.object),
+        old_object=_object(own.old_object),
+        namespace_object=_object(own.namespace_object),
+        missing=own.missing,
+        workspace=own.workspace,
+    )
+    if isinstance(asked.original, Missing):
+        return asked.original, attributes
+    original = attributes.with_object(_object(asked.original.object))
+    original.name, original.missing = asked.original.name, asked.original.missing
+    return original, attributes
+
+
+def _value(value: Object) -> _Value:
+    if isinstance(value, PartialObject):
+        holes: list[_Hole] = []
+        plain = _without_holes(value.value, (), holes)
+        return _Value(_PARTIAL, Raw(_encode(_Partial(plain, tuple(holes), value.missing))))
+    if isinstance(value, Missing):
+        if type(value) is not Missing:
+            raise TypeError("what may be absent is not kept")
+        return _Value(_MISSING, Raw(_encode(value)))
+    return _Value(_PLAIN, Raw(_encode(value)))
+
+
+def _object(kept: _Value) -> Object:
+    if kept.form == _PLAIN:
+        return _CONTENT.decode(kept.content)
+    if kept.form == _MISSING:
+        return _ABSENT.decode(kept.content)
+    value, holes, missing = _PARTLY.decode(kept.content)
+    for path, hole in holes:
+        if not path:
+            value = hole
+        else:
+            _at(value, path[:-1])[path[-1]] = hole
+    return PartialObject(value, missing)
+
+
+def _at(value: Any, path: FieldPath) -> Any:
+    for key in path:
+        value = value[key]
+    return value
+
+
+def _without_holes(value: JSON, path: FieldPath, holes: list[_Hole]) -> JSON:
+    """Return a value with nulls for its holes, which are noted."""
+    if isinstance(value, Missing):
+        if type(value) is not Missing:
+            raise TypeError("what may be absent is not kept")
+        holes.append(_Hole(path, value))
+        return None
+    if isinstance(value, dict):
+        return {key: _without_holes(item, (*path, key), holes) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_without_holes(item, (*path, index), holes) for index, item in enumerate(value)]
+    return value
+
+
+@lru_cache(maxsize=1024)
+def _user(content: bytes) -> UserInfo:
+    """A user; few make most of the requests."""
+    return _USER.decode(content)
+
+
+def _kept_admitted(admitted: Admitted) -> _Admitted:
+    if admitted.carried is None:
+        raise TypeError("no patch leads to the object that is validated")
+    patches = (admitted.patch, admitted.carried, *(_mutated(part) for part in admitted.parts))
+    orjson.dumps(patches)  # no part of them may be unknown
+    parts = tuple(None if part is ADMITTED else part for part in admitted.parts)
+    return _Admitted(parts, admitted.patch, admitted.carried, admitted.is_same, admitted.is_refused)
+
+
+def _mutated(part: Decision) -> tuple[Patch, ...]:
+    return tuple(each.patch for each in part.mutated)
+
+
+def _admitted(asked: _Asked) -> Sequence[Admitted]:
+    if asked.admitted is None:
+        return [UNCHANGED] * asked.sets
+    return [
+        Admitted(
+            tuple(ADMITTED if part is None else part for part in each.parts),
+            each.patch,
+            each.carried,
+            each.is_same,
+            each.is_refused,
+        )
+        for each in asked.admitted
+    ]
+
+
+class KeptBlocks:
+    """The rows of one class in a part of the log, as compressed blocks."""
+
+    def __init__(self) -> None:
+        """There are no rows yet."""
+        self.blocks: list[bytes] | None = []
+        """None as soon as a request cannot be kept."""
+        self._rows: list[bytes] = []
+
+    def add(self, met: MetRequest | None) -> None:
+        """Add a request; None is one that cannot be kept."""
+        if self.blocks is None:
+            return
+        try:
+            row = kept_row(met) if met is not None else None
+        except UNKEEPABLE:
+            row = None
+        if row is None:
+            self.blocks = None
+            self._rows.clear()
+            return
+        self._rows.append(row)
+        if len(self._rows) == ROWS:
+            self._close()
+
+    def take(self) -> list[bytes] | None:
+        """Return all blocks, None if not all requests can be kept."""
+        if self._rows:
+            self._close()
+        return self.blocks
+
+    def _close(self) -> None:
+        assert self.blocks is not None
+        self.blocks.append(block_of(self._rows))
+        self._rows = []
+
+
+def block_of(rows: Sequence[bytes]) -> bytes:
+    """Rows, compressed."""
+    content = io.BytesIO()
+    pl.DataFrame({"row": pl.Series(rows, dtype=pl.Binary)}).write_ipc(content, compression="zstd")
+    return content.getvalue()
+
+
+def rows_of(block: bytes) -> Iterator[bytes]:
+    """The rows of a block."""
+    yield from pl.read_ipc(io.BytesIO(block))["row"]

@@ -1,0 +1,124 @@
+"""Requests that are kept as they came to the validating phase come back as they were."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from replay.admission.admitted import UNCHANGED, Admitted
+from replay.admission.decision import Decision, Mutated, Verdict
+from replay.admission.effects import ADMITTED
+from replay.audit.event import RequestRecord
+from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, PerhapsAbsent, UserInfo
+from replay.kube.gvk import GroupVersionKind, GroupVersionResource
+from replay.pipeline.replay.decide import MetRequest
+from replay.pipeline.replay.kept_input import UNKEEPABLE, block_of, kept_row, met_request, rows_of
+from replay.reconstruct.request import Reached, ReplayRequest
+
+USER = UserInfo("ann", "7", ("devs",), {"scopes": ("a", "b")})
+_NAMES = (
+    "create",
+    "/api",
+    "kubectl",
+    USER,
+    "ann",
+    "",
+    "v1",
+    "pods",
+    "",
+    "shop",
+    "web",
+    "",
+    "",
+    201,
+    "",
+    "",
+    "",
+    10,
+    20,
+)
+_FIELDS: tuple[Any, ...] = (5, "id", "RequestResponse", "ResponseComplete", *_NAMES, '{"a":"b"}', "{}", "{}", "log", 3)
+RECORD = RequestRecord(*_FIELDS)
+POD = {"kind": "Pod", "metadata": {"name": "web"}, "spec": {"n": [1, 2.0, -(2**63), True, None, "ü"]}}
+ATTRIBUTES = Attributes(
+    Operation.CREATE,
+    GroupVersionKind("", "v1", "Pod"),
+    GroupVersionResource("", "v1", "pods"),
+    *("", "shop", "web", USER),
+    object=POD,
+    namespace_object={"kind": "Namespace"},
+)
+HOLE = Missing("object.spec.n[1]", "it is not in the log", "record it")
+PARTLY = PartialObject({"kind": "Pod", "spec": {"n": [1, HOLE]}, "status": HOLE}, (HOLE,))
+PATCH = ({"op": "add", "path": "/metadata/labels", "value": {"a": "b"}},)
+MUTATED = Admitted(
+    (ADMITTED, Decision(Verdict.ADMITTED, mutated=(Mutated("p", "b", PATCH),))), PATCH, PATCH, is_same=False
+)
+REFUSED = Admitted((Decision(Verdict.DENIED, audit_annotations={"k": "v"}),), is_refused=True)
+BASIS = {"object": Basis.RECORDED, "oldObject": None, "namespaceObject": Basis.MISSING}
+
+
+def met(
+    attributes: Attributes = ATTRIBUTES, original: Any = None, admitted: Any = (UNCHANGED, UNCHANGED)
+) -> MetRequest:
+    record = RECORD._replace(request_object=None, response_object=None)
+    return MetRequest(ReplayRequest(record, attributes, original or attributes, BASIS), [list(admitted)])
+
+
+KEPT: list[tuple[str, MetRequest]] = [
+    ("a creation", met()),
+    ("what was mutated", met(original=replace(ATTRIBUTES, name="", object={"a": 1}), admitted=(UNCHANGED, MUTATED))),
+    ("what was refused", met(admitted=(REFUSED, MUTATED))),
+    ("a partly known object", met(ATTRIBUTES.with_object(PARTLY))),
+    ("nothing but a hole", met(ATTRIBUTES.with_object(PartialObject(HOLE, (HOLE,))))),
+    ("an object that is not known", met(ATTRIBUTES.with_object(HOLE), original=HOLE)),
+    ("unknown options and name", met(replace(ATTRIBUTES, options=HOLE, missing=(HOLE,), dry_run=True))),
+    (
+        "an open operation",
+        MetRequest(
+            ReplayRequest(
+                RECORD._replace(request_object=None, response_object=None),
+                *(ATTRIBUTES, ATTRIBUTES, BASIS, Reached.UNKNOWN, "it failed", 4, ("note",)),
+                (HOLE, replace(ATTRIBUTES, operation=Operation.UPDATE, old_object=POD)),
+            ),
+            [[UNCHANGED, MUTATED], [UNCHANGED, UNCHANGED]],
+        ),
+    ),
+]
+
+
+@pytest.mark.parametrize("request_met", [row[1] for row in KEPT], ids=[row[0] for row in KEPT])
+def test_a_request_comes_back_as_it_was(request_met: MetRequest) -> None:
+    (row,) = rows_of(block_of([kept_row(request_met)]))
+    back = met_request(row)
+    assert back == MetRequest(request_met.request, [list(each) for each in request_met.admitted])
+    assert [part is ADMITTED for each in back.admitted for one in each for part in one.parts] == [
+        part is ADMITTED for each in request_met.admitted for one in each for part in one.parts
+    ]
+
+
+@pytest.mark.parametrize(("resource", "are_kept"), [("pods", False), ("secrets", True)])
+def test_bodies_are_kept_where_their_values_are_hidden(resource: str, *, are_kept: bool) -> None:
+    record = RECORD._replace(resource=resource)
+    back = met_request(kept_row(met()._replace(request=replace(met().request, record=record))))
+    assert (back.request.record.request_object, back.request.record.response_object) == (
+        ("{}", "{}") if are_kept else (None, None)
+    )
+
+
+UNKEPT: list[tuple[str, Callable[[], MetRequest]]] = [
+    ("what may be absent", lambda: met(ATTRIBUTES.with_object(PerhapsAbsent("object", "it is not known")))),
+    ("a number above 64 bits", lambda: met(ATTRIBUTES.with_object({"n": 2**64}))),
+    ("half a character", lambda: met(ATTRIBUTES.with_object({"n": "\ud800"}))),
+    ("an object that no patch leads to", lambda: met(admitted=(UNCHANGED, replace(MUTATED, carried=None)))),
+    ("a patch with a hole", lambda: met(admitted=(UNCHANGED, replace(MUTATED, patch=({"value": HOLE},))))),
+]
+
+
+@pytest.mark.parametrize("make", [row[1] for row in UNKEPT], ids=[row[0] for row in UNKEPT])
+def test_what_would_not_come_back_is_not_kept(make: Callable[[], MetRequest]) -> None:
+    with pytest.raises(UNKEEPABLE):
+        kept_row(make())
