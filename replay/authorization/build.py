@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from replay.authorization.chain import (
+    ABACMember,
     AuthorizerChain,
     ConstantMember,
     Member,
@@ -71,6 +72,8 @@ def _member(
             return None
         case "AlwaysAllow" | "AlwaysDeny":
             return ConstantMember(authorizer.name, authorizer.type)
+        case "ABAC" if authorizer.policies is not None:
+            return ABACMember(authorizer.policies, authorizer.name)
     webhook = authorizer.webhook
     if webhook is None:
         return UnknownMember(

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
 
+from replay.authorization.abac import NO_MATCH, ABACPolicy
 from replay.authorization.match_condition import ConditionResults, WebhookConditions
 from replay.authorization.node.authorizer import NodeAuthorizer
 from replay.authorization.question import Question
@@ -29,7 +30,7 @@ from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.rbac.authorizer import MASTERS_GROUP, RBACVerdict, RoleResolver
 
-_ONLY_ALLOW = frozenset(["Node", "RBAC"])
+_ONLY_ALLOW = frozenset(["ABAC", "Node", "RBAC"])
 
 
 class Member(Protocol):
@@ -99,7 +100,7 @@ def _without_opinion(name: str, type_: str) -> AuthorizerStep:
 
 
 def _may_deny(steps: Sequence[AuthorizerStep]) -> bool:
-    """Whether one whose answer is not known might have denied: Node and RBAC allow or have no opinion."""
+    """Whether one whose answer is not known might have denied: ABAC, Node and RBAC allow or have no opinion."""
     return any(step.decision is AuthorizerDecision.UNKNOWN and step.type not in _ONLY_ALLOW for step in steps)
 
 
@@ -156,6 +157,21 @@ class ConstantMember:
             return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
         reason = "Everything is forbidden."
         return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.NO_OPINION, reason)
+
+
+@dataclass(frozen=True, slots=True)
+class ABACMember:
+    """The policies of a file, which allow or have no opinion."""
+
+    policies: Sequence[ABACPolicy]
+    name: str = "abac"
+    type: str = "ABAC"
+
+    def consult(self, question: Question) -> AuthorizerStep:
+        """See `Member`."""
+        is_allowed = any(each.matches(question.attributes) for each in self.policies)
+        decision = AuthorizerDecision.ALLOW if is_allowed else AuthorizerDecision.NO_OPINION
+        return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, decision, "" if is_allowed else NO_MATCH)
 
 
 @dataclass(frozen=True, slots=True)

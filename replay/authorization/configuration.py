@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from replay.authorization.abac import ABACPolicy
 from replay.go.duration import parse_duration
 from replay.json import JSON
 from replay.manifests.go_type.decode import Problem
@@ -70,6 +71,8 @@ class AuthorizerConfiguration(Struct, frozen=True):
     type: str
     name: str
     webhook: AuthorizerWebhook | None = None
+    policies: tuple[ABACPolicy, ...] | None = None
+    """Those of ABAC, None if its file is not known."""
 
 
 class AuthorizationConfiguration(Struct, frozen=True):

@@ -10,7 +10,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from replay.authorization.abac import ABACPolicy, PolicyFileError, read_policies
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, AuthorizerWebhook
+from replay.authorization.kubeconfig import kubeconfig_error
 from replay.authorization.validation import TYPES, WEBHOOK
 from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
@@ -19,6 +21,7 @@ from replay.go.duration import parse_duration
 from replay.go.format import quote
 from replay.manifests.server.flags import ServerFlags, read_server_flags, server_file_of
 
+ABAC: Final = "ABAC"
 MODE, CONFIGURATION, POLICY_FILE = "authorization-mode", "authorization-config", "authorization-policy-file"
 WEBHOOK_FILE, WEBHOOK_VERSION = "authorization-webhook-config-file", "authorization-webhook-version"
 AUTHORIZED_TTL = "authorization-webhook-cache-authorized-ttl"
@@ -26,6 +29,8 @@ UNAUTHORIZED_TTL = "authorization-webhook-cache-unauthorized-ttl"
 _LEGACY: Final = (MODE, WEBHOOK_FILE, WEBHOOK_VERSION, AUTHORIZED_TTL, UNAUTHORIZED_TTL)
 """What does not go together with a configuration (`AreLegacyFlagsSet`)."""
 _GATE, _GATE_IS_FIXED = "StructuredAuthorizationConfiguration", 32
+_AUTHENTICATION, _OIDC = "authentication-config", ("oidc-issuer-url", "oidc-client-id")
+_AUTHENTICATION_GATE, _AUTHENTICATION_GATE_IS_FIXED = "StructuredAuthenticationConfiguration", 34
 _VERSIONS = ("v1", "v1beta1")
 _TIMEOUT = 30_000_000_000
 _DEFAULTS = {WEBHOOK_VERSION: "v1beta1", AUTHORIZED_TTL: "5m", UNAUTHORIZED_TTL: "30s"}
@@ -44,6 +49,7 @@ def says_authorization(flags: ServerFlags) -> bool:
 
 def problems_of(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]:
     """Why a server does not start with these flags, in its words; what its configuration file says stands apart."""
+    yield from _authentication_problems(flags, version)
     if not flags.values.get(CONFIGURATION):
         yield from _mode_problems(flags)
     elif version.minor < _GATE_IS_FIXED and flags.gates.get(_GATE) is False:
@@ -52,17 +58,30 @@ def problems_of(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]
         yield f"--{CONFIGURATION} can not be specified when --{MODE} or --authorization-webhook-* flags are defined"
 
 
+def _authentication_problems(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]:
+    """What is wrong with flags that say who a user is (`validateOIDCOptions`); the log says who each user was."""
+    has_oidc = any(name.startswith("oidc-") for name in flags.values)
+    if not flags.values.get(_AUTHENTICATION):
+        if has_oidc and not all(flags.values.get(name) for name in _OIDC):
+            yield "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set"
+        return
+    if version.minor < _AUTHENTICATION_GATE_IS_FIXED and flags.gates.get(_AUTHENTICATION_GATE) is False:
+        yield f"set --feature-gates={_AUTHENTICATION_GATE}=true to use authentication-config file"
+    if has_oidc:
+        yield "authentication-config file and oidc-* flags are mutually exclusive"
+
+
 def _mode_problems(flags: ServerFlags) -> Iterator[str]:
     """What is wrong with flags that name modes."""
     values, modes = flags.values, flags.names(MODE) or ()
     for mode in modes:
         if mode not in TYPES:
             yield f"authorization-mode {quote(mode)} is not a valid mode"
-        if mode == "ABAC" and not values.get(POLICY_FILE):
+        if mode == ABAC and not values.get(POLICY_FILE):
             yield "authorization-mode ABAC's authorization policy file not passed"
         if mode == WEBHOOK and not values.get(WEBHOOK_FILE):
             yield "authorization-mode Webhook's authorization config file not passed"
-    if values.get(POLICY_FILE) and "ABAC" not in modes:
+    if values.get(POLICY_FILE) and ABAC not in modes:
         yield f"cannot specify --{POLICY_FILE} without mode ABAC"
     if values.get(WEBHOOK_FILE) and WEBHOOK not in modes:
         yield f"cannot specify --{WEBHOOK_FILE} without mode Webhook"
@@ -71,12 +90,23 @@ def _mode_problems(flags: ServerFlags) -> Iterator[str]:
 
 
 def built_problem(flags: ServerFlags) -> str | None:
-    """Why the authorizers of valid flags cannot be made; None where they can, as far as files of the server allow."""
+    """Why the authorizers of valid flags cannot be made; None where they can, as far as files beside the set tell."""
+    try:
+        _policies(flags)
+    except PolicyFileError as error:
+        return str(error)
     served = flags.values.get(WEBHOOK_VERSION, _DEFAULTS[WEBHOOK_VERSION])
     if WEBHOOK in (flags.names(MODE) or ()) and served not in _VERSIONS:
         known = ", ".join(map(quote, _VERSIONS))
         return f"unsupported webhook authorizer version {quote(served)}, supported versions are {known}"
-    return None
+    local = _local(flags, WEBHOOK_FILE)
+    return None if local is None else kubeconfig_error(local, flags.values[WEBHOOK_FILE])
+
+
+def _policies(flags: ServerFlags) -> tuple[ABACPolicy, ...] | None:
+    """The policies of ABAC, None where their file does not lie with the set. Raises PolicyFileError."""
+    local = _local(flags, POLICY_FILE)
+    return None if local is None else read_policies(local.read_bytes(), flags.values[POLICY_FILE])
 
 
 def refusal_of(flags: ServerFlags, version: KubernetesVersion) -> str | None:
@@ -95,7 +125,7 @@ def configuration_of_flags(flags: ServerFlags) -> AuthorizationConfiguration:
         tuple(
             AuthorizerConfiguration(mode, "default", webhook)
             if mode == WEBHOOK
-            else AuthorizerConfiguration(mode, mode.lower())
+            else AuthorizerConfiguration(mode, mode.lower(), policies=_policies(flags) if mode == ABAC else None)
             for mode in modes
         )
     )
@@ -120,11 +150,18 @@ def _webhook(flags: ServerFlags) -> AuthorizerWebhook:
 
 
 def local_configuration(flags: ServerFlags) -> Path | None:
-    """The file that `--authorization-config` names, where it lies with the set: below it by its path, in it or beside it by its name.
+    """The file that `--authorization-config` names, where it lies with the set.
 
     None where it does not. Raises ReplayError for one that leads out of a checkout.
     """
-    named, directory = flags.values[CONFIGURATION], Path(flags.path).parent
+    return _local(flags, CONFIGURATION)
+
+
+def _local(flags: ServerFlags, flag: str) -> Path | None:
+    """The file that a flag names, where it lies with the set: below it by its path, in it or beside it by its name."""
+    named, directory = flags.values.get(flag, ""), Path(flags.path).parent
+    if not named:
+        return None
     name = Path(named).name
     above = directory.parent if directory.parts else directory.absolute().parent
     for path in (directory / named.lstrip("/"), directory / name, above / name):
@@ -134,9 +171,11 @@ def local_configuration(flags: ServerFlags) -> Path | None:
     return None
 
 
-def unseen_text(flags: ServerFlags) -> str:
-    """What is said of a configuration that does not lie with the set."""
-    return f"--{CONFIGURATION} names {flags.values[CONFIGURATION]}, which is not beside the set"
+def unseen_files(flags: ServerFlags) -> Iterator[str]:
+    """What is said of each file of the flags that does not lie with the set."""
+    for flag in (CONFIGURATION, POLICY_FILE, WEBHOOK_FILE):
+        if flags.values.get(flag) and _local(flags, flag) is None:
+            yield f"--{flag} names {flags.values[flag]}, which is not beside the set"
 
 
 def require_flags(flags: ServerFlags, version: KubernetesVersion) -> None:

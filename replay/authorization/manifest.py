@@ -17,7 +17,7 @@ from replay.authorization.flags import (
     local_configuration,
     require_flags,
     says_authorization,
-    unseen_text,
+    unseen_files,
 )
 from replay.authorization.server_file import ServerFiles
 from replay.authorization.start import check_start
@@ -108,7 +108,7 @@ def _of_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationMa
         return AuthorizationManifests(flags.path, configuration_of_flags(flags), of_flags=True)
     local = local_configuration(flags)
     if local is None:
-        return AuthorizationManifests(flags.path, of_flags=True, unseen=f"{flags.path}: {unseen_text(flags)}")
+        return AuthorizationManifests(flags.path, of_flags=True, unseen=f"{flags.path}: {next(unseen_files(flags))}")
     return replace(_configured(local, version), of_flags=True)
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
-from replay.authorization.flags import CONFIGURATION, flags_of, local_configuration, refusal_of, unseen_text
+from replay.authorization.flags import flags_of, local_configuration, refusal_of, unseen_files
 from replay.authorization.lint import lint_configuration
 from replay.authorization.manifest import dangling_bindings, load_rbac
 from replay.authorization.server_file import ServerFiles
@@ -54,11 +54,10 @@ def check_whole_set(
         error = error if error is not None else refusal
         findings.append(Finding(Severity.ERROR, SERVER, refusal, flags.path, _place(flags), first=True))
     file = path if is_configuration(path) else path / CONFIGURATION_FILE
-    if not file.is_file() and flags is not None and refusal is None and flags.values.get(CONFIGURATION):
-        local = local_configuration(flags)
-        file = local or file
-        if local is None:
-            findings.append(Finding(Severity.WARNING, _ON_SERVER, unseen_text(flags), flags.path, _place(flags)))
+    if not file.is_file() and flags is not None and refusal is None:
+        file = local_configuration(flags) or file
+        place = _place(flags)
+        findings += [Finding(Severity.WARNING, _ON_SERVER, text, flags.path, place) for text in unseen_files(flags)]
     configured = check_start(file.read_bytes(), version, ServerFiles()) if file.is_file() else None
     if configured is not None:
         error = error if error is not None or configured.is_accepted else configured.error

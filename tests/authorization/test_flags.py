@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,8 +11,11 @@ from replay.authorization.configuration import mode_configuration
 from replay.authorization.flags import configuration_of_flags, refusal_of
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
 from replay.authorization.set_check import check_whole_set
+from replay.authorization.trace import AuthorizationVerdict
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ManifestError, ReplayError
+from replay.kube.attributes import UserInfo
+from replay.kube.authorizer import AuthorizationAttributes
 from replay.manifests.server.flags import read_server_flags
 from replay.pipeline.authorization.can_i import AuthorizationScenario, load_oracle
 from replay.pipeline.manifests import manifests_of
@@ -50,6 +54,18 @@ REFUSED: list[tuple[str, str, str | None]] = [
         "ABAC without a file",
         "--authorization-mode=ABAC",
         "authorization-mode ABAC's authorization policy file not passed",
+    ),
+    (
+        "tokens of an issuer without its client",
+        "--oidc-issuer-url=https://a",
+        "oidc-issuer-url and oidc-client-id must be specified together when any oidc-* flags are set",
+    ),
+    ("tokens of an issuer", "--oidc-issuer-url=https://a --oidc-client-id=b --oidc-username-claim=email", None),
+    ("a file of issuers", "--authentication-config=/a.yaml", None),
+    (
+        "a file of issuers and flags of one",
+        "--authentication-config=/a.yaml --oidc-issuer-url=https://a --authorization-mode=X",
+        '[authentication-config file and oidc-* flags are mutually exclusive, authorization-mode "X" is not a valid mode]',
     ),
     (
         "several problems",
@@ -110,6 +126,108 @@ def test_the_chain_of_modes(tmp_path: Path) -> None:
     assert called is not None
     assert (called.failure_policy, called.subject_access_review_version) == ("NoOpinion", "v1beta1")
     assert (called.cache_authorized_requests, called.cache_unauthorized_requests) == (True, False)
+
+
+ABAC_FLAGS = "--authorization-mode=ABAC --authorization-policy-file=/etc/abac.jsonl"
+POLICIES = """\
+# what alice may
+{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "alice", "namespace": "*", "resource": "*", "apiGroup": "*"}}
+{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"group": "*", "readonly": true, "nonResourcePath": "/ver*"}}
+
+{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "bob", "group": "dev", "namespace": "a", "resource": "pods", "readonly": true}}
+{"user": "carol", "namespace": "c"}
+{"user": "dave"}
+{apiVersion: abac.authorization.kubernetes.io/v1beta1, kind: Policy, spec: {namespace: "*", resource: secrets}}
+"""
+PODS: dict[str, Any] = {"resource": "pods", "namespace": "a"}
+ALLOWED = AuthorizationVerdict.ALLOW
+FORBIDDEN = AuthorizationVerdict.FORBID
+ABAC_ROWS: list[tuple[str, str, tuple[str, ...], dict[str, Any], AuthorizationVerdict]] = [
+    ("anything", "alice", (), {"verb": "delete", "api_group": "apps", "resource": "deployments"}, ALLOWED),
+    ("no path, without one", "alice", (), {"verb": "get", "path": "/healthz"}, FORBIDDEN),
+    ("a path with what begins so", "eve", ("system:authenticated",), {"verb": "get", "path": "/version"}, ALLOWED),
+    ("everybody is whoever is authenticated", "eve", (), {"verb": "get", "path": "/version"}, FORBIDDEN),
+    ("read-only", "eve", ("system:authenticated",), {"verb": "post", "path": "/version"}, FORBIDDEN),
+    ("a user in a group", "bob", ("dev",), {"verb": "list", **PODS}, ALLOWED),
+    ("the user outside of it", "bob", ("ops",), {"verb": "list", **PODS}, FORBIDDEN),
+    ("another of the group", "eve", ("dev",), {"verb": "list", **PODS}, FORBIDDEN),
+    ("a subresource is not looked at", "bob", ("dev",), {"verb": "get", "subresource": "log", **PODS}, ALLOWED),
+    ("another group of the API", "bob", ("dev",), {"verb": "list", "api_group": "metrics.k8s.io", **PODS}, FORBIDDEN),
+    ("a policy without a version", "carol", (), {"verb": "create", "resource": "pods", "namespace": "c"}, ALLOWED),
+    ("that names a namespace, elsewhere", "carol", (), {"verb": "create", **PODS}, FORBIDDEN),
+    ("that names a namespace, a path", "carol", (), {"verb": "get", "path": "/healthz"}, FORBIDDEN),
+    ("that names a user alone", "dave", (), {"verb": "get", "path": "/healthz"}, ALLOWED),
+    ("a policy for nobody", "eve", (), {"verb": "get", "resource": "secrets", "namespace": "a"}, FORBIDDEN),
+]
+
+
+@pytest.mark.parametrize(
+    ("user", "groups", "asked", "expected"), [row[1:] for row in ABAC_ROWS], ids=[row[0] for row in ABAC_ROWS]
+)
+def test_policies_of_a_file_decide(
+    user: str, groups: tuple[str, ...], asked: dict[str, Any], expected: AuthorizationVerdict, tmp_path: Path
+) -> None:
+    flags_file(tmp_path / "set", ABAC_FLAGS)
+    (tmp_path / "set/abac.jsonl").write_text(POLICIES)
+    chain = load_oracle(AuthorizationScenario(tmp_path / "set", None)).chain
+    assert chain is not None
+    decided = chain.decide(AuthorizationAttributes(UserInfo(user, groups=groups), **asked))
+    reason = "" if expected is ALLOWED else "abac: No policy matched."
+    assert (decided.decision, decided.reason) == (expected, reason)
+
+
+def test_a_policy_file_that_nobody_gave(tmp_path: Path) -> None:
+    path = flags_file(tmp_path / "set", ABAC_FLAGS)
+    chain = load_oracle(AuthorizationScenario(tmp_path / "set", None)).chain
+    assert chain is not None
+    decided = chain.decide(AuthorizationAttributes(UserInfo("alice"), "get", **PODS))
+    assert decided.decision is AuthorizationVerdict.UNKNOWN
+    found = [(each.severity.value, each.message, each.path) for each in check_whole_set(path.parent, NEWEST).findings]
+    text = "--authorization-policy-file names /etc/abac.jsonl, which is not beside the set"
+    assert found == [("warning", text, str(path))]
+
+
+POLICY_LINE = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", '
+BROKEN = [
+    pytest.param(
+        f'#\n{POLICY_LINE}"spec": {{"readonly": "yes"}}}}',
+        f'line 2: {POLICY_LINE}"spec": {{"readonly": "yes"}}}}: '
+        "json: cannot unmarshal string into Go struct field Policy.spec.readonly of type bool",
+        id="a text for a boolean",
+    ),
+    pytest.param(
+        '{"user": 5}',
+        'line 1: {"user": 5}: json: cannot unmarshal number into Go struct field Policy.user of type string',
+        id="a number for a text",
+    ),
+    pytest.param(
+        '{"apiVersion": "v1", "kind": "Pod"}',
+        'line 1: {"apiVersion": "v1", "kind": "Pod"}: no kind "Pod" is registered for version "v1"',
+        id="another kind",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "refusal"), BROKEN)
+def test_policies_that_no_server_starts_with(text: str, refusal: str, tmp_path: Path) -> None:
+    flags_file(tmp_path / "set", ABAC_FLAGS)
+    (tmp_path / "set/abac.jsonl").write_text(text)
+    with pytest.raises(ManifestError) as raised:
+        load_authorization(tmp_path / "set", NEWEST)
+    assert raised.value.message == f"error reading policy file /etc/abac.jsonl, {refusal}"
+    assert check_whole_set(tmp_path / "set", NEWEST).error == raised.value.message
+
+
+def test_a_webhook_whose_kubeconfig_names_no_server(tmp_path: Path) -> None:
+    flags_file(tmp_path / "set", "--authorization-mode=Webhook --authorization-webhook-config-file=/etc/webhook.conf")
+    (tmp_path / "set/webhook.conf").write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\ncontexts: [{name: a, context: {cluster: b}}]\n"
+        "clusters: [{name: b, cluster: {insecure-skip-tls-verify: true}}]\n"
+    )
+    refusal = 'invalid configuration: no server found for cluster "b"'
+    with pytest.raises(ManifestError) as raised:
+        load_authorization(tmp_path / "set", NEWEST)
+    assert (raised.value.message, check_whole_set(tmp_path / "set", NEWEST).error) == (refusal, refusal)
 
 
 FILE = """\

@@ -59,9 +59,13 @@ SERVERS = {
     "--disable-admission-plugins",
     "--admission-control",
     "--admission-control-config-file",
+    "--authentication-config",
     "--authorization-config",
+    "--authorization-policy-file",
     "--authorization-webhook-",
+    "--authorization-webhook-config-file",
     "--feature-gates",
+    "--oidc-",
 }
 """Flags of the kube-apiserver that a set may hold."""
 
