@@ -24,7 +24,6 @@ from replay.pipeline.project.accepted import accepted_text, add_accepted, expiry
 from replay.report.render.document import inert
 from replay.report.render.html import environment
 from replay.report.render.markdown import markdown
-from replay.serve.growth import denied_rows
 from replay.serve.guard import COOKIE, HEADERS, LARGEST_FORM, Guard
 from replay.serve.metrics import metrics
 from replay.serve.openapi import OPENAPI
@@ -54,6 +53,7 @@ _TEMPLATES = Path(__file__).parent / "templates"
 _DOCUMENTS = Path(__file__).parents[1] / "report" / "render" / "templates"
 _STATIC = {
     "serve.css": (_TEMPLATES / "serve.css", "text/css"),
+    "serve.js": (_TEMPLATES / "serve.js", "text/javascript"),
     "document.css": (_DOCUMENTS / "document.css", "text/css"),
     "document.js": (_DOCUMENTS / "document.js", "text/javascript"),
 }
@@ -133,7 +133,7 @@ class Page:
     async def _workload(self, request: Request) -> Response:
         state = self._state(request)
         wanted = {name: request.query_params.get(name, "") for name in ("namespace", "workload", "policy")}
-        rows = [row for row in denied_rows(state.shown or {"rows": []}) if workload_query(row) == wanted]
+        rows = [row for row in state.rows if workload_query(row) == wanted]
         if not rows:
             raise HTTPException(404, "this workload is not denied by this policy now")
         listing = await run_in_threadpool(policy_lines, rows[0]["origin"], rows[0]["message"], self._manifests(state))
@@ -220,7 +220,7 @@ class Page:
         state = self._state(request)
         form = await self._form(request)
         wanted = {name: form.get(name, "") for name in ("namespace", "workload", "policy")}
-        if not any(workload_query(row) == wanted for row in denied_rows(state.shown or {"rows": []})):
+        if not any(workload_query(row) == wanted for row in state.rows):
             raise HTTPException(404, "this workload is not denied by this policy now")
         reason = form.get("reason", "").strip()
         if not reason:

@@ -19,7 +19,7 @@ COOKIE = "replay_session"
 LARGEST_FORM = 16 << 10
 LONGEST_TARGET = 4096
 HEADERS = {
-    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; form-action 'self'; "
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; "
     "base-uri 'none'; frame-ancestors 'none'",
     "x-content-type-options": "nosniff",
     "referrer-policy": "no-referrer",

@@ -13,6 +13,7 @@ from replay.serve.settings import ServeSettings
 try:
     import uvicorn
 
+    from replay.audit.live.patience import PatientProtocol
     from replay.serve.app import Page
 except ImportError as error:  # pragma: no cover - where the extra is not installed
     raise ReplayError(f"`replay serve` needs an extra: {install_command('serve')}") from error
@@ -76,11 +77,12 @@ def _config(page: Page, settings: ServeSettings, host: str, port: int) -> uvicor
         page.asgi,
         host=host,
         port=port,
-        http="h11",
+        http=PatientProtocol,
         ws="none",
         lifespan="off",
         loop="asyncio",
         log_config=None,
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

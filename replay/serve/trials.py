@@ -81,9 +81,14 @@ class TrialState(Struct, frozen=True):
             return f"cannot be decided: {self.error}"
         return "is decided" if self.summary is not None else "waits for its first result"
 
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """The rows of direct denials: one for each policy and workload."""
+        return denied_rows(self.shown) if self.shown is not None else []
+
     def new_rows(self, since: float) -> list[dict[str, Any]]:
         """Return the rows of direct denials that were found first after a time."""
-        return [row for row in denied_rows(self.shown or {"rows": []}) if self.seen.get(row_key(row), 0.0) > since]
+        return [row for row in self.rows if self.seen.get(row_key(row), 0.0) > since]
 
     def of_last_day(self) -> list[dict[str, Any]]:
         """Return the rows of direct denials that were found first in the last 24 hours."""

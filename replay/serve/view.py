@@ -49,6 +49,13 @@ class Line(NamedTuple):
     is_cause: bool
 
 
+class Work(NamedTuple):
+    """What is being done now, of one trial or, with an empty name, of all."""
+
+    text: str
+    trial: str = ""
+
+
 class View(Struct, frozen=True):
     """A page: `verdict` answers its question; `data` is its JSON form; `trail` are links to the pages above."""
 
@@ -65,8 +72,8 @@ class View(Struct, frozen=True):
     listing: tuple[Line, ...] = ()
     """Lines of the policy, from the file `place`."""
     place: str = ""
-    is_working: bool = False
-    """Whether the page should be read again soon."""
+    work: Work | None = None
+    """What is being done, None for a page that says nothing of it."""
 
 
 def as_markdown(view: View) -> str:

@@ -16,7 +16,7 @@ from replay.serve.growth import DENIED, denied_rows
 from replay.serve.processes import WeeklyReport
 from replay.serve.stores import LogState
 from replay.serve.trials import TrialPhase, TrialState
-from replay.serve.view import Cell, Grid, Item, Line, View
+from replay.serve.view import Cell, Grid, Item, Line, View, Work
 
 MOST_ROWS = 500
 """Rows of a table on a page. The CSV and the JSON API have all rows."""
@@ -64,7 +64,7 @@ def trial_verdict(state: TrialState) -> tuple[str, Tone]:
     """Return whether the candidate can be enforced, in one sentence."""
     if state.shown is None:
         return f"{state.trial.name} {state.progress}.", Tone.BAD if state.phase is TrialPhase.FAILED else Tone.PLAIN
-    rows = denied_rows(state.shown)
+    rows = state.rows
     decided = state.shown["decided"]
     unknown = decided["of"] - decided["requests"]
     if rows:
@@ -84,9 +84,9 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
     tones = [trial_verdict(state)[1] for state in states]
     counts = [
         (tones.count(Tone.GOOD), "can be enforced"),
-        (sum(bool(denied_rows(state.shown or {"rows": []})) for state in states), "would deny requests"),
+        (sum(bool(state.rows) for state in states), "would deny requests"),
         (sum(state.phase is TrialPhase.FAILED for state in states), "cannot be decided"),
-        (sum(state.shown is None and state.phase is not TrialPhase.FAILED for state in states), "have no result yet"),
+        (sum(state.shown is None and state.phase is not TrialPhase.FAILED for state in states), "without a result yet"),
     ]
     said = ", ".join(f"{count} {words}" for count, words in counts if count)
     verdict = f"{plural(len(states), 'trial')}: {said or 'undetermined requests remain'}." if states else "No trial."
@@ -112,14 +112,20 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
         (grid,),
         {"trials": [trial_data(state) for state in states], "log": logs_data(logs)},
         links=(Cell("Search", "/search"), Cell("Weekly reports", "/weekly"), Cell("Log health", "/log")),
-        is_working=any(state.phase is TrialPhase.DECIDING or state.shown is None for state in states),
+        work=Work(_work_of(states)),
     )
+
+
+def _work_of(states: Sequence[TrialState]) -> str:
+    """Say which trial is being decided over the whole store."""
+    busy = next((state for state in states if state.phase is TrialPhase.DECIDING), None)
+    return f"{busy.trial.name} {busy.progress}." if busy is not None else "No trial is being decided."
 
 
 def _overview_row(state: TrialState, log: LogState, is_fleet: bool) -> tuple[Cell, ...]:
     verdict, _ = trial_verdict(state)
     shown = state.shown
-    rows = denied_rows(shown) if shown is not None else []
+    rows = state.rows
     decided = shown["decided"] if shown is not None else None
     cells = (
         *((Cell(inert(state.trial.cluster)),) if is_fleet else ()),
@@ -159,9 +165,10 @@ def trial_page(state: TrialState, log: LogState) -> View:
     trail = (Cell("Trials", "/"),)
     if state.shown is None:
         waiting = (Item("State", state.phase.value, state.progress),)
-        return View(state.trial.name, verdict, tone, waiting, (), trial_data(state), trail, is_working=True)
+        work = Work(_work_of([state]), state.trial.name)
+        return View(state.trial.name, verdict, tone, waiting, (), trial_data(state), trail, work=work)
     shown = state.shown
-    rows = denied_rows(shown)
+    rows = state.rows
     decided = shown["decided"]
     lockouts = {(row["namespace"], row["workload"]) for row in rows if is_lockout(row)}
     facts = (
@@ -192,7 +199,7 @@ def trial_page(state: TrialState, log: LogState) -> View:
             Cell("All findings in CSV", f"{base}/findings.csv"),
             Cell("JSON", f"/api/v1{base}"),
         ),
-        is_working=state.phase is TrialPhase.DECIDING,
+        work=Work(_work_of([state]), state.trial.name),
     )
 
 
@@ -233,7 +240,7 @@ def _place(origin: Mapping[str, Any] | None) -> str:
 
 
 def _workloads(state: TrialState, base: str, policy: str = "") -> Grid:
-    rows = [row for row in denied_rows(state.shown or {}) if policy in ("", row["policy"])]
+    rows = [row for row in state.rows if policy in ("", row["policy"])]
     shown = sorted(rows, key=lambda row: (-row["requests"], row["namespace"], row["workload"], row["policy"]))
     cells = tuple(
         (
@@ -262,7 +269,7 @@ def workloads_page(state: TrialState, policy: str) -> View:
     grid = _workloads(state, base, policy)
     verdict = f"{inert(policy)} would deny {plural(len(grid.rows), 'workload')}." if policy else "All denied workloads."
     trail = (Cell("Trials", "/"), Cell(state.trial.name, base))
-    rows = [row for row in denied_rows(state.shown or {}) if policy in ("", row["policy"])]
+    rows = [row for row in state.rows if policy in ("", row["policy"])]
     return View(
         inert(policy) or "Workloads", verdict, Tone.BAD if rows else Tone.GOOD, (), (grid,), {"rows": rows}, trail
     )

@@ -44,7 +44,7 @@ def watched(command: list[str]) -> Measured:
     ):
         while process.poll() is None:
             now = 0.0
-            for pid in _session(process.pid):
+            for pid in session(process.pid):
                 if found := _status(pid):
                     cpu[pid], resident, peaks[pid] = found
                     now += resident
@@ -56,7 +56,7 @@ def watched(command: list[str]) -> Measured:
     return Measured(wall, sum(cpu.values()), max(peaks.values(), default=0), together, process.returncode, output)
 
 
-def _session(leader: int) -> list[int]:
+def session(leader: int) -> list[int]:
     """The processes of a session."""
     pids = (int(entry.name) for entry in Path("/proc").iterdir() if entry.name.isdigit())
     return [pid for pid in pids if _stat(pid)[_SESSION : _SESSION + 1] == [str(leader)]]

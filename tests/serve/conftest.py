@@ -17,6 +17,7 @@ import pytest
 import uvicorn
 from msgspec.structs import replace
 
+from replay.audit.live.patience import PatientProtocol
 from replay.serve.app import Page
 from replay.serve.growth import row_key
 from replay.serve.processes import Ingest, Intake
@@ -158,7 +159,15 @@ def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[
     page = Page(settings, board, questions, Logs({}), Received(settings))
     bound = socket.create_server(("127.0.0.1", 0))
     server = uvicorn.Server(
-        uvicorn.Config(page.asgi, http="h11", ws="none", lifespan="off", log_config=None, access_log=False)
+        uvicorn.Config(
+            page.asgi,
+            http=PatientProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            log_level="error",
+            access_log=False,
+        )
     )
     thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
     thread.start()
@@ -174,20 +183,21 @@ def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[
 
 @pytest.fixture
 def settings(tmp_path: Path) -> ServeSettings:
-    """Settings with two trials."""
+    """Settings with three trials."""
     (tmp_path / "next").mkdir()
     store = str(tmp_path / "store")
-    trials = tuple(Trial(name, tmp_path / "next", store) for name in ("next", "clean"))
+    trials = tuple(Trial(name, tmp_path / "next", store) for name in ("next", "clean", "young"))
     return ServeSettings(store, tmp_path / "data", trials)
 
 
 @pytest.fixture
 def states(settings: ServeSettings) -> tuple[TrialState, ...]:
-    """One trial that would deny two workloads, and one that would deny nothing."""
-    first, second = settings.trials
+    """One trial that would deny two workloads, one that would deny nothing, and one without a result."""
+    first, second, third = settings.trials
     return (
         state_of(first, summary(ROW, NODE), {row_key(ROW): 0.0, row_key(NODE): time.time()}),
         state_of(second, summary()),
+        TrialState(third),
     )
 
 

@@ -19,6 +19,8 @@ from replay.errors import ReplayError
 
 try:
     import uvicorn
+
+    from replay.audit.live.patience import PatientProtocol
 except ImportError as error:  # pragma: no cover - where the extra is not installed
     raise ReplayError(f"--listen needs an extra: {install_command('listen')}") from error
 
@@ -101,12 +103,13 @@ def _bound(host: str, port: int) -> socket.socket:
 def _config(receiver: Receiver, tls: ServerTls) -> uvicorn.Config:
     return uvicorn.Config(
         receiver,
-        http="h11",
+        http=PatientProtocol,
         ws="none",
         lifespan="off",
         loop="asyncio",
         interface="asgi3",
         log_config=None,
+        log_level="error",
         access_log=False,
         server_header=False,
         proxy_headers=False,

@@ -1,0 +1,44 @@
+"""HTTP with an end to patience: a client that stays in the middle of its request, or does not read the answer, is cut off."""
+
+from __future__ import annotations
+
+import asyncio
+
+import h11
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+OWED_SECONDS = 120.0
+"""How long a client may take for one request, or leave an answer unread."""
+_LOOK_SECONDS = 5.0
+
+
+class PatientProtocol(H11Protocol):
+    """One connection. uvicorn limits only the pause between two requests; this also limits the one before the first."""
+
+    _owes_since: float | None = None
+    _timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin to look at the client."""
+        super().connection_made(transport)
+        self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
+        self._timer = self.loop.call_later(_LOOK_SECONDS, self._look)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Look no more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def _look(self) -> None:
+        now = self.loop.time()
+        self._owes_since = (now if self._owes_since is None else self._owes_since) if self._owes() else None
+        if self._owes_since is not None and now - self._owes_since >= OWED_SECONDS:
+            self.transport.abort()
+            return
+        self._timer = self.loop.call_later(_LOOK_SECONDS, self._look)
+
+    def _owes(self) -> bool:
+        """Whether the client is in the middle of a request, or bytes of an answer wait for it."""
+        is_sending = self.conn.their_state is h11.SEND_BODY or bool(self.conn.trailing_data[0])
+        return is_sending or self.transport.get_write_buffer_size() > 0
