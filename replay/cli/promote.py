@@ -43,7 +43,9 @@ NOT_READY = 1
 def promote(
     policy: Annotated[
         str,
-        typer.Argument(help="A policy of the baseline that audits or warns: its name or a part of it."),
+        typer.Argument(
+            help="A policy of the baseline that audits or warns, native or of an engine: its name or a part of it."
+        ),
     ],
     logs: Logs = None,
     log_format: LogFormat = None,

@@ -8,14 +8,19 @@ from replay.audit.answer.refusal import decision_views
 from replay.audit.ingest import Progress
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
+from replay.cellib.version import KubernetesVersion
 from replay.compare.promoted_policy import PromotedBinding, PromotedPolicy, RecordedFailures
 from replay.errors import AuditLogError, ReplayError
-from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet, MatchResources, ValidatingAdmissionPolicy
+from replay.kube.discovery import Discovery
+from replay.kube.engine_policy import policy_name, policy_names
 from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.pipeline.engine_promotion import EnginePromotion, can_deny, promotion_of
 from replay.pipeline.kcp.layout import is_by_workspace
-from replay.pipeline.manifests import Manifests, SetFiles, manifests_of
+from replay.pipeline.manifests import SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.period import microseconds, period
 from replay.pipeline.policy_name import resolve_policy_names
@@ -25,6 +30,7 @@ from replay.pipeline.weekly.consequence import bound_to_deny
 from replay.reconstruct.cluster import Cluster
 
 _BINDING = "ValidatingAdmissionPolicyBinding"
+_DENIES = "`{}` denies already: `replay lookup` shows whom"
 
 
 def promote(scenario: Scenario, name: str, options: Options, progress: Progress) -> PromotedPolicy:
@@ -35,24 +41,43 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
     if is_by_workspace((scenario.current, scenario.cluster)):
         raise ReplayError("sets by workspace are not taken: `replay report` tells for each what can be enforced")
     is_in_snapshot = scenario.current is None and scenario.cluster is not None
-    files = SetFiles(SetObjects(), None) if is_in_snapshot else None
-    manifests = manifests_of(replace(scenario, candidate=None), files)
+    scenario = replace(scenario, candidate=None)
+    files = SetFiles(SetObjects(), None) if is_in_snapshot else set_files(scenario)
+    manifests = manifests_of(scenario, files)
     current = manifests.current
-    if current is None:
+    if current is None or files is None:
         raise ReplayError("no baseline: give the manifests in force, or a snapshot that holds them", path="--current")
+    discovery = Cluster(manifests.snapshot).discovery
     policy = _policy(current, name)
-    bindings = _bindings(current, policy)
-    asked = _Asked(policy, manifests, options)
-    planned = replace(manifests, candidate=bound_to_deny(current, {policy.name}))
+    if isinstance(policy, ValidatingAdmissionPolicy):
+        bindings, criteria, rules = _bindings(current, policy), policy.match_constraints, frozenset({policy.name})
+        planned = replace(manifests, candidate=bound_to_deny(current, {policy.name}))
+        is_audited = any("Audit" in each.actions for each in bindings)
+        untold = "" if is_audited else "warnings leave no trace in an audit log"
+        called = policy.name
+    else:
+        called, rules = policy_name(policy), frozenset(policy_names(policy))
+        engine = _engine_promotion(policy, called, discovery)
+        bindings, criteria, untold = (_engine_binding(current, policy, engine),), engine.criteria, engine.untold
+        planned = manifests_of(scenario, files._replace(added=(SetObjects(engine=(engine.promoted,)),)))
+    asked = _Asked(called, criteria, discovery, manifests.versions.current, options)
     result = run_sets(scenario, planned, options, progress, asked.of)
-    return PromotedPolicy(policy.name, bindings, asked.period, asked.selected, asked.recorded, result)
+    return PromotedPolicy(called, rules, bindings, asked.period, asked.selected, asked.recorded, result, untold)
 
 
 class _Asked:
     """What the log itself says of a policy, once it is asked."""
 
-    def __init__(self, policy: ValidatingAdmissionPolicy, manifests: Manifests, options: Options) -> None:
-        self._policy, self._manifests, self._options = policy, manifests, options
+    def __init__(
+        self,
+        name: str,
+        criteria: MatchResources | None,
+        discovery: Discovery,
+        version: KubernetesVersion,
+        options: Options,
+    ) -> None:
+        self._name, self._criteria, self._discovery = name, criteria, discovery
+        self._version, self._options = version, options
         self.period, self.selected, self.recorded = Period(0, 0), 0, RecordedFailures()
 
     def of(self, store: Store) -> None:
@@ -63,18 +88,20 @@ class _Asked:
         start, end = (microseconds(each) for each in period(store, focus.since, focus.until, focus.zone))
         self.period = Period(start, end + 1)
         store.prepare(decision_views())
-        row = store.query("policy_failures", policy=self._policy.name, start=start, end=end).row(0)
+        row = store.query("policy_failures", policy=self._name, start=start, end=end).row(0)
         self.recorded = RecordedFailures(*row)
-        criteria = self._policy.match_constraints
-        mapper = EquivalentResourceMapper(Cluster(self._manifests.snapshot).discovery)
-        predicate = coarse_predicate(
-            [] if criteria is None else [criteria], mapper, version=self._manifests.versions.current
-        )
+        mapper = EquivalentResourceMapper(self._discovery)
+        criteria = [] if self._criteria is None else [self._criteria]
+        predicate = coarse_predicate(criteria, mapper, version=self._version)
         (self.selected,) = selected_counts(store, [predicate], self.period)
 
 
-def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy:
-    by_name = {policy.name: policy for policy in current.validating_policies}
+def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy | JSON:
+    """The policy that a name means: a native one, or an object of an engine, whose rules are parts of it."""
+    by_name: dict[str, ValidatingAdmissionPolicy | JSON] = {
+        policy_name(each): each for each in current.engine_objects if policy_names(each)
+    }
+    by_name |= {policy.name: policy for policy in current.validating_policies}
     names = resolve_policy_names(name, by_name, "POLICY")
     if len(names) > 1:
         raise ReplayError(f"`{name}` means {len(names)} policies: name one", path="POLICY")
@@ -86,11 +113,37 @@ def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[
     own = [each for each in current.validating_bindings if each.policy_name == policy.name]
     if not own:
         raise ReplayError(f"no binding of the baseline refers to `{policy.name}`: it does nothing today", path="POLICY")
+    patch = {"spec": {"validationActions": ["Deny"]}}
     bindings = tuple(
-        PromotedBinding(each.name, each.static, each.validation_actions, current.origins.get((_BINDING, each.name)))
+        PromotedBinding(
+            each.name, each.static, each.validation_actions, patch, current.origins.get((_BINDING, each.name))
+        )
         for each in own
         if "Deny" not in each.validation_actions
     )
     if not bindings:
-        raise ReplayError(f"`{policy.name}` denies already: `replay lookup` shows whom", path="POLICY")
+        raise ReplayError(_DENIES.format(policy.name), path="POLICY")
     return bindings
+
+
+def _engine_promotion(policy: JSON, name: str, discovery: Discovery) -> EnginePromotion:
+    """How a policy of an engine is made to deny. Raises ReplayError if there is nothing to change."""
+    engine = promotion_of(policy, discovery)
+    if engine is None:
+        text = _DENIES if can_deny(policy) else "`{}` never denies: it changes or makes objects"
+        raise ReplayError(text.format(name), path="POLICY")
+    return engine
+
+
+def _engine_binding(current: ManifestSet, policy: JSON, engine: EnginePromotion) -> PromotedBinding:
+    metadata, kind = policy["metadata"], str(policy["kind"])
+    group = str(policy["apiVersion"]).partition("/")[0]
+    return PromotedBinding(
+        str(metadata["name"]),
+        static=False,
+        actions=engine.actions,
+        patch=engine.patch,
+        origin=current.origins.get((kind, str(metadata["name"]))),
+        resource=f"{kind.lower()}.{group}",
+        namespace=str(metadata.get("namespace") or ""),
+    )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections import Counter
 from collections.abc import Iterator
@@ -39,7 +40,6 @@ from replay.report.run.views import CellItems, Group, by_workload, cells_with, c
 
 PAGE_ROWS = 200
 MOST_PATCHES = 3
-_DENY = '{"spec":{"validationActions":["Deny"]}}'
 _TONES = {Confidence.LOW: Tone.BAD, Confidence.MEDIUM: Tone.WARN, Confidence.HIGH: Tone.GOOD}
 
 
@@ -86,12 +86,12 @@ def _denied(promoted: PromotedPolicy) -> CellItems:
 def _undetermined(promoted: PromotedPolicy) -> int:
     """How many requests could be denied, or not, by the policy."""
     cells = cells_with(promoted.run.summary, OutcomeKind.UNDETERMINED)
-    return sum(cell.count for key, cell in cells if promoted.name in key.policies)
+    return sum(cell.count for key, cell in cells if promoted.rules.intersection(key.policies))
 
 
 def _gaps(promoted: PromotedPolicy) -> Counter[Gap]:
     gaps = promoted.run.summary.gaps
-    return Counter({gap: n for (side, gap), n in gaps.items() if side == "candidate" and gap.policy == promoted.name})
+    return Counter({gap: n for (side, gap), n in gaps.items() if side == "candidate" and gap.policy in promoted.rules})
 
 
 def _newest(denied: CellItems) -> int:
@@ -130,8 +130,8 @@ def _verdict(promoted: PromotedPolicy) -> tuple[str, Tone]:
 
 def _facts(promoted: PromotedPolicy, denied: CellItems, zone: tzinfo) -> Iterator[Fact]:
     today = sorted({action for each in promoted.bindings for action in each.actions})
-    bindings = plural(len(promoted.bindings), "binding")
-    yield Fact("Today", ", ".join(today) or "nothing", f"by {bindings}; {_place(promoted)}")
+    bindings = f"by {plural(len(promoted.bindings), 'binding')}; " if promoted.is_native else ""
+    yield Fact("Today", ", ".join(today) or "nothing", f"{bindings}{_place(promoted)}")
     yield _recorded(promoted, zone)
     log = promoted.run.log
     yield Fact(
@@ -153,7 +153,7 @@ def _facts(promoted: PromotedPolicy, denied: CellItems, zone: tzinfo) -> Iterato
 
 
 def _place(promoted: PromotedPolicy) -> str:
-    origin = promoted.run.origin(promoted.name)
+    origin = promoted.run.origin(promoted.name) if promoted.is_native else promoted.bindings[0].origin
     return f"{inert(origin.file)}:{origin.line}" if origin is not None else "an object of the API"
 
 
@@ -161,8 +161,7 @@ def _recorded(promoted: PromotedPolicy, zone: tzinfo) -> Fact:
     """What the policy denied in audit."""
     recorded = promoted.recorded
     if not recorded.requests:
-        why = "no failure of it is recorded" if promoted.audits else "warnings leave no trace in an audit log"
-        return Fact("In the log", "nothing", why)
+        return Fact("In the log", "nothing", promoted.untold or "no failure of it is recorded")
     failed = f"; {number(recorded.failed)} of them failed anyway" if recorded.failed else ""
     whose = f"{plural(recorded.users, 'user')}, {plural(recorded.namespaces, 'namespace')}"
     when = f"{minute(recorded.first, zone)} to {minute(recorded.last, zone)}"
@@ -219,8 +218,16 @@ def _workload(group: Group, zone: tzinfo) -> tuple[str, ...]:
     )
 
 
+def _texts(promoted: PromotedPolicy) -> Counter[str]:
+    """The messages of its denials, with how many requests get each."""
+    texts = Counter[str]()
+    for rule in promoted.rules:
+        texts.update(promoted.run.summary.messages.get((OutcomeKind.NEWLY_DENIED, rule), {}))
+    return texts
+
+
 def _messages(promoted: PromotedPolicy, rows: int) -> Section | None:
-    messages = promoted.run.summary.messages.get((OutcomeKind.NEWLY_DENIED, promoted.name))
+    messages = _texts(promoted)
     if not messages:
         return None
     ordered = sorted(messages.items(), key=lambda item: (-item[1], item[0]))
@@ -243,7 +250,10 @@ def _patch(binding: PromotedBinding) -> list[str]:
         place = f"{binding.origin.file}:{binding.origin.line}" if binding.origin is not None else binding.name
         return [f"# {inert(place)}", "spec: {validationActions: [Deny]}"]
     name = shlex.quote(inert(binding.name))
-    return [f"kubectl patch validatingadmissionpolicybinding {name} --type=merge \\", f"  -p '{_DENY}'"]
+    where = f" -n {shlex.quote(inert(binding.namespace))}" if binding.namespace else ""
+    kind = "json" if isinstance(binding.patch, list) else "merge"
+    patch = inert(json.dumps(binding.patch, separators=(",", ":")))
+    return [f"kubectl patch {inert(binding.resource)} {name}{where} --type={kind} \\", f"  -p {shlex.quote(patch)}"]
 
 
 def promotion_json(promoted: PromotedPolicy) -> JSON:
@@ -275,7 +285,7 @@ def promotion_json(promoted: PromotedPolicy) -> JSON:
         "confidence": doubt.most.value,
         "because": doubt.reason,
         "workloads": [_workload_json(group) for group in grouped(denied, by_workload)],
-        "messages": dict(promoted.run.summary.messages.get((OutcomeKind.NEWLY_DENIED, promoted.name), {})),
+        "messages": dict(_texts(promoted)),
         "gaps": [{**gap._asdict(), "requests": count} for gap, count in _gaps(promoted).most_common()],
         "bindings": [
             {
@@ -284,7 +294,7 @@ def promotion_json(promoted: PromotedPolicy) -> JSON:
                 "validationActions": list(each.actions),
                 "file": each.origin.file if each.origin is not None else None,
                 "line": each.origin.line if each.origin is not None else None,
-                "patch": {"spec": {"validationActions": ["Deny"]}},
+                "patch": each.patch,
             }
             for each in promoted.bindings
         ],

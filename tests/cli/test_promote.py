@@ -239,9 +239,108 @@ def test_a_policy_of_the_snapshot() -> None:
     assert (result.exit_code, json.loads(result.stdout)) == (1, expected)
 
 
+TEMPLATE = """\
+apiVersion: templates.gatekeeper.sh/v1
+kind: ConstraintTemplate
+metadata: {name: teams}
+spec:
+  crd: {spec: {names: {kind: Teams}}}
+  targets:
+  - target: admission.k8s.gatekeeper.sh
+    rego: |
+      package teams
+      violation[{"msg": "a team is required"}] { not input.review.object.metadata.labels.team }
+---
+apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: Teams
+metadata: {name: every-pod}
+spec: {%s, match: {kinds: [{apiGroups: [""], kinds: [Pod]}]}}
+"""
+SCOPED = "enforcementAction: scoped, scopedEnforcementActions: [{action: warn, enforcementPoints: [{name: validation.gatekeeper.sh}]}]"
+CLUSTER_POLICY = """\
+apiVersion: kyverno.io/v1
+kind: ClusterPolicy
+metadata: {name: teams}
+spec:
+  rules:
+  - name: every-pod
+    match: {any: [{resources: {kinds: [Pod]}}]}
+    validate: {%smessage: a team is required, pattern: {metadata: {labels: {team: "?*"}}}}
+"""
+VALIDATING_POLICY = """\
+apiVersion: policies.kyverno.io/v1
+kind: ValidatingPolicy
+metadata: {name: teams}
+spec:
+  validationActions: [Audit]
+  matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1], operations: [CREATE], resources: [pods]}]}
+  validations: [{expression: "'team' in object.metadata.?labels.orValue({})", message: a team is required}]
+"""
+ACTION = "/spec/rules/0/validate/failureAction"
+ENGINES = {
+    "a constraint that warns": (
+        TEMPLATE % "enforcementAction: warn",
+        ("every-pod", "Teams/every-pod", ["warn"], {"spec": {"enforcementAction": "deny"}}),
+    ),
+    "a constraint that is tried out": (
+        TEMPLATE % "enforcementAction: dryrun",
+        ("every-pod", "Teams/every-pod", ["dryrun"], {"spec": {"enforcementAction": "deny"}}),
+    ),
+    "a constraint with an action for the webhook": (
+        TEMPLATE % SCOPED,
+        (
+            "every-pod",
+            "Teams/every-pod",
+            ["warn"],
+            [{"op": "replace", "path": "/spec/scopedEnforcementActions/0/action", "value": "deny"}],
+        ),
+    ),
+    "a rule that audits": (
+        CLUSTER_POLICY % "failureAction: Audit, ",
+        ("teams", "ClusterPolicy/teams", ["Audit"], [{"op": "replace", "path": ACTION, "value": "Enforce"}]),
+    ),
+    "a rule that says nothing": (
+        CLUSTER_POLICY % "",
+        ("teams", "ClusterPolicy/teams", ["Audit"], [{"op": "add", "path": ACTION, "value": "Enforce"}]),
+    ),
+    "a ValidatingPolicy": (
+        VALIDATING_POLICY,
+        ("teams", "ValidatingPolicy/teams", ["Audit"], {"spec": {"validationActions": ["Deny"]}}),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_policies_of_engines(name: str) -> None:
+    manifests, (binding, policy, actions, patch) = ENGINES[name]
+    events = [pod(1, ""), pod(2, "", team="a"), pod(3, "")]
+    code, shown = promoted(manifests, events, "--json", name=policy)
+    told = json.loads(shown)
+    assert (code, told["policy"], told["direct"], told["selected"], told["undetermined"]) == (1, policy, 2, 3, 0)
+    assert [(each["name"], each["validationActions"], each["patch"]) for each in told["bindings"]] == [
+        (binding, actions, patch)
+    ]
+    assert sum(told["messages"].values()) == 2
+
+
 @pytest.mark.parametrize(
     ("manifests", "name", "message"),
     [
+        pytest.param(
+            TEMPLATE % "enforcementAction: deny",
+            "every-pod",
+            "POLICY: `Teams/every-pod` denies already: `replay lookup` shows whom",
+            id="a constraint that denies already",
+        ),
+        pytest.param(
+            CLUSTER_POLICY.replace("validate", "mutate").replace(
+                "message: a team is required, pattern", "patchStrategicMerge"
+            )
+            % "",
+            "teams",
+            "POLICY: `ClusterPolicy/teams` never denies: it changes or makes objects",
+            id="a rule that mutates",
+        ),
         pytest.param(
             POLICY % "" + BINDING % ("b", "team-label", "Deny", ""),
             "team-label",
