@@ -59,8 +59,8 @@ _STATIC = {
 }
 LARGEST_POLICY = 1 << 20
 """Characters of a file of manifests that are read for a page."""
-MOST_LINES = 60
-"""Lines of a policy that a page shows."""
+AROUND = 8
+"""Lines of a policy that a page shows before and after the one that denies."""
 _REPORTS = {PAGE: "text/html", MARKDOWN: "text/markdown", CSV: "text/csv"}
 _FROM_FILE = {
     **HEADERS,
@@ -363,7 +363,7 @@ def _link(state: TrialState) -> Cell:
 
 
 def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line]:
-    """Return the lines of a policy from its place, `FILE:LINE`, to its end, if the file is one of some manifests.
+    """Return lines of the policy that begins at a place, `FILE:LINE`, if the file is one of some manifests.
 
     The cause is the line with the message of the denial, or the first one.
     """
@@ -381,8 +381,8 @@ def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line
     said = message.strip()
     causes = [number for number, line in enumerate(lines[:end]) if said and said in line]
     cause = causes[0] if causes else 0
-    first, last = max(cause - MOST_LINES // 2, 0), min(max(cause + MOST_LINES // 2, MOST_LINES), end)
-    return [Line(int(begin) + number, inert(lines[number]), number == cause) for number in range(first, last)]
+    shown = range(max(cause - AROUND, 0), min(cause + AROUND + 1, end))
+    return [Line(int(begin) + number, inert(lines[number]), number == cause) for number in shown]
 
 
 async def _failed(request: Request, error: Exception) -> Response:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from datetime import UTC
+from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from typing import NamedTuple
@@ -17,10 +17,11 @@ from msgspec.structs import replace
 
 from replay.audit.catalog import CATALOG, JOURNAL, SEGMENTS, SegmentEntry, read_catalog
 from replay.errors import ReplayError
-from replay.pipeline.period import microseconds
 from replay.storage.location import opened
 
 _MICROSECONDS = 1_000_000
+_MINUTE = 60 * _MICROSECONDS
+GAP_MINUTES = 5
 _ROWS, _REJECTS = "rows-", "rejects.parquet"
 """How the files of a segment are called that hold requests, and unusable lines."""
 
@@ -37,6 +38,8 @@ class LogState(Struct, frozen=True):
     rejects: Mapping[str, int] = {}
     digest: str = ""
     """Of the store's catalogue; empty for a store that is not there."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """Periods without any request, of which a live cluster has none: components renew their leases all the time."""
 
     @property
     def lag(self) -> float:
@@ -45,9 +48,10 @@ class LogState(Struct, frozen=True):
 
 
 class _Facts(NamedTuple):
-    """The time of the first request of a segment, in microseconds (0 without any), and its unusable lines by reason."""
+    """The time of the first request of a segment, in microseconds (0 without any), the minutes with requests, and unusable lines by reason."""
 
     first: int
+    minutes: frozenset[int]
     rejects: dict[str, int]
 
 
@@ -93,6 +97,7 @@ class _Watch:
             0,
             dict(rejects),
             hashlib.sha256(content).hexdigest(),
+            gaps_of(minute for facts in self._facts.values() for minute in facts.minutes),
         )
 
 
@@ -148,6 +153,17 @@ def _read_facts(directory: Path, segment: SegmentEntry) -> _Facts:
 
     rows = [directory / file.path for file in segment.data if file.path.startswith(_ROWS) and file.rows]
     rejects = [directory / file.path for file in segment.data if file.path == _REJECTS and file.rows]
-    first = pl.scan_parquet(rows).select(pl.col("received").min()).collect().item() if rows else None
+    times = pl.scan_parquet(rows).select(pl.col("received").dt.epoch("us")) if rows else None
+    minutes = times.select((pl.col("received") // _MINUTE).unique()).collect()["received"] if times is not None else ()
+    first = times.min().collect().item() if times is not None else 0
     counts = pl.read_parquet(rejects, columns=["reason"])["reason"].value_counts().iter_rows() if rejects else ()
-    return _Facts(microseconds(first.replace(tzinfo=UTC)) if first is not None else 0, dict(counts))
+    return _Facts(first or 0, frozenset(minute for minute in minutes if minute is not None), dict(counts))
+
+
+def gaps_of(minutes: Iterable[int]) -> tuple[tuple[int, int], ...]:
+    """Return the periods between minutes with requests, in microseconds, the longest first."""
+    ordered = sorted(set(minutes))
+    found = [
+        ((before + 1) * _MINUTE, after * _MINUTE) for before, after in pairwise(ordered) if after - before > GAP_MINUTES
+    ]
+    return tuple(sorted(found, key=lambda gap: gap[0] - gap[1]))

@@ -14,7 +14,8 @@ from replay.report.render.document import Tone, inert, number, plural, share, si
 from replay.report.run.views import locked_out
 from replay.serve.growth import DENIED, denied_rows
 from replay.serve.processes import WeeklyReport
-from replay.serve.stores import LogState
+from replay.serve.settings import Trial
+from replay.serve.stores import GAP_MINUTES, LogState
 from replay.serve.trials import TrialPhase, TrialState
 from replay.serve.view import Cell, Grid, Item, Line, View, Work
 
@@ -85,11 +86,12 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
     counts = [
         (tones.count(Tone.GOOD), "can be enforced"),
         (sum(bool(state.rows) for state in states), "would deny requests"),
+        (tones.count(Tone.WARN), "with undetermined requests"),
         (sum(state.phase is TrialPhase.FAILED for state in states), "cannot be decided"),
         (sum(state.shown is None and state.phase is not TrialPhase.FAILED for state in states), "without a result yet"),
     ]
     said = ", ".join(f"{count} {words}" for count, words in counts if count)
-    verdict = f"{plural(len(states), 'trial')}: {said or 'undetermined requests remain'}." if states else "No trial."
+    verdict = f"{plural(len(states), 'trial')}: {said}." if states else "No trial."
     columns = (
         *(("cluster",) if is_fleet else ()),
         *("trial", "answer", "direct denials", "by day", "last hit, UTC"),
@@ -117,9 +119,9 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
 
 
 def _work_of(states: Sequence[TrialState]) -> str:
-    """Say which trial is being decided over the whole store."""
+    """Say which trial is being decided over the whole store; empty for none."""
     busy = next((state for state in states if state.phase is TrialPhase.DECIDING), None)
-    return f"{busy.trial.name} {busy.progress}." if busy is not None else "No trial is being decided."
+    return f"{busy.trial.name} {busy.progress}." if busy is not None else ""
 
 
 def _overview_row(state: TrialState, log: LogState, is_fleet: bool) -> tuple[Cell, ...]:
@@ -181,7 +183,7 @@ def trial_page(state: TrialState, log: LogState) -> View:
         ),
         Item("Match with the log", share(*match_with_log(shown)), "recorded decisions that the baseline gives"),
         Item("Determined", share(decided["requests"], decided["of"]), f"of {plural(decided['of'], 'request')}"),
-        Item("State", state.phase.value, state.progress, Tone.WARN if state.phase is TrialPhase.FAILED else Tone.PLAIN),
+        *((Item("State", "failed", state.progress, Tone.WARN),) if state.phase is TrialPhase.FAILED else ()),
         *_decided_facts(state, log),
     )
     base = trial_path(state.trial.name)
@@ -227,7 +229,7 @@ def _policies(state: TrialState, base: str) -> Grid:
             Cell(number(policy["requests"])),
             Cell(number(policy["workloads"])),
             Cell("", spark=by_day(summary, policy["name"])),
-            Cell(_place(policy.get("origin"))),
+            Cell(_place(policy.get("origin"), state.trial)),
         )
         for policy in found[:MOST_ROWS]
     )
@@ -235,8 +237,13 @@ def _policies(state: TrialState, base: str) -> Grid:
     return Grid("policies", "Policies that deny", columns, rows, frozenset({1, 2}), "No policy denies anything.")
 
 
-def _place(origin: Mapping[str, Any] | None) -> str:
-    return f"{origin['file']}:{origin['line']}" if origin else ""
+def _place(origin: Mapping[str, Any] | None, trial: Trial) -> str:
+    return shortened(f"{origin['file']}:{origin['line']}", trial) if origin else ""
+
+
+def shortened(place: str, trial: Trial) -> str:
+    """Return a place in a candidate as it is seen from beside the candidate."""
+    return place.removeprefix(f"{trial.candidate.parent}/")
 
 
 def _workloads(state: TrialState, base: str, policy: str = "") -> Grid:
@@ -282,7 +289,7 @@ def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, list
     query = urlencode({"id": row["auditID"]})
     links = (Cell("Explain the first request", f"{base}/request?{query}"),) if row["auditID"] else ()
     facts = (
-        Item("Policy", inert(row["policy"]), row["origin"]),
+        Item("Policy", inert(row["policy"]), shortened(row["origin"], state.trial)),
         Item("Message", inert(row["message"])),
         Item("Direct denials", number(row["requests"]), f"and {plural(row['follow'], 'consequence')}", Tone.BAD),
         Item("Owner", inert(row["owner"]) or "unknown"),
@@ -302,8 +309,13 @@ def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, list
         links,
         accept={**workload_query(row), "proposal": proposal},
         listing=tuple(listing),
-        place=row["origin"],
+        place=_listing_place(row["origin"], listing, state.trial),
     )
+
+
+def _listing_place(origin: str, listing: Sequence[Line], trial: Trial) -> str:
+    cause = next((line.number for line in listing if line.is_cause), 0)
+    return shortened(f"{origin.rpartition(':')[0]}:{cause}", trial) if cause else ""
 
 
 def _rest(count: int) -> str:
@@ -349,7 +361,7 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
             Cell(number(gap["requests"])),
             Cell(inert(gap["reason"])),
             Cell(inert(gap["fix"])),
-            Cell("audit policy", f"{trial_path(state.trial.name)}/coverage"),
+            Cell("show the audit policy", f"{trial_path(state.trial.name)}/coverage"),
         )
         for state in states
         if state.shown is not None
@@ -389,6 +401,17 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         ),
         frozenset({1, 4, 5}),
     )
+    holes = Grid(
+        "gaps",
+        f"Gaps of {GAP_MINUTES} minutes or more without any request",
+        ("cluster", "from, UTC", "to, UTC", "length"),
+        tuple(
+            (Cell(inert(name) or "(one cluster)"), Cell(_second(begin)), Cell(_second(end)), Cell(span(end - begin)))
+            for name, log in logs.items()
+            for begin, end in log.gaps
+        )[:MOST_ROWS],
+        empty="There is no gap.",
+    )
     verdict = "Every request is decided." if not gaps else "Some requests are undetermined: the log lacks something."
     data = {**logs_data(logs), "undetermined": [_named(state) for state in states if state.shown is not None]}
     return View(
@@ -396,7 +419,7 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         verdict,
         Tone.WARN if gaps else Tone.GOOD,
         _log_facts(logs),
-        (undetermined, stores, rejects),
+        (undetermined, holes, stores, rejects),
         data,
         (Cell("Trials", "/"),),
     )
@@ -472,6 +495,7 @@ def logs_data(logs: Mapping[str, LogState]) -> dict[str, Any]:
             "waitingBytes": log.waiting,
             "lagSeconds": round(log.lag, 1),
             "rejectedLines": dict(log.rejects),
+            "gaps": [{"from": _second(begin), "to": _second(end)} for begin, end in log.gaps],
         }
         for name, log in logs.items()
     }

@@ -4,20 +4,28 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
+from msgspec.structs import replace
 
+from replay.audit.store import Store
+from replay.pipeline.project.accepted import read_accepted
 from replay.serve.growth import row_key
 from replay.serve.settings import ServeSettings
+from replay.serve.trials import TrialPhase, WorkProgress
 from tests.serve.conftest import NODE, ROW, Site, served, state_of, summary
+from tests.support.short_sample import write_first_lines
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="Selenium is not installed")
 from selenium.webdriver.chromium.webdriver import ChromiumDriver as WebDriver  # noqa: E402 - only where it is installed
 from selenium.webdriver.common.by import By  # noqa: E402
 from selenium.webdriver.common.keys import Keys  # noqa: E402
+from selenium.webdriver.remote.webelement import WebElement  # noqa: E402
+from selenium.webdriver.support.wait import WebDriverWait  # noqa: E402
 
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
 AXE = Path(__file__).parents[2] / ".tools" / "node_modules" / "axe-core" / "axe.min.js"
@@ -25,7 +33,18 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not (CHROMIUM and DRIVER), reason="chromium and chromedriver are not installed"),
 ]
-PATHS = ("/", "/trials/next", "/search", "/log", "/weekly", "/login", "/nothing")
+WORKLOAD = "/trials/next/workload?" + urlencode(
+    {"namespace": "shop", "workload": "Deployment/app-1", "policy": ROW["policy"]}
+)
+PATHS = ("/", "/trials/next", WORKLOAD, "/trials/young", "/search", "/log", "/weekly", "/login", "/nothing")
+POLICY = """kind: ValidatingAdmissionPolicy
+spec:
+  validations:
+  - expression: has(object.metadata.labels.team)
+    message: a team is needed
+---
+message: a team is needed
+"""
 
 
 @pytest.fixture(scope="module")
@@ -41,12 +60,22 @@ def browser() -> Iterator[WebDriver]:
 
 @pytest.fixture
 def pages(settings: ServeSettings, browser: WebDriver) -> Iterator[Site]:
-    """The page with many workloads, at the width of a desk."""
-    rows = [{**ROW, "workload": f"Deployment/app-{index}", "owner": f"team-{index % 3}"} for index in range(20)]
+    """The page with many workloads, at the width of a desk, over a store with a part of the sample."""
+    policy = settings.trials[0].candidate / "team.yaml"
+    policy.write_text(POLICY)
+    log = policy.parents[1] / "audit.jsonl"
+    write_first_lines(log, 300)
+    with Store.open(settings.store) as store:
+        store.ingest([log])
+    named = {"origin": f"{policy}:1", "message": "a team is needed"}
+    rows = [
+        {**ROW, **named, "workload": f"Deployment/app-{index}", "owner": f"team-{index % 3}"} for index in range(20)
+    ]
     state = state_of(settings.trials[0], summary(*rows, NODE, unknown=3), {row_key(NODE): time.time()})
     clean = state_of(settings.trials[1], summary())
     browser.set_window_size(1280, 900)
-    with served(settings, (state, clean)) as running:
+    changed = replace(settings, accepted=policy.parents[1] / "accepted.yaml")
+    with served(changed, (state, clean)) as running:
         yield running
 
 
@@ -54,15 +83,52 @@ def opened(browser: WebDriver, site: Site, path: str) -> None:
     browser.get(f"http://127.0.0.1:{site.port}{path}")
 
 
-def test_three_clicks_lead_to_the_line_that_denies(browser: WebDriver, pages: Site) -> None:
+def clicked(browser: WebDriver, selector: str) -> None:
+    element = browser.find_element(By.CSS_SELECTOR, selector)
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center', behavior: 'instant'})", element)
+    element.click()
+
+
+def test_two_clicks_lead_to_the_line_that_denies(browser: WebDriver, pages: Site) -> None:
     opened(browser, pages, "/")
-    browser.find_element(By.LINK_TEXT, "next").click()
-    browser.execute_script(
-        "document.querySelector('#workloads a').scrollIntoView({block: 'center', behavior: 'instant'})"
-    )
-    browser.find_element(By.CSS_SELECTOR, "#workloads a").click()
-    assert ROW["origin"] in browser.find_element(By.CSS_SELECTOR, ".facts").text
+    clicked(browser, "#trials tbody a")
+    clicked(browser, "#workloads tbody a")
+    assert browser.find_element(By.CSS_SELECTOR, "#policy figcaption").text == "next/team.yaml:5"
+    assert browser.find_element(By.CSS_SELECTOR, "#policy mark").text.strip() == "message: a team is needed"
+    assert browser.find_element(By.CSS_SELECTOR, "#policy mark").is_displayed()
     assert "would be denied." in browser.find_element(By.CSS_SELECTOR, ".verdict").text
+
+
+def test_a_finding_is_accepted(browser: WebDriver, pages: Site) -> None:
+    opened(browser, pages, WORKLOAD)
+    browser.find_element(By.ID, "reason").send_keys("agreed until the move")
+    clicked(browser, "#accept button")
+    assert browser.find_element(By.TAG_NAME, "h1").text == "next"
+    assert pages.settings.accepted is not None
+    (entry,) = read_accepted(pages.settings.accepted)
+    assert (entry.workload, entry.namespace, entry.reason) == ("Deployment/app-1", "shop", "agreed until the move")
+
+
+def test_a_search_finds_decisions(browser: WebDriver, pages: Site) -> None:
+    opened(browser, pages, "/")
+    browser.find_element(By.LINK_TEXT, "Search").click()
+    browser.find_element(By.ID, "user").send_keys("*")
+    browser.find_element(By.CSS_SELECTOR, "form button").click()
+    WebDriverWait(browser, 60).until(lambda driver: "user=" in driver.current_url)
+    assert browser.find_element(By.CSS_SELECTOR, ".trail").text.split() == ["Trials", "Search"]
+    assert len(browser.find_elements(By.CSS_SELECTOR, "main tbody tr")) > 0
+
+
+def test_the_page_tells_when_there_is_a_new_result(browser: WebDriver, pages: Site) -> None:
+    opened(browser, pages, "/trials/next")
+    pages.board.change("next", phase=TrialPhase.DECIDING, work=WorkProgress("Replaying", 3, 4))
+    told = browser.find_element(By.CSS_SELECTOR, "#work span")
+    WebDriverWait(browser, 20).until(
+        lambda _: told.text == "next is being decided over the whole store. Replaying: 75 %"
+    )
+    pages.board.change("next", phase=TrialPhase.READY, decided=time.time())
+    WebDriverWait(browser, 20).until(lambda driver: driver.find_element(By.LINK_TEXT, "Show the new result"))
+    assert told.text == ""
 
 
 def test_the_filter_leaves_the_rows_of_a_team(browser: WebDriver, pages: Site) -> None:
@@ -74,14 +140,27 @@ def test_the_filter_leaves_the_rows_of_a_team(browser: WebDriver, pages: Site) -
     assert shown == len([index for index in range(20) if index % 3 == 1])
 
 
-def test_keys_alone_lead_to_a_trial(browser: WebDriver, pages: Site) -> None:
-    opened(browser, pages, "/")
-    for _ in range(40):
+def reached(browser: WebDriver, holds: Callable[[WebElement], bool]) -> WebElement:
+    """The element that the key Tab comes to, and that is seen to have the focus."""
+    for _ in range(120):
         browser.switch_to.active_element.send_keys(Keys.TAB)
-        if browser.switch_to.active_element.text == "next":
-            break
-    browser.switch_to.active_element.send_keys(Keys.ENTER)
+        element = browser.switch_to.active_element
+        if holds(element):
+            assert element.value_of_css_property("outline-style") != "none"
+            return element
+    raise AssertionError("no key leads there")
+
+
+def test_keys_alone_lead_to_an_accepted_finding(browser: WebDriver, pages: Site) -> None:
+    opened(browser, pages, "/")
+    reached(browser, lambda element: element.text == "next").send_keys(Keys.ENTER)
     assert browser.find_element(By.TAG_NAME, "h1").text == "next"
+    reached(browser, lambda element: element.text == "Deployment/app-0").send_keys(Keys.ENTER)
+    assert "app-0" in browser.find_element(By.TAG_NAME, "h1").text
+    reached(browser, lambda element: element.get_attribute("id") == "reason").send_keys("agreed", Keys.ENTER)
+    assert browser.find_element(By.TAG_NAME, "h1").text == "next"
+    assert pages.settings.accepted is not None
+    assert [entry.reason for entry in read_accepted(pages.settings.accepted)] == ["agreed"]
 
 
 @pytest.mark.parametrize("path", PATHS)

@@ -13,7 +13,7 @@ const told = async () => {
   const { what, done, of } = busy?.progress ?? {};
   const share = of ? `: ${Math.floor((100 * done) / of)} %` : "";
   const state = work.querySelector("span");
-  state.textContent = busy ? `${busy.name} is being decided over the whole store. ${what}${share}` : "No trial is being decided.";
+  state.textContent = busy ? `${busy.name} is being decided over the whole store. ${what}${share}` : "";
   work.querySelector("a").hidden = results === work.dataset.results;
 };
 
