@@ -201,8 +201,16 @@ def _is_by_workspace(scenario: Scenario) -> bool:
 
 def _by_workspace(scenario: Scenario) -> Manifests:
     """The same for sets and a snapshot by workspace."""
+    if scenario.versions.differ:
+        raise ReplayError(
+            "an upgrade of kcp is not rehearsed: a shard's policies are decided by one release; "
+            "run once with --kubernetes-version for each minor, and compare the files of --outcomes"
+        )
     if scenario.rehearses:
-        raise ReplayError("upgrades and outages are rehearsed with plain sets: name those of one workspace")
+        raise ReplayError(
+            "an outage in kcp is not rehearsed: whether a webhook comes back depends on nodes and pods, which a shard does not have; "
+            "a --candidate without its configuration shows which requests it decides today"
+        )
     if scenario.add or scenario.apply:
         option = "--add" if scenario.add else "--apply"
         raise ReplayError(f"{option} is for plain sets: give --candidate with the folder of the workspace")
