@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from replay import cel
     from replay.api.result import Result
-    from replay.api.run import run
-    from replay.api.store import Store
+    from replay.api.run import Store, run
     from replay.errors import ReplayError
 
 __all__ = ["ReplayError", "Result", "Store", "cel", "run"]
@@ -26,7 +25,7 @@ __all__ = ["ReplayError", "Result", "Store", "cel", "run"]
 _PLACES = {
     "ReplayError": "replay.errors",
     "Result": "replay.api.result",
-    "Store": "replay.api.store",
+    "Store": "replay.api.run",
     "run": "replay.api.run",
 }
 

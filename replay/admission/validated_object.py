@@ -9,7 +9,7 @@ from __future__ import annotations
 from replay.admission.change import Changes, Patch
 from replay.admission.conversion import Object
 from replay.admission.partial_patch import touched_missing
-from replay.go.strconv import parse_uint
+from replay.go.format import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import JSONPatchError, apply, escaped, tokens

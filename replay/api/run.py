@@ -1,40 +1,99 @@
-"""`replay.run`: what `replay run` does, with the result as a value."""
+"""`replay.run` and `replay.Store`: what `replay run` does, with the result as a value, over logs that may be kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from os import PathLike, fspath
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from replay.api.result import Result
-from replay.api.store import Store, StrPath, paths, place_of, silent
+from replay.audit.format.table import formats_named
 from replay.audit.ingest import Progress
+from replay.audit.store import Store as StoredLog
 from replay.compare.subject.owner import OWNER_LABEL
 from replay.pipeline.focus import Focus
+from replay.pipeline.forensic.sql import run_query
 from replay.pipeline.options import Options
 from replay.pipeline.period import today
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.version import versions_of_sides
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+_StrPath = str | PathLike[str]
+
+
+class Store:
+    """A store of audit logs in a directory, or in a bucket (a URL); it is made with the first log. `replay ingest` fills the same."""
+
+    def __init__(self, path: _StrPath) -> None:
+        """Name the place; nothing is read yet."""
+        self.path = _place_of(path)
+
+    def __repr__(self) -> str:
+        """`Store('audit.store')`."""
+        return f"Store({str(self.path)!r})"
+
+    def ingest(self, logs: _StrPath | Iterable[_StrPath], *, log_format: str = "") -> int:
+        """Read logs (files, directories, globs) that the store does not know yet; returns how many requests it holds now.
+
+        Raises ReplayError; the store is then as it was.
+        """
+        with StoredLog.open(self.path) as store:
+            store.ingest(_paths(logs), formats=formats_named(log_format) if log_format else ())
+            return store.requests
+
+    @property
+    def requests(self) -> int:
+        """How many requests it holds."""
+        with StoredLog.open(self.path) as store:
+            return store.requests
+
+    def sql(self, query: str, *, redact: bool = True, **parameters: str) -> pa.Table:
+        """The rows of a SELECT over the views `request` and `decision`, or of a named query (`queries/README.md`).
+
+        `redact` hides Secret data and tokens. Raises ReplayError for what is no SELECT, or fails.
+        """
+        return run_query(Scenario(store=self.path), query, parameters, _silent, redact=redact).to_arrow()
+
+
+def _place_of(path: _StrPath) -> Path | str:
+    """A directory, or a URL as it is."""
+    return fspath(path) if "://" in fspath(path) else Path(path)
+
+
+def _silent(_what: str, _count: int, _total: int) -> None:
+    """No progress shown."""
+
+
+def _paths(path: _StrPath | Iterable[_StrPath]) -> tuple[str, ...]:
+    """Return one path or several as a tuple."""
+    return (fspath(path),) if isinstance(path, str | PathLike) else tuple(fspath(each) for each in path)
+
+
 Names = str | Iterable[str]
 
 
 def run(  # noqa: PLR0913 - as the command has them
-    logs: StrPath | Iterable[StrPath] | Store,
+    logs: _StrPath | Iterable[_StrPath] | Store,
     *,
-    current: StrPath | None = None,
-    candidate: StrPath | None = None,
-    add: StrPath | Iterable[StrPath] = (),
-    apply: StrPath | Iterable[StrPath] = (),
-    cluster: StrPath | None = None,
-    store: StrPath | None = None,
+    current: _StrPath | None = None,
+    candidate: _StrPath | None = None,
+    add: _StrPath | Iterable[_StrPath] = (),
+    apply: _StrPath | Iterable[_StrPath] = (),
+    cluster: _StrPath | None = None,
+    store: _StrPath | None = None,
     policies: Names = (),
     namespaces: Names = (),
     users: Names = (),
     since: str | None = None,
     until: str | None = None,
-    accepted: StrPath | None = None,
+    accepted: _StrPath | None = None,
     owner_label: str = OWNER_LABEL,
     redact: bool = True,
     workers: int = 1,
@@ -43,7 +102,7 @@ def run(  # noqa: PLR0913 - as the command has them
     candidate_version: str | None = None,
     down: Names = (),
     current_down: Names = (),
-    progress: Progress = silent,
+    progress: Progress = _silent,
 ) -> Result:
     """Replay audit logs against the current and the candidate manifests.
 
@@ -51,15 +110,15 @@ def run(  # noqa: PLR0913 - as the command has them
     needs nothing else. The other arguments are the options of `replay run`; `store` keeps logs and results. `workers` 0 means a
     process for each core. Raises ReplayError with one line for whatever cannot be used.
     """
-    store_path = logs.path if isinstance(logs, Store) else None if store is None else place_of(store)
+    store_path = logs.path if isinstance(logs, Store) else None if store is None else _place_of(store)
     asked = versions_of_sides(current_version, candidate_version, kubernetes_version)
     scenario = Scenario(
-        () if isinstance(logs, Store) else paths(logs),
+        () if isinstance(logs, Store) else _paths(logs),
         store=store_path,
         current=_path(current),
         candidate=_path(candidate),
-        add=tuple(map(Path, paths(add))),
-        apply=tuple(map(Path, paths(apply))),
+        add=tuple(map(Path, _paths(add))),
+        apply=tuple(map(Path, _paths(apply))),
         cluster=_path(cluster),
         version=asked.current,
         candidate_version=asked.candidate if asked.differ else None,
@@ -81,7 +140,7 @@ def run(  # noqa: PLR0913 - as the command has them
     return Result.of(scenario, options, progress)
 
 
-def _path(path: StrPath | None) -> Path | None:
+def _path(path: _StrPath | None) -> Path | None:
     return None if path is None else Path(path)
 
 

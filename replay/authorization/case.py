@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from replay.authorization.subject_access_review import spec_from_attributes
+from replay.authorization.question import spec_from_attributes
 from replay.authorization.trace import Authorization
 from replay.json import JSON
 from replay.kube.attributes import UserInfo

@@ -1,8 +1,4 @@
-"""The authorizers of a server, one after the other (`k8s.io/apiserver/pkg/authorization/union`).
-
-The first that allows or denies decides; where none does, the request is refused, or fails if one of them had an error. A webhook whose
-answer is not known leaves the decision unknown, and the chain is followed as if it had no opinion.
-"""
+"""The authorizers of a server, one after the other (`k8s.io/apiserver/pkg/authorization/union`), built from a configuration and the known cluster (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer`)."""
 
 from __future__ import annotations
 
@@ -12,8 +8,10 @@ from functools import lru_cache
 from typing import Any, Protocol
 
 from replay.authorization.abac import NO_MATCH, ABACPolicy
+from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, mode_configuration
 from replay.authorization.match_condition import ConditionResults, WebhookConditions
-from replay.authorization.node.authorizer import NodeAuthorizer
+from replay.authorization.node_authorizer import NodeAuthorizer
+from replay.authorization.node_graph import Graph
 from replay.authorization.question import Question
 from replay.authorization.trace import (
     INTERNAL_ERROR,
@@ -25,15 +23,17 @@ from replay.authorization.trace import (
     StepOutcome,
 )
 from replay.authorization.webhook import AuthorizerAnswers
+from replay.cellib.authorization import compile_condition
+from replay.cellib.version import KubernetesVersion
 from replay.identity import IdentityMap
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
-from replay.kube.rbac.authorizer import MASTERS_GROUP, RBACVerdict, RoleResolver
+from replay.kube.rbac.authorizer import MASTERS_GROUP, NODE_PREFIX, RBACVerdict, RoleResolver
 
 _ONLY_ALLOW = frozenset(["ABAC", "Node", "RBAC"])
 
 
-class Member(Protocol):
+class _Member(Protocol):
     """One authorizer of a chain."""
 
     @property
@@ -52,7 +52,7 @@ class Member(Protocol):
 class AuthorizerChain:
     """The members in order, the privileged group first."""
 
-    members: Sequence[Member]
+    members: Sequence[_Member]
 
     def decide(self, attributes: AuthorizationAttributes | Question) -> Authorization:
         """Return the decision with each member's step. Several chains can share a `Question`."""
@@ -137,7 +137,7 @@ class PrivilegedGroupMember:
     type: str = "PrivilegedGroup"
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         if MASTERS_GROUP not in question.attributes.user.groups:
             return _without_opinion(self.name, self.type)
         return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
@@ -151,7 +151,7 @@ class ConstantMember:
     type: str
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         del question
         if self.type == "AlwaysAllow":
             return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, AuthorizerDecision.ALLOW)
@@ -160,7 +160,7 @@ class ConstantMember:
 
 
 @dataclass(frozen=True, slots=True)
-class ABACMember:
+class _ABACMember:
     """The policies of a file, which allow or have no opinion."""
 
     policies: Sequence[ABACPolicy]
@@ -168,7 +168,7 @@ class ABACMember:
     type: str = "ABAC"
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         is_allowed = any(each.matches(question.attributes) for each in self.policies)
         decision = AuthorizerDecision.ALLOW if is_allowed else AuthorizerDecision.NO_OPINION
         return AuthorizerStep(self.name, self.type, StepOutcome.CONSULTED, decision, "" if is_allowed else NO_MATCH)
@@ -183,7 +183,7 @@ class UnknownMember:
     missing: str
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         del question
         return AuthorizerStep(
             self.name, self.type, StepOutcome.UNKNOWN, AuthorizerDecision.UNKNOWN, missing=self.missing
@@ -191,7 +191,7 @@ class UnknownMember:
 
 
 @dataclass(frozen=True, slots=True)
-class NodeMember:
+class _NodeMember:
     """The node authorizer."""
 
     authorizer: NodeAuthorizer
@@ -199,7 +199,7 @@ class NodeMember:
     type: str = "Node"
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         verdict = self.authorizer.authorize(question.attributes)
         if verdict.decision is AuthorizerDecision.NO_OPINION and not verdict.reason:
             return _without_opinion(self.name, self.type)
@@ -208,7 +208,7 @@ class NodeMember:
 
 
 @dataclass(frozen=True, slots=True)
-class RBACMember:
+class _RBACMember:
     """RBAC; of several bindings that allow, the first by name gives the reason."""
 
     roles: RoleResolver
@@ -218,7 +218,7 @@ class RBACMember:
     """What was made of verdicts, which the grants keep."""
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         verdict = self.roles.decide(question.attributes)
         step = self.steps.get(verdict)
         if step is None:
@@ -240,7 +240,7 @@ class RBACMember:
 
 
 @dataclass(frozen=True, slots=True)
-class WebhookMember:
+class _WebhookMember:
     """A webhook with its match conditions; `version` is that of the SubjectAccessReviews that it is sent."""
 
     name: str
@@ -253,7 +253,7 @@ class WebhookMember:
     """What was made of results that the matcher keeps, where no answer is looked for."""
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """See `Member`."""
+        """See `_Member`."""
         match = self.matcher.match(question)
         step = self.steps.get(match)
         if step is None:
@@ -304,3 +304,66 @@ class WebhookMember:
             return True
         match = self.matcher.match(question)
         return self.answers.is_known(self.name) and match.skipped_by is None and not match.error
+
+
+DEFAULT_MODES = ("Node", "RBAC")
+"""The chain of a set that has no configuration."""
+DEFAULT_CONFIGURATION = mode_configuration(DEFAULT_MODES)
+
+
+class ChainBuilder:
+    """Builder of the chains of an accepted configuration. Shared parts are made once."""
+
+    def __init__(
+        self, configuration: AuthorizationConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
+    ) -> None:
+        """`answers` are those of the webhooks."""
+        self._version = version
+        self._members = [(each, _member(each, answers, version)) for each in configuration.authorizers]
+        webhooks = [own for _, own in self._members if isinstance(own, _WebhookMember)]
+        self._readers = [each for each in webhooks if each.may_read_names]
+        self._steps: dict[str, IdentityMap[RBACVerdict, AuthorizerStep]] = {}
+
+    def build(self, roles: RoleResolver, graph: Graph) -> AuthorizerChain:
+        """The chain for a state of the cluster; all `roles` that a builder is given have the same base."""
+        return AuthorizerChain(
+            (PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members))
+        )
+
+    def reads_name(self, attributes: AuthorizationAttributes) -> bool:
+        """Return whether a decision may depend on the object's name, apart from RBAC rules that name it."""
+        if attributes.user.username.startswith(NODE_PREFIX):
+            return True
+        return bool(self._readers) and any(each.reads_name(Question(attributes)) for each in self._readers)
+
+    def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> _Member:
+        """Return a member that looks at the cluster."""
+        if authorizer.type == "Node":
+            return _NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)
+        return _RBACMember(roles, authorizer.name, steps=self._steps.setdefault(authorizer.name, IdentityMap()))
+
+
+def _member(
+    authorizer: AuthorizerConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
+) -> _Member | None:
+    """An authorizer, None for those that look at the cluster."""
+    match authorizer.type:
+        case "Node" | "RBAC":
+            return None
+        case "AlwaysAllow" | "AlwaysDeny":
+            return ConstantMember(authorizer.name, authorizer.type)
+        case "ABAC" if authorizer.policies is not None:
+            return _ABACMember(authorizer.policies, authorizer.name)
+    webhook = authorizer.webhook
+    if webhook is None:
+        return UnknownMember(
+            authorizer.name, authorizer.type, f"what {authorizer.type} is configured with was not given"
+        )
+    conditions = [compile_condition(version, expression) for expression in webhook.match_conditions or ()]
+    return _WebhookMember(
+        authorizer.name,
+        WebhookConditions(conditions),
+        AuthorizerDecision(webhook.failure_policy),
+        answers,
+        webhook.subject_access_review_version,
+    )

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, rbac_key
-from replay.go.duration import duration_text
+from replay.go.time import duration_text
 from replay.json import JSON
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
 

@@ -12,13 +12,13 @@ from typing import Final
 
 from replay.authorization.abac import ABACPolicy, PolicyFileError, read_policies
 from replay.authorization.configuration import AuthorizationConfiguration, AuthorizerConfiguration, AuthorizerWebhook
-from replay.authorization.kubeconfig import kubeconfig_error
+from replay.authorization.start import kubeconfig_error
 from replay.authorization.validation import TYPES, WEBHOOK
 from replay.cellib.version import KubernetesVersion
 from replay.checkout import require_inside
 from replay.errors import ManifestError
-from replay.go.duration import parse_duration
 from replay.go.format import quote
+from replay.go.time import parse_duration
 from replay.manifests.server.flags import ServerFlags, read_server_flags, server_file_of
 
 ABAC: Final = "ABAC"

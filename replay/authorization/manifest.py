@@ -9,7 +9,7 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.authorization.configuration import AuthorizationConfiguration
+from replay.authorization.configuration import AuthorizationConfiguration, ServerFiles
 from replay.authorization.flags import (
     CONFIGURATION,
     configuration_of_flags,
@@ -19,7 +19,6 @@ from replay.authorization.flags import (
     says_authorization,
     unseen_files,
 )
-from replay.authorization.server_file import ServerFiles
 from replay.authorization.start import check_start
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ManifestError

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 from urllib.parse import unquote_to_bytes
 
-from replay.go.strconv import parse_int
+from replay.go.format import parse_int
 from replay.kube.attributes import UserInfo
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.selector import SelectorError, exact_match, parse_field_selector, parse_label_selector

@@ -8,13 +8,13 @@ from replay.authorization.configuration import (
     AuthorizationConfiguration,
     AuthorizerConfiguration,
     AuthorizerWebhook,
+    ServerFiles,
 )
 from replay.authorization.match_condition import MOST_CONDITIONS
-from replay.authorization.server_file import ServerFiles
 from replay.cellib.authorization import compile_condition
 from replay.cellib.library.strings import GO_SPACE
 from replay.cellib.version import KubernetesVersion
-from replay.go.duration import SECOND, duration_text
+from replay.go.time import SECOND, duration_text
 from replay.kube.names import dns1123_subdomain
 from replay.manifests.field_error import (
     FieldError,

@@ -1,13 +1,9 @@
-"""Expressions of one policy, evaluated together (apiserver `pkg/admission/plugin/cel/composition.go`).
-
-Variables are evaluated when they are first read. An `Evaluation` is one `ForInput` of the server: the expressions of one
-kind, for one request, binding and parameter, on one cost budget.
-"""
+"""Expressions of one policy, evaluated together (apiserver `pkg/admission/plugin/cel/composition.go`)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, Self
 
 from replay.cel.ast.depth import with_deep_stack
 from replay.cel.compiled.codegen import Compiled
@@ -16,11 +12,23 @@ from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
 from replay.cel.value.materialize import materialized
 from replay.cel.value.values import Unknown, Value
 from replay.cellib.activation import Activation
-from replay.cellib.budget import Remaining
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.cellib.variables import CompiledVariable, FastVariables, VariableValues
 from replay.kube.attributes import Missing
+
+
+class _Remaining(int):
+    """Lower bound of the remaining budget, with a way to the exact figure."""
+
+    exact: Callable[[], int]
+
+    def __new__(cls, least: int, exact: Callable[[], int]) -> Self:
+        """`exact` is called when the difference matters."""
+        budget = super().__new__(cls, least)
+        budget.exact = exact
+        return budget
+
 
 OUT_OF_BUDGET = "validation failed due to running out of cost budget, no further validation rules will be run"
 
@@ -110,7 +118,7 @@ class Evaluation:
     @property
     def remaining(self) -> int:
         """Return the remaining budget, as a lower bound that becomes exact when another evaluation needs that."""
-        return Remaining(self._floor, self.exactly_remaining)
+        return _Remaining(self._floor, self.exactly_remaining)
 
     def exactly_remaining(self) -> int:
         """Return the exact remaining budget, by strict evaluation of everything that was not counted."""
@@ -199,7 +207,7 @@ class Evaluation:
 
     def _recount(self) -> None:
         """Replace upper bounds by costs: of the budget that was handed over, and of what compiled code answered."""
-        if isinstance(self._budget, Remaining):
+        if isinstance(self._budget, _Remaining):
             self._floor += self._budget.exact() - self._budget
             self._budget = 0
         if not self._uncounted:

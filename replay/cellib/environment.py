@@ -20,7 +20,7 @@ from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.release import Release
 from replay.cel.value.types import DURATION, DYN, TIMESTAMP, Type
-from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS, VARIABLES_TYPE
+from replay.cellib.declared_type import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS, VARIABLES_TYPE
 from replay.cellib.library.authorizer import AUTHORIZER_TYPE, AUTHZ, RESOURCE_CHECK_TYPE, authz_selectors
 from replay.cellib.library.cidr import networks
 from replay.cellib.library.comprehensions import TWO_VARIABLE_COMPREHENSIONS

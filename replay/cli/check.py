@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from replay.cli.check_authorization import check_authorization
 from replay.cli.options import MinorVersion, MinorVersions, OutputFile
 from replay.errors import ManifestError, ReplayError
 from replay.pipeline.version import version_of, versions_of
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from replay.json import JSON
     from replay.manifests.check import CheckedSet
     from replay.prove.properties import Property
+
 
 EPILOG = (
     "Examples: replay check manifests/next --format github\n\n"
@@ -136,13 +136,13 @@ def check(
     Prints each error with file, line and column in the words of the API server, and warns of valid manifests that are probably a
     mistake. Hide a warning with --silence, or with `# replay: silence NAME` in its document.
     """
-    from replay.authorization.set_check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
+    from replay.authorization.check import check_whole_set  # noqa: PLC0415 - `--help` must not pay for it
     from replay.manifests.check import check_minors  # noqa: PLC0415
     from replay.manifests.plugin import PluginName  # noqa: PLC0415
 
     if authorization is not None:
         as_json = output is CheckFormat.JSON
-        accepted = check_authorization(
+        accepted = _check_authorization(
             authorization, reload_from, kubeconfig_root, str(version_of(kubernetes_version)), as_json=as_json
         )
         raise typer.Exit(0 if accepted else REFUSED)
@@ -230,7 +230,7 @@ def _print(
 ) -> None:
     from replay.pipeline.whole_file import put  # noqa: PLC0415
     from replay.report import findings as report  # noqa: PLC0415
-    from replay.report.property import property_findings, property_json, property_lines  # noqa: PLC0415
+    from replay.report.proof import property_findings, property_json, property_lines  # noqa: PLC0415
 
     if output is CheckFormat.JSON:
         documents = [report.checked_json(each) for each in checked]
@@ -244,7 +244,7 @@ def _print(
         lines += [line for proved in properties for each in proved for line in property_lines(each)]
         text = "".join(f"{line}\n" for line in lines)
     else:
-        from replay.report.annotate.formats import ANNOTATED  # noqa: PLC0415
+        from replay.report.annotate import ANNOTATED  # noqa: PLC0415
 
         both = zip(checked, properties, strict=True)
         shown = [
@@ -257,7 +257,7 @@ def _print(
 def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
     from replay.kyverno.migrate.migration import migration  # noqa: PLC0415 - it imports the whole engine
     from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
-    from replay.report.migration import migration_json, migration_lines, migration_summary  # noqa: PLC0415
+    from replay.report.conversion import migration_json, migration_lines, migration_summary  # noqa: PLC0415
 
     rules = list(migration([document.value for each in checked for document in each.engine], cluster))
     if not rules:
@@ -272,12 +272,11 @@ def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output:
 
 def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_json: bool) -> int:
     """What a running server makes of a set, plugin by plugin, and of its AuthorizationConfiguration."""
-    from replay.authorization.configuration import ConfigurationError  # noqa: PLC0415
-    from replay.authorization.server_file import ServerFiles  # noqa: PLC0415
+    from replay.authorization.configuration import ConfigurationError, ServerFiles  # noqa: PLC0415
     from replay.authorization.start import check_reload  # noqa: PLC0415
     from replay.manifests.authorization_file import CONFIGURATION_FILE  # noqa: PLC0415
     from replay.manifests.reload import reloaded  # noqa: PLC0415
-    from replay.report.authorization.check import checked_json, checked_text  # noqa: PLC0415
+    from replay.report.findings import configuration_check_json, configuration_check_text  # noqa: PLC0415
 
     results = list(reloaded(path, running, version))
     file, before = path / CONFIGURATION_FILE, running / CONFIGURATION_FILE
@@ -290,13 +289,15 @@ def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_j
     if as_json:
         plugins = {each.plugin.value: {"result": each.result.value, "error": each.error} for each in results}
         document = {"ok": is_accepted, "plugins": plugins}
-        document |= {} if checked is None else {"authorization": checked_json(checked)}
+        document |= {} if checked is None else {"authorization": configuration_check_json(checked)}
         sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
     else:
         for each in results:
             sys.stdout.write(f"{each.plugin.value}: {each.result.value}\n")
             sys.stdout.writelines(f"    {line}\n" for line in each.error.splitlines())
-        sys.stdout.writelines(f"{line}\n" for line in (checked_text(str(file), checked) if checked is not None else ()))
+        sys.stdout.writelines(
+            f"{line}\n" for line in (configuration_check_text(str(file), checked) if checked is not None else ())
+        )
     return 0 if is_accepted else REFUSED
 
 
@@ -319,3 +320,35 @@ def _cluster_objects(path: Path) -> list[JSON]:
     from replay.reconstruct.snapshot import read_snapshot  # noqa: PLC0415
 
     return list(read_snapshot(path))
+
+
+def _check_authorization(
+    file: Path, running: Path | None, kubeconfig_root: Path | None, version: str, *, as_json: bool
+) -> bool:
+    """Print a server's answer to an AuthorizationConfiguration; return whether it continues with it.
+
+    Raises ReplayError for unreadable files, and if no server runs with `running`.
+    """
+    from replay.authorization.check import lint_configuration  # noqa: PLC0415
+    from replay.authorization.configuration import ConfigurationError, ServerFiles  # noqa: PLC0415
+    from replay.authorization.start import check_reload, check_start  # noqa: PLC0415
+    from replay.cellib.version import KubernetesVersion  # noqa: PLC0415
+    from replay.report.findings import configuration_check_json, configuration_check_text  # noqa: PLC0415
+
+    minor, files = KubernetesVersion.parse(version), ServerFiles(kubeconfig_root)
+    data = file.read_bytes()
+    try:
+        checked = (
+            check_start(data, minor, files)
+            if running is None
+            else check_reload(data, running.read_bytes(), minor, files)
+        )
+    except ConfigurationError as error:
+        raise ReplayError(f"no server runs with it: {str(error).splitlines()[0]}", path=str(running)) from error
+    warnings = [f"{each.path}: {each.message} [{each.name}]" for each in lint_configuration(checked, minor)]
+    shown = replace(checked, warnings=(*checked.warnings, *warnings))
+    if as_json:
+        sys.stdout.write(json.dumps(configuration_check_json(shown), indent=1, ensure_ascii=False) + "\n")
+    else:
+        sys.stdout.writelines(f"{line}\n" for line in configuration_check_text(str(file), shown))
+    return checked.is_accepted

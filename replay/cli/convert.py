@@ -44,7 +44,7 @@ def convert(
     left, with what to do instead. A parameter that a binding names is written into its policy.
     """
     from replay.pipeline.convert import ConvertOptions, convert_set  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.report.convert import conversion_lines  # noqa: PLC0415
+    from replay.report.conversion import conversion_lines  # noqa: PLC0415
 
     urls = dict(_named(each) for each in url or ())
     version = version_of(kubernetes_version)

@@ -112,15 +112,15 @@ def diff(
     if log or pairs is not None:
         _compare_pairs((current, candidate), log or [], pairs, cluster, kubernetes_version, output)
     from replay.pipeline.set_diff import set_difference  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.report import set_diff  # noqa: PLC0415
+    from replay.report import diff_report  # noqa: PLC0415
 
     differences, sets = set_difference(current, candidate, versions, workspace or ())
     if prove:
         _print_proofs(differences, sets, output, save_cases, versions)
     elif output is DiffFormat.JSON:
-        sys.stdout.write(json.dumps(set_diff.diff_json(differences), indent=1, ensure_ascii=False) + "\n")
+        sys.stdout.write(json.dumps(diff_report.diff_json(differences), indent=1, ensure_ascii=False) + "\n")
     else:
-        lines = set_diff.diff_markdown if output is DiffFormat.MARKDOWN else set_diff.diff_text
+        lines = diff_report.diff_markdown if output is DiffFormat.MARKDOWN else diff_report.diff_text
         sys.stdout.writelines(f"{line}\n" for line in lines(differences))
     raise typer.Exit(DIFFERENT if differences else 0)
 
@@ -140,7 +140,7 @@ def _compare_engines(
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.template_sources import compare_sources  # noqa: PLC0415
-    from replay.report.template_sources import sources_json, sources_markdown, sources_text  # noqa: PLC0415
+    from replay.report.diff_report import sources_json, sources_markdown, sources_text  # noqa: PLC0415
 
     scenario = scenario_of([] if log is None else [str(log)], cluster=cluster, kubernetes_version=kubernetes_version)
     with progress_on(Console(stderr=True)) as progress:
@@ -190,7 +190,7 @@ def _compare_pairs(
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.policy_pairs import compare_pairs  # noqa: PLC0415
-    from replay.report.policy_pairs import pairs_json, pairs_text  # noqa: PLC0415
+    from replay.report.diff_report import pairs_json, pairs_text  # noqa: PLC0415
 
     current, candidate = sides
     scenario = replace(
@@ -216,8 +216,8 @@ def _print_proofs(
 ) -> None:
     """Print the differences and their proofs."""
     from replay.prove.sets import prove_sets  # noqa: PLC0415
+    from replay.report import diff_report  # noqa: PLC0415
     from replay.report import proof as report  # noqa: PLC0415
-    from replay.report import set_diff  # noqa: PLC0415
 
     if sets is None:
         raise ReplayError("--prove takes the set of one workspace: give its folders")
@@ -227,10 +227,10 @@ def _print_proofs(
     if save_cases is not None:
         report.save_cases(proved.policies, save_cases)
     if output is DiffFormat.JSON:
-        document = {"differences": set_diff.diff_json(differences), **report.set_json(proved)}
+        document = {"differences": diff_report.diff_json(differences), **report.set_json(proved)}
         sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
         return
     is_markdown = output is DiffFormat.MARKDOWN
-    lines = (set_diff.diff_markdown if is_markdown else set_diff.diff_text)(differences)
+    lines = (diff_report.diff_markdown if is_markdown else diff_report.diff_text)(differences)
     claims = (report.proofs_markdown if is_markdown else report.proofs_text)(proved)
     sys.stdout.writelines(f"{line}\n" for line in (*lines, *claims))

@@ -10,8 +10,16 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from replay.cli.fleet import Engine, FleetEngine, Scheduler, fleet_of
-from replay.cli.options import JsonOutput, LogFormat, RetentionLength, RetentionSize
+from replay.cli.options import (
+    Engine,
+    FleetEngine,
+    JsonOutput,
+    LogFormat,
+    RetentionLength,
+    RetentionSize,
+    Scheduler,
+    fleet_of,
+)
 
 if TYPE_CHECKING:
     from replay.audit.ingest_report import IngestReport

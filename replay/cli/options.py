@@ -1,8 +1,10 @@
-"""Options that several commands have: where the log and the manifests are, and how to print."""
+"""Options that several commands have: where the log and the manifests are, where work is done, and how to print."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,7 +15,9 @@ from replay.cellib.version import NEWEST, OLDEST_MINOR
 from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
+    from replay.pipeline.replay.workers import Fleet
     from replay.pipeline.scenario import Scenario
+
 
 Logs = Annotated[
     list[str] | None,
@@ -218,3 +222,38 @@ def scenario_of(
 
 def _names(text: str | None) -> tuple[str, ...]:
     return tuple(filter(None, (each.strip() for each in (text or "").split(","))))
+
+
+class Engine(StrEnum):
+    """Kind of worker processes."""
+
+    LOCAL = "local"
+    DASK = "dask"
+
+
+FleetEngine = Annotated[
+    Engine | None,
+    typer.Option(
+        "--engine",
+        envvar="REPLAY_ENGINE",
+        help="Where to run: processes of this machine or Dask workers (docs/dask.md). Default: dask if --scheduler is set.",
+        show_default=False,
+    ),
+]
+Scheduler = Annotated[
+    str | None,
+    typer.Option(
+        metavar="ADDRESS",
+        envvar="REPLAY_SCHEDULER",
+        help="Dask scheduler, tcp://HOST:8786. Without it, `--engine dask` starts --workers on this machine.",
+    ),
+]
+
+
+def fleet_of(engine: Engine | None, scheduler: str | None, workers: int = 0) -> AbstractContextManager[Fleet | None]:
+    """Yield the fleet that options name. Raises ReplayError if there is none."""
+    if engine is Engine.LOCAL or (engine is None and not scheduler):
+        return nullcontext()
+    from replay.pipeline.fleet.dask import dask_fleet  # noqa: PLC0415 - an extra, that other runs need not have
+
+    return dask_fleet(scheduler or "", workers)

@@ -9,11 +9,11 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FleetEngine,
     FullReport,
     JsonOutput,
     LogFormat,
@@ -24,10 +24,12 @@ from replay.cli.options import (
     OwnerLabel,
     PeriodEnd,
     PeriodStart,
+    Scheduler,
     Store,
     TimeZone,
     Users,
     Workers,
+    fleet_of,
     scenario_of,
 )
 from replay.pipeline.project.format import DocumentFormat

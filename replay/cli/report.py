@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AuthorizerWebhooks,
     CandidateSet,
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FleetEngine,
     FullReport,
     JsonOutput,
     LogFormat,
@@ -27,10 +27,12 @@ from replay.cli.options import (
     OwnerLabel,
     PeriodEnd,
     PeriodStart,
+    Scheduler,
     Store,
     TimeZone,
     Workers,
     Workspaces,
+    fleet_of,
     scenario_of,
 )
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec.structs import replace
 
-from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AcceptanceFile,
     AddedPolicies,
@@ -23,6 +22,7 @@ from replay.cli.options import (
     CurrentSet,
     CurrentVersion,
     DownWebhooks,
+    FleetEngine,
     FullReport,
     JsonOutput,
     LogFormat,
@@ -35,10 +35,12 @@ from replay.cli.options import (
     PeriodStart,
     Policies,
     PruneSelector,
+    Scheduler,
     Store,
     Users,
     Workers,
     Workspaces,
+    fleet_of,
     scenario_of,
 )
 from replay.pipeline.project.format import FailOn, Format

@@ -9,13 +9,13 @@ from typing import Annotated
 import typer
 from msgspec.structs import replace
 
-from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AuthorizationMode,
     AuthorizerWebhooks,
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FleetEngine,
     FullReport,
     LogFormat,
     Logs,
@@ -24,10 +24,12 @@ from replay.cli.options import (
     OutputFormat,
     PeriodEnd,
     PeriodStart,
+    Scheduler,
     Store,
     Users,
     Workers,
     Workspaces,
+    fleet_of,
     scenario_of,
 )
 from replay.pipeline.project.format import DocumentFormat

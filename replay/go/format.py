@@ -1,7 +1,6 @@
-"""How Go prints values: the texts of the API server's errors are made of these.
+"""How Go prints values, and reads numbers in text (`strconv`).
 
-`quote` is `strconv.Quote`, `marshal` is `encoding/json.Marshal` (sorted keys, HTML characters escaped), `go_syntax` is the
-`%#v` verb for the few types that reach an error text.
+The texts of the API server's errors are made of these.
 """
 
 from __future__ import annotations
@@ -140,3 +139,33 @@ def _missing(match: re.Match[str]) -> str:
         return f"{bad}%"
     is_numbered = match["first"] or match["second"] or match["third"]
     return f"{bad}%!{verb}({'BADINDEX' if is_numbered else 'MISSING'})"
+
+
+_SIGNED = re.compile(r"[+-]?[0-9]+")
+_UNSIGNED = re.compile(r"[0-9]+")
+_MOST_DIGITS = 20
+"""No number of 64 bits has more."""
+
+
+def parse_int(text: str, bits: int = 64) -> int | None:
+    """Parse an integer with `bits` bits; None for other texts or out of range."""
+    if _SIGNED.fullmatch(text) is None:
+        return None
+    magnitude = _magnitude(text.lstrip("+-"))
+    if magnitude is None:
+        return None
+    value = -magnitude if text.startswith("-") else magnitude
+    return value if -(1 << bits - 1) <= value < 1 << bits - 1 else None
+
+
+def parse_uint(text: str, bits: int = 64) -> int | None:
+    """Parse an unsigned integer with `bits` bits; None for other texts or out of range."""
+    if _UNSIGNED.fullmatch(text) is None:
+        return None
+    value = _magnitude(text)
+    return value if value is not None and value < 1 << bits else None
+
+
+def _magnitude(digits: str) -> int | None:
+    significant = digits.lstrip("0")
+    return int(significant or "0") if len(significant) <= _MOST_DIGITS else None

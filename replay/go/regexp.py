@@ -11,9 +11,23 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from replay.go.regexp_class import POSIX_CLASSES, canonical_class, class_text
-from replay.go.regexp_part import NEWLINE, PERL, POSIX, Flags, Parts, Ranges, RegexpPart, complement
-from replay.go.regexp_tree import MAX_REPEAT, PSEUDO, RegexpError, Stack
+from replay.go.regexp_tree import (
+    MAX_REPEAT,
+    NEWLINE,
+    PERL,
+    POSIX,
+    POSIX_CLASSES,
+    PSEUDO,
+    Flags,
+    Parts,
+    Ranges,
+    RegexpError,
+    RegexpPart,
+    Stack,
+    canonical_class,
+    class_text,
+    complement,
+)
 
 _INT_OVERFLOW = 100_000_000
 

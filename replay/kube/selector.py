@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from replay.go.strconv import parse_int
+from replay.go.format import parse_int
 from replay.kube.names import label_value, qualified_name
 
 _TERM = re.compile(r"!=|==|=")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Final, TypeVar
 
 from replay.cel.value.timestamp import Timestamp
-from replay.go.time_layout import GoTime
+from replay.go.time import GoTime
 from replay.kube.attributes import Missing
 from replay.kube.lister import Lister, span_of
 from replay.kyverno.rules.errors import UndeterminedError

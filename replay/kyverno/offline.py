@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.cel.value.timestamp import Timestamp
-from replay.go.time_layout import GoTime
+from replay.go.time import GoTime
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.discovery import Discovery, builtin_discovery

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-from replay.go.time_layout import GoTime
+from replay.go.time import GoTime
 from replay.kyverno.cel.webhook import CELPolicies
 from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.image import ImageDefaults

@@ -19,11 +19,10 @@ from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.env import Env
 from replay.cel.value.types import DYN, Kind, Type
 from replay.cel.value.values import Value
-from replay.cellib.admission_types import VARIABLES_TYPE
+from replay.cellib.declared_type import VARIABLES_TYPE, DeclaredKind
 from replay.cellib.environment import type_checking_env
 from replay.cellib.expression import declared_type
 from replay.cellib.library.authorizer import RESOURCE_CHECK_TYPE
-from replay.cellib.schema_type import DeclaredKind
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 from replay.kube.discovery import APIResource, Discovery

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from replay.admission.ordered.registry import check_plugins, looked_up_kinds, reads_of
 from replay.admission.webhook.engine import check_engines
-from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.manifest import NOTHING, AuthorizationManifests, as_logged, load_authorization
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError

@@ -12,7 +12,7 @@ from replay.audit.store import Store
 from replay.cellib.version import KubernetesVersion
 from replay.compare.outage import DownWebhook, Outage, RecoveryStep, Return, Waits
 from replay.errors import ReplayError
-from replay.go.duration import DurationError, parse_duration
+from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
 from replay.kube.admissionregistration import FailurePolicy, ManifestSet, Webhook
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo

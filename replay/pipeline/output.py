@@ -12,13 +12,13 @@ from rich.console import Console
 from replay.compare.result import RunResult
 from replay.pipeline.project.format import DocumentFormat, Format
 from replay.pipeline.whole_file import write_files
-from replay.report.annotate.formats import ANNOTATED
+from replay.report.annotate import ANNOTATED
 from replay.report.render.document import Document
 from replay.report.render.html import html
 from replay.report.render.markdown import comment, markdown
 from replay.report.render.terminal import print_document
 from replay.report.run.annotations import run_annotations
-from replay.report.run.comment import run_comment
+from replay.report.run.brief import run_comment
 from replay.report.run.hits import hits_csv
 from replay.report.run.json import summary_pieces
 from replay.report.run.report import PAGE_ROWS, run_document

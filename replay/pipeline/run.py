@@ -67,7 +67,7 @@ from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import STDIN, Scenario
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
-from replay.report.set_diff import diff_text
+from replay.report.diff_report import diff_text
 from replay.storage.remote import is_remote
 from replay.storage.scratch import scratch
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import NamedTuple
 
-from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import as_logged, load_authorization
 from replay.cellib.version import Versions

@@ -9,8 +9,7 @@ from itertools import groupby
 from xml.etree import ElementTree as ET
 
 from replay.case.result import CaseCoverageResult, CaseReport, CaseResult, Status, not_run_text
-from replay.report.annotate.github import github_data, github_property
-from replay.report.annotate.junit import clean
+from replay.report.annotate import clean, github_data, github_property
 
 _MARKS = {Status.PASSED: ".", Status.FAILED: "F", Status.ERROR: "E", Status.SKIPPED: "s"}
 _WIDTH = 80

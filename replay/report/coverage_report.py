@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
+from replay.compare.audit_policy import AuditPolicy, AuditRule
 from replay.compare.coverage import Coverage, RequestKind
 from replay.compare.result import CoverageResult
 from replay.json import JSON
-from replay.report.audit_policy_yaml import audit_policy_yaml
 from replay.report.render.document import (
     Align,
     Column,
@@ -28,6 +29,48 @@ from replay.report.render.document import (
     span,
 )
 from replay.report.render.screen import first_screen
+
+_HEADER = "rules are tried from the top, and the first that matches counts"
+
+
+def _audit_policy_yaml(policy: AuditPolicy, about: Sequence[str] = ()) -> str:
+    """The document, each rule with its reason; `about` are lines of comment at its head."""
+    lines = [
+        *(f"# {line}" for line in (*about, *policy.notes)),
+        "apiVersion: audit.k8s.io/v1",
+        "kind: Policy",
+        f"omitStages: {_flow(policy.omit_stages)}",
+        f"rules: # {_HEADER}",
+    ]
+    for rule in policy.rules:
+        lines += _rule(rule)
+    return "\n".join(lines) + "\n"
+
+
+def _rule(rule: AuditRule) -> Iterator[str]:
+    if rule.comment:
+        yield f"  # {rule.comment}"
+    yield f"  - level: {rule.level if rule.level != 'None' else _quoted('None')}"
+    if rule.verbs:
+        yield f"    verbs: {_flow(rule.verbs)}"
+    if rule.non_resource_urls:
+        yield f"    nonResourceURLs: {_flow(rule.non_resource_urls)}"
+    if rule.resources:
+        yield "    resources:"
+    for group, names in rule.resources:
+        yield f"      - group: {_quoted(group)}"
+        if names:
+            yield f"        resources: {_flow(names)}"
+
+
+def _flow(values: Iterable[str]) -> str:
+    return f"[{', '.join(map(_quoted, values))}]"
+
+
+def _quoted(text: str) -> str:
+    """A double-quoted scalar: JSON's are YAML's too."""
+    return json.dumps(text)
+
 
 ROWS = 12
 
@@ -169,7 +212,7 @@ def policy_text(result: CoverageResult) -> str:
     """Return the audit policy as YAML, with its purpose at the top."""
     names = ", ".join(inert(each.name) for each in result.sets) or "any policy"
     growth = result.growth
-    return audit_policy_yaml(
+    return _audit_policy_yaml(
         result.policy,
         (
             f"records what these sets read: {names}",

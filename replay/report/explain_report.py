@@ -1,4 +1,4 @@
-"""Explanation of one request through the chain."""
+"""Explanation of one request through the chain, with Secrets kept out of it."""
 
 from __future__ import annotations
 
@@ -19,11 +19,15 @@ from replay.admission.explain.explanation import (
 )
 from replay.audit.answer.observed import Observed
 from replay.authorization.trace import Authorization
+from replay.cel.value.typed import untyped
+from replay.cel.value.values import Value
 from replay.compare.outcome import NOWHERE, DecidedIn
+from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
+from replay.kube.redact.redactor import SECRETS, Redactor
+from replay.kube.redact.structure import REDACTED
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.authorization.trace import authorization_trace
-from replay.report.conceal import Concealer
 from replay.report.expression import expression_lines, shown
 from replay.report.render.document import (
     Document,
@@ -36,6 +40,36 @@ from replay.report.render.document import (
     number,
     plural,
 )
+
+_OPEN = ("object.metadata.", "oldObject.metadata.", "request.", "namespaceObject", "has(")
+
+
+class Concealer:
+    """Redaction of an explanation."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        """`redactor` knows what must not appear of the request."""
+        self._redactor = redactor
+
+    def value(self, text: str, value: Value) -> Value:
+        """The value of the part of an expression that reads `text`."""
+        plain = untyped(value)
+        if not self._redactor.redact or not isinstance(plain, str | bytes | list | dict):
+            return value
+        if self._redactor.resource == SECRETS and not text.startswith(_OPEN):
+            return REDACTED
+        if isinstance(plain, str):
+            return self.text(plain)
+        return value if isinstance(plain, bytes) else self._redactor.object(plain)
+
+    def text(self, text: str) -> str:
+        """A message or an annotation."""
+        return self._redactor.text(text)
+
+    def patch(self, patch: Iterable[JSON]) -> tuple[JSON, ...]:
+        """A JSON patch."""
+        return self._redactor.patch(patch)
+
 
 _REPEATS = 3
 _TONES = {Verdict.DENIED: Tone.BAD, Verdict.UNDETERMINED: Tone.WARN, Verdict.NOT_REACHED: Tone.PLAIN}

@@ -1,4 +1,4 @@
-"""Output of `replay check`: text, JSON, GitHub workflow commands, SARIF 2.1.0."""
+"""Output of `replay check`: text, JSON, GitHub workflow commands, SARIF 2.1.0; of `--authorization`, text and JSON."""
 
 from __future__ import annotations
 
@@ -6,13 +6,14 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Iterator
 
+from replay.authorization.start import PANIC, Checked, LoadResult
 from replay.json import JSON
 from replay.manifests.api_object import LoadedApi
 from replay.manifests.check import CheckedSet, counts
 from replay.manifests.finding import SERVER, Finding, Severity
 from replay.manifests.lint.catalogue import REASONS
 from replay.manifests.loader import LoadedDirectory
-from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
+from replay.report.annotate import Annotation, Annotations, FindingLevel, FindingRule
 
 _LEVELS = {
     Severity.ERROR: FindingLevel.ERROR,
@@ -175,3 +176,26 @@ def _annotation(finding: Finding) -> Annotation:
     level = _LEVELS[finding.severity]
     detail = f"{finding.field_path} {finding.message}"
     return Annotation(finding.name, level, finding.message, finding.object, finding.path, line, column, detail)
+
+
+def configuration_check_text(name: str, checked: Checked) -> Iterator[str]:
+    """Yield one line per error, then our warnings, then the server's action."""
+    if checked.problems:
+        place = checked.problems[0].position
+        yield f"{name}:{place.line}:{place.column}: {checked.error}"
+    elif checked.field_errors:
+        yield from (f"{name}: {error}" for error in checked.field_errors)
+    elif checked.error:
+        yield f"{name}: {checked.explained}"
+    yield from (f"{name}: warning: {warning}" for warning in checked.warnings)
+    yield f"{name}: {checked.result.value}"
+
+
+def configuration_check_json(checked: Checked) -> JSON:
+    """`ok`, `error` and `result`; `panic` where the server dies, `warnings` where there are any."""
+    fields: JSON = {"ok": checked.is_accepted, "error": checked.error or "", "result": checked.result.value}
+    if checked.result is LoadResult.PANIC:
+        fields["panic"] = PANIC
+    if checked.warnings:
+        fields["warnings"] = list(checked.warnings)
+    return fields

@@ -35,8 +35,8 @@ from replay.report.render.document import (
 )
 from replay.report.render.screen import first_screen
 from replay.report.run.summary import lockout_fact
-from replay.report.run.trust import fidelity_fact, gaps_section, mismatch
 from replay.report.run.views import CellItems, Group, by_workload, cells_with, counted, direct, grouped, lockout
+from replay.report.trust import fidelity_fact, gaps_section, mismatch
 
 PAGE_ROWS = 200
 MOST_PATCHES = 3

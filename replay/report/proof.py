@@ -1,19 +1,27 @@
-"""Proofs as text, Markdown and JSON, and the requests that show a difference as YAML."""
+"""Proofs as text, Markdown and JSON, and the requests that show a difference as YAML.
+
+A proof is about a change, or about one set: its proved properties.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import yaml
 
 from replay.json import JSON
 from replay.kube.gvk import GroupVersionKind
+from replay.manifests.finding import Finding, Severity
 from replay.prove.claim import Proof, Witness
 from replay.prove.sets import PolicyProof, SetProof
 from replay.prove.witness import PLACE, PLACES, case_of
+
+if TYPE_CHECKING:
+    from replay.prove.properties import Property
+
 
 _MARK = "  # <- matters"
 
@@ -25,7 +33,7 @@ def proofs_json(proofs: Sequence[PolicyProof]) -> list[JSON]:
             "kind": each.kind,
             "name": each.name,
             **({"newName": each.new_name} if each.new_name else {}),
-            "proof": proof_json(each.proof, each.name),
+            "proof": _proof_json(each.proof, each.name),
         }
         for each in proofs
     ]
@@ -33,11 +41,11 @@ def proofs_json(proofs: Sequence[PolicyProof]) -> list[JSON]:
 
 def set_json(proved: SetProof) -> dict[str, JSON]:
     """`policies`, and `kinds` with what all policies together decide about each."""
-    kinds = [{**each.kind._asdict(), "proof": proof_json(each.proof, str(each.kind.kind))} for each in proved.kinds]
+    kinds = [{**each.kind._asdict(), "proof": _proof_json(each.proof, str(each.kind.kind))} for each in proved.kinds]
     return {"policies": proofs_json(proved.policies), "kinds": kinds}
 
 
-def proof_json(proof: Proof, policy: str) -> dict[str, JSON]:
+def _proof_json(proof: Proof, policy: str) -> dict[str, JSON]:
     """Return one claim as JSON; `bound` is null for an unlimited claim."""
     bound = proof.bound
     limits = {
@@ -99,7 +107,7 @@ def proofs_text(proved: SetProof) -> Iterator[str]:
         yield f"= {about}/{name}: {proof.text}"
         for witness in proof.witnesses:
             yield f"    {witness_title(witness)}"
-            yield from (f"      {line}" for line in witness_yaml(witness, name).splitlines())
+            yield from (f"      {line}" for line in _witness_yaml(witness, name).splitlines())
 
 
 def proofs_markdown(proved: SetProof) -> Iterator[str]:
@@ -109,7 +117,7 @@ def proofs_markdown(proved: SetProof) -> Iterator[str]:
         yield f"**{about} `{name}`**: {proof.text}"
         for witness in proof.witnesses:
             yield from ("", f"{witness_title(witness).capitalize()}:", "", "```yaml")
-            yield from witness_yaml(witness, name).splitlines()
+            yield from _witness_yaml(witness, name).splitlines()
             yield "```"
 
 
@@ -120,7 +128,7 @@ def witness_title(witness: Witness) -> str:
     return f"a request that is {witness.current.text} now and {witness.candidate.text} then"
 
 
-def witness_yaml(witness: Witness, policy: str) -> str:
+def _witness_yaml(witness: Witness, policy: str) -> str:
     """The case as YAML; the fields that matter are marked by a comment."""
     marked = [(*PLACE, PLACES.get(str(path[0]), path[0]), *path[1:]) for path in witness.marked]
     return _Marker(marked).text(case_of(witness, policy))
@@ -134,7 +142,7 @@ def save_cases(proofs: Sequence[PolicyProof], directory: Path) -> None:
             kind = "stricter" if witness.is_stricter else "looser"
             name = re.sub(r"[^A-Za-z0-9.-]", "-", each.name)
             path = directory / f"{name}-{kind}{f'-{index}' if index > 1 else ''}.yaml"
-            path.write_text(witness_yaml(witness, each.name), encoding="utf-8")
+            path.write_text(_witness_yaml(witness, each.name), encoding="utf-8")
 
 
 class _Marker:
@@ -176,3 +184,33 @@ def _scalar(value: Any) -> str:
     """A scalar, or an empty or nested container, on one line."""
     shown = yaml.safe_dump(value, default_flow_style=True, width=10**6, allow_unicode=True)
     return shown.removesuffix("\n").removesuffix("\n...")
+
+
+def property_lines(property_: Property) -> Iterator[str]:
+    """A property, and the request that shows it."""
+    yield f"{property_.policy}: {_severity(property_)}: {property_.text} [{property_.name}]"
+    if property_.name == "errors":
+        witness = property_.proof.witnesses[0]
+        yield from (f"    {line}" for line in _witness_yaml(witness, property_.policy).splitlines())
+
+
+def property_json(property_: Property) -> dict[str, JSON]:
+    """Plain JSON with the claim from which it follows."""
+    return {
+        "policy": property_.policy,
+        "name": property_.name,
+        "severity": _severity(property_),
+        "text": property_.text,
+        "proof": _proof_json(property_.proof, property_.policy),
+    }
+
+
+def property_findings(proved: Iterable[Property], path: str) -> Iterator[Finding]:
+    """Yield the properties that need attention, as findings about the set's path."""
+    for property_ in proved:
+        if property_.is_warning:
+            yield Finding(Severity.WARNING, property_.name, f"{property_.policy}: {property_.text}", path)
+
+
+def _severity(property_: Property) -> str:
+    return "warning" if property_.is_warning else "info"

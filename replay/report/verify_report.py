@@ -12,7 +12,6 @@ from replay.compare.in_force.opinion import EngineAgreement
 from replay.compare.result import VerifyResult
 from replay.json import JSON
 from replay.report.authorization.changes import authorization_differences, authorization_fidelity, fidelity_json
-from replay.report.disagreement import agreement_json
 from replay.report.render.document import (
     Align,
     Column,
@@ -30,6 +29,7 @@ from replay.report.render.document import (
     span,
 )
 from replay.report.render.screen import first_screen
+from replay.report.trust import agreement_json
 
 ROWS = 15
 _QUIET = (PolicyState.IN_FORCE,)

@@ -13,8 +13,7 @@ import orjson
 from replay.authorization.trace import AuthorizerDecision
 from replay.authorization.webhook import GROUP, AuthorizerAnswer, answer_from_response, spec_key
 from replay.json import JSON
-from replay.webhook.client import CallError, Client, ClientTls
-from replay.webhook.timeout_counter import TimeoutCounter
+from replay.webhook.client import CallError, Client, ClientTls, TimeoutCounter
 
 
 class AuthorizerEndpoint:

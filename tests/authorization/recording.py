@@ -11,10 +11,9 @@ import orjson
 import pyarrow as pa
 import pytest
 
-from replay.authorization.build import ChainBuilder
-from replay.authorization.chain import AuthorizerChain
+from replay.authorization.chain import AuthorizerChain, ChainBuilder
 from replay.authorization.configuration import read_configuration
-from replay.authorization.node.graph import NodeGraph
+from replay.authorization.node_graph import NodeGraph
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.webhook import recorded_answers
 from replay.cellib.version import NEWEST

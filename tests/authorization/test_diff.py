@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.configuration import read_configuration
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import NOTHING, AuthorizationManifests

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from replay.authorization.lint import lint_configuration
-from replay.authorization.server_file import ServerFiles
+from replay.authorization.check import lint_configuration
+from replay.authorization.configuration import ServerFiles
 from replay.authorization.start import check_start
 from replay.cellib.version import NEWEST
 from replay.manifests.lint import catalogue

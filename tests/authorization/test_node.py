@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from replay.authorization.node.authorizer import NodeAuthorizer, NodeVerdict
-from replay.authorization.node.graph import NodeGraph
+from replay.authorization.node_authorizer import NodeAuthorizer, NodeVerdict
+from replay.authorization.node_graph import NodeGraph
 from replay.authorization.trace import AuthorizerDecision
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON

@@ -4,10 +4,10 @@ import orjson
 import pytest
 
 from replay.authorization.case import answer_line, attributes_from_case
+from replay.authorization.configuration import ServerFiles
 from replay.authorization.manifest import load_authorization
-from replay.authorization.server_file import ServerFiles
+from replay.authorization.question import spec_from_attributes
 from replay.authorization.start import LoadResult, check_reload, check_start
-from replay.authorization.subject_access_review import spec_from_attributes
 from replay.cellib.version import NEWEST
 from replay.compare.authorization import agrees
 from tests.authorization.recording import RECORDING, chain, lines, needs_recording, objects, questions

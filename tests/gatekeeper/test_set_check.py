@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.authorization.set_check import check_whole_set
+from replay.authorization.check import check_whole_set
 from replay.cellib.version import KubernetesVersion
 from replay.gatekeeper.set_check import with_gatekeeper
 

@@ -11,7 +11,7 @@ import pytest
 
 from replay.go.asn1 import ASN1Error
 from replay.go.certificate_request import Subject, parse_certificate_request
-from replay.go.pem import PEMBlock, decode_pem
+from replay.go.encoding import PEMBlock, decode_pem
 
 DATA = Path(__file__).parent / "data" / "certificate_requests.jsonl"
 ROWS = [json.loads(line) for line in DATA.read_text(encoding="utf-8").splitlines()]

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.go.duration import DurationError, duration_text, parse_duration
+from replay.go.time import DurationError, duration_text, parse_duration
 
 
 @pytest.mark.parametrize(

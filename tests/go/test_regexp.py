@@ -12,8 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from replay.go.regexp import re2_pattern
-from replay.go.regexp_class import UnsupportedRegexpError
-from replay.go.regexp_tree import RegexpError
+from replay.go.regexp_tree import RegexpError, UnsupportedRegexpError
 
 CASES = [json.loads(line) for line in (Path(__file__).parent / "data/regexp.jsonl").read_text("utf-8").splitlines()]
 LIMITS = {

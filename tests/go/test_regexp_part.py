@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from replay.go.regexp import parts_of_pattern
-from replay.go.regexp_part import (
+from replay.go.regexp_tree import (
     Alternatives,
     Assertion,
     Characters,

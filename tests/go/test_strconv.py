@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.go.strconv import parse_int, parse_uint
+from replay.go.format import parse_int, parse_uint
 
 LONG = "9" * 9000
 CASES: list[tuple[str, int | None, int | None]] = [

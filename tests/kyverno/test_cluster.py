@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.go.time_layout import GoTime
+from replay.go.time import GoTime
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kube.discovery import builtin_discovery

@@ -18,7 +18,7 @@ from replay.kube.admissionregistration import (
 )
 from replay.manifests.diff import diff_sets
 from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
-from replay.report.set_diff import diff_json, diff_markdown, diff_text
+from replay.report.diff_report import diff_json, diff_markdown, diff_text
 
 PODS = Rule(("CREATE", "UPDATE"), ("",), ("v1",), ("pods",))
 MATCH = MatchResources(resource_rules=(PODS,))

@@ -13,7 +13,7 @@ from replay.json import JSON
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.template_sources import compare_sources
-from replay.report.template_sources import sources_json, sources_markdown, sources_text
+from replay.report.diff_report import sources_json, sources_markdown, sources_text
 
 TEMPLATE = """\
 apiVersion: templates.gatekeeper.sh/v1

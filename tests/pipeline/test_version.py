@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.authorization.set_check import check_whole_set
+from replay.authorization.check import check_whole_set
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.pipeline.kcp.layout import SHARD_VERSION

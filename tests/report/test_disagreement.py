@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.compare.fidelity import Disagreement
-from replay.report.disagreement import differing
+from replay.report.trust import differing
 
 DENIAL = '["team.example","all.example","team label is required"]'
 FAILURE = '{"binding":"b","expressionIndex":1,"message":"no","policy":"p","validationActions":["Audit","Warn"]}'

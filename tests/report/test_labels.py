@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from replay.report.render.labels import LONGEST, short_labels
+from replay.report.render.charts import LONGEST, short_labels
 
 PREFIX = "company-platform-security-baseline-require"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from replay.kyverno.migrate.rule import Migrated
-from replay.report.migration import migration_summary
+from replay.report.conversion import migration_summary
 
 _OUT = Path("cel.yaml")
 _WRITTEN = Migrated("ClusterPolicy/a", "written", ({}, {}, {}))

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from replay.report.object_diff import object_diff
+from replay.report.run.mutations import object_diff
 
 POD = {
     "kind": "Pod",

@@ -13,9 +13,8 @@ from replay.admission.builtin.pod.image_policy_webhook import Failed, ImageRevie
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Missing
-from replay.webhook.client import CallError, Client
-from replay.webhook.image_endpoint import ImageEndpoint
-from replay.webhook.timeout_counter import PATIENCE
+from replay.webhook.client import PATIENCE, CallError, Client
+from replay.webhook.image_review import ImageEndpoint
 from tests.webhook.server import DATA, serving
 
 SPEC = {

@@ -24,8 +24,8 @@ from replay.pipeline.options import Options
 from replay.pipeline.replay.webhook import TimeLimitedBackend
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.webhook.client import PATIENCE
 from replay.webhook.endpoint import EndpointBackend
-from replay.webhook.timeout_counter import PATIENCE
 
 DATA = Path(__file__).with_name("data")
 BUNDLE = base64.b64encode((DATA / "server.crt").read_bytes()).decode()

@@ -15,8 +15,8 @@ from replay.cel.env import Env
 from replay.cel.program import Program
 from replay.cel.value.types import DYN
 from replay.cellib.activation import partial_value
+from replay.cellib.declared_type import escape
 from replay.cellib.environment import base_env
-from replay.cellib.schema_type import escape
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
 

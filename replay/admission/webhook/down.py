@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
-from replay.go.duration import duration_text
 from replay.go.format import quote
+from replay.go.time import duration_text
 from replay.kube.admissionregistration import Webhook
 from replay.kube.attributes import Attributes, Missing
 

@@ -10,7 +10,7 @@ from typing import Final
 from replay.cel.release import Release
 from replay.cel.syntax import lexer
 from replay.cel.value.values import Uint, Value
-from replay.go.strconv import parse_int, parse_uint
+from replay.go.format import parse_int, parse_uint
 
 LiteralReader = Callable[[str], Value]
 """Makes a value of the spelling of a literal; raises `LiteralError`."""

@@ -14,7 +14,7 @@ from replay.cel.value.number import (
 from replay.cel.value.text import general_double, type_name
 from replay.cel.value.timestamp import Duration, Timestamp, parse_duration, parse_timestamp, timestamp_from_unix
 from replay.cel.value.values import EvalError, ObjectValue, TypeValue, Uint, Value
-from replay.go.strconv import parse_int, parse_uint
+from replay.go.format import parse_int, parse_uint
 
 _DECIMAL_FLOAT = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\Z")
 _HEX_FLOAT = re.compile(r"[+-]?0[xX](?:[0-9a-fA-F]+\.?[0-9a-fA-F]*|\.[0-9a-fA-F]+)[pP][+-]?[0-9]+\Z")

@@ -11,8 +11,7 @@ import re2
 from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.values import EvalError, Value
 from replay.go.regexp import re2_pattern
-from replay.go.regexp_class import UnsupportedRegexpError
-from replay.go.regexp_tree import RegexpError
+from replay.go.regexp_tree import RegexpError, UnsupportedRegexpError
 
 _OPTIONS = re2.Options()
 _OPTIONS.log_errors = False

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from replay.cel.value.number import INT_MAX, INT_MIN, INT_OVERFLOW
 from replay.cel.value.values import EvalError
-from replay.go.strconv import parse_int
+from replay.go.format import parse_int
 
 NANOS = 1_000_000_000
 MIN_UNIX = -62135596800

@@ -12,7 +12,7 @@ from replay.cel.declare.macros import Expander, Macro, MacroError
 from replay.cel.value.equality import compare, elements
 from replay.cel.value.types import BOOL, DOUBLE, DYN, INT, UINT, Type, list_type
 from replay.cel.value.values import EvalError, Uint, Value
-from replay.cellib.library.bindings import is_namespace
+from replay.cellib.library.macros import is_namespace
 
 _MOST_ARGUMENTS = 64
 _BITS = 64

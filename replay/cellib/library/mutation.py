@@ -1,20 +1,106 @@
-"""The messages of mutating policies: `Object{...}` and `JSONPatch{...}` (apiserver `pkg/cel/mutation`).
+"""The messages of mutating policies, `Object{...}` and `JSONPatch{...}`, and `jsonpatch.escapeKey`.
 
-Object types are made as they are named: `Object`, and `Object.` with the path of fields from the root. Every field name
-is allowed, and every field is dynamic.
+See apiserver `pkg/cel/mutation`, `pkg/cel/mutation/dynamic` and `pkg/cel/library/jsonpatch.go`, and RFC 6901, section 3.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from typing import Final
 
-from replay.cel.declare.library import Library, Messages
+from replay.cel.declare.library import Function, Library, Messages, Overload
 from replay.cel.value.concat import ConcatList
+from replay.cel.value.equality import value_equal
+from replay.cel.value.text import display
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.types import DYN, STRING, UNSPECIFIED, Type
-from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, Uint, Value
-from replay.cellib.library.jsonpatch import JSONPATCH
-from replay.cellib.library.message_value import PATCH_FIELDS, DynamicObject, PatchValue
+from replay.cel.value.values import EvalError, ObjectValue, OptionalValue, TypeValue, Uint, Value
+from replay.cellib.library.cost import argument_estimate, first_traversal
+
+_ESCAPES = str.maketrans({"/": "~1", "~": "~0"})
+
+
+def escape_key(key: str) -> str:
+    """A key as one segment of a JSON pointer."""
+    return key.translate(_ESCAPES)
+
+
+_JSONPATCH = Library(
+    name="kubernetes.jsonpatch",
+    functions=(
+        Function(
+            "jsonpatch.escapeKey",
+            (
+                Overload(
+                    "string_jsonpatch_escapeKey_string",
+                    (STRING,),
+                    STRING,
+                    implementation=escape_key,
+                    cost=first_traversal,
+                    estimate=argument_estimate(sized=True),
+                ),
+            ),
+        ),
+    ),
+)
+"""`jsonpatch.escapeKey`."""
+
+
+_TEXT_FIELDS: Final = ("op", "path", "from")
+PATCH_FIELDS: Final = (*_TEXT_FIELDS, "value")
+"""The fields of a `JSONPatch`; all but the last are texts."""
+
+
+class _DynamicObject(ObjectValue, frozen=True):
+    """`Object{...}` or `Object.spec{...}`: any field, and any value in it."""
+
+    def field(self, name: Value) -> Value:
+        """A field as it is read back: made a Go value, and that a CEL value (`dynamic.convertField`)."""
+        return _field_content(self.fields.get(name))
+
+
+class _PatchValue(ObjectValue, frozen=True):
+    """`JSONPatch{...}`."""
+
+    def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:
+        """A field; unset texts are empty (apiserver `JSONPatchVal.Get`)."""
+        if key not in PATCH_FIELDS:
+            text = "unsupported field" if testing else "unsupported indexer"
+            return EvalError(f"{text}: {display(key)}"), False
+        if testing and not self.fields.get(key, key == "value" and key in self.fields):
+            return None, False
+        return self.fields.get(key, None if key == "value" else ""), True
+
+    def equal_by(self, other: ObjectValue, equal: Callable[[Value, Value], Value]) -> Value:
+        """The same texts, and values that CEL takes for equal."""
+        mine, others = self.fields, other.fields
+        if any(mine.get(name, "") != others.get(name, "") for name in _TEXT_FIELDS):
+            return False
+        if "value" not in mine or "value" not in others:
+            return ("value" in mine) == ("value" in others)
+        left, right = mine["value"], others["value"]
+        # Null does not go before the left operand here.
+        return value_equal(left, right) if right is None else equal(left, right)
+
+
+def _field_content(value: Value) -> Value:
+    if isinstance(value, list | ConcatList):
+        return [_content(element) for element in value]
+    if isinstance(value, dict):
+        return {key: _content(element) for key, element in value.items()}
+    return _content(value)
+
+
+def _content(value: Value) -> Value:
+    """Return a message as plain value: messages become maps, types their names, optionals their value; nested lists stay."""
+    if isinstance(value, OptionalValue):
+        return _content(value.value) if value.has_value else None
+    if isinstance(value, TypeValue):
+        return value.name
+    if isinstance(value, _DynamicObject):
+        return {name: _field_content(field) for name, field in value.fields.items()}
+    return value
+
 
 _OBJECT = "Object"
 _JSON_PATCH = "JSONPatch"
@@ -88,13 +174,13 @@ def _is_message(type_name: str) -> bool:
 def new_message(type_name: str, fields: Mapping[str, Value]) -> Value:
     """A message, or an `EvalError` for a patch with a field of the wrong type."""
     if type_name != _JSON_PATCH:
-        return DynamicObject(type_name, fields)
+        return _DynamicObject(type_name, fields)
     for name, value in fields.items():
         if name not in PATCH_FIELDS:
             return EvalError(f"unexpected JSONPatchType field: {name}")
         if name != "value" and not isinstance(value, str):
             return EvalError(f"unexpected type {_go_type(value)} for JSONPatchType '{name}' field")
-    return PatchValue(type_name, fields)
+    return _PatchValue(type_name, fields)
 
 
 def _go_type(value: Value) -> str:
@@ -105,7 +191,7 @@ def _go_type(value: Value) -> str:
 
 MUTATION = Library(
     name="kubernetes.mutation",
-    functions=JSONPATCH.functions,
+    functions=_JSONPATCH.functions,
     struct_fields=_Messages(),
     messages=Messages(_is_message, new_message, _is_object),
 )

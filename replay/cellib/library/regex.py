@@ -1,17 +1,23 @@
-"""`find` and `findAll` (apiserver `pkg/cel/library/regex.go`), in RE2 syntax and linear time."""
+"""Regular expressions in CEL, in RE2 syntax and linear time.
+
+`find` and `findAll` are of Kubernetes (apiserver `pkg/cel/library/regex.go`). `regex.replace`, `regex.extract` and
+`regex.extractAll` are of cel-go (`ext/regex.go`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
 from replay.cel.declare.estimate import AstNode, CallEstimate, Range, pattern_estimate
 from replay.cel.declare.library import Function, Library, Overload
+from replay.cel.value.bounds import MAX_TEXT, UndeterminedError
 from replay.cel.value.regexp import compile_pattern, found, matchable
-from replay.cel.value.types import INT, STRING, list_type
-from replay.cel.value.values import EvalError
+from replay.cel.value.types import INT, STRING, list_type, optional_type
+from replay.cel.value.values import OPTIONAL_NONE, EvalError, OptionalValue
 from replay.cellib.library.cost import pattern_cost
+from replay.go.format import quote
 
 
 def _compiled(pattern: str) -> Any:
@@ -81,3 +87,106 @@ REGEX = Library(
     ),
 )
 """`find` and `findAll`."""
+
+
+def _matches(text: str, pattern: Any) -> Iterator[Any]:
+    """Yield all matches in order. As in Go, an empty match directly after another does not count."""
+    position, last_end = 0, -1
+    while position <= len(text):
+        match = pattern.search(text, position)
+        if match is None:
+            return
+        start, end = match.span()
+        if start != end or start != last_end:
+            yield match
+        last_end = end
+        position = end if end > start else end + 1
+
+
+def _replace(text: str, pattern: str, replacement: str, limit: int = -1) -> str:
+    """At most `limit` matches, all of them if it is negative."""
+    if limit == 0:
+        return text
+    compiled = compile_pattern(pattern)
+    text = matchable(text)
+    parts: list[str] = []
+    last = size = 0
+    for count, match in enumerate(_matches(text, compiled)):
+        if 0 <= limit <= count:
+            break
+        parts += [text[last : match.start()], _replacement(match, compiled.groups, replacement)]
+        size += len(parts[-1])
+        if size > MAX_TEXT:
+            raise UndeterminedError("a text is too long to be built")
+        last = match.end()
+    return "".join([*parts, text[last:]])
+
+
+def _replacement(match: Any, groups: int, replacement: str) -> str:
+    parts: list[str] = []
+    characters = iter(replacement)
+    for character in characters:
+        if character != "\\":
+            parts.append(character)
+            continue
+        following = next(characters, "")
+        if following == "\\":
+            parts.append(following)
+        elif not following:
+            raise EvalError(f"invalid replacement string: '{replacement}' \\ not allowed at end")
+        elif following not in "0123456789":
+            raise EvalError(f"invalid replacement string: '{replacement}' \\ must be followed by a digit or \\")
+        elif int(following) > groups:
+            raise EvalError(f"replacement string references group {following} but regex has only {groups} group(s)")
+        else:
+            parts.append(match[int(following)] or "")
+    return "".join(parts)
+
+
+def _one_group(pattern: str) -> Any:
+    compiled = compile_pattern(pattern)
+    if compiled.groups > 1:
+        raise EvalError(f"regular expression has more than one capturing group: {quote(pattern)}")
+    return compiled
+
+
+def _extract(text: str, pattern: str) -> OptionalValue:
+    compiled = _one_group(pattern)
+    match = compiled.search(matchable(text))
+    if match is None:
+        return OPTIONAL_NONE
+    if not compiled.groups:
+        return OptionalValue(match[0])
+    return OptionalValue(match[1]) if match[1] else OPTIONAL_NONE
+
+
+def _extract_all(text: str, pattern: str) -> list[str]:
+    compiled = _one_group(pattern)
+    found = _matches(matchable(text), compiled)
+    if not compiled.groups:
+        return [match[0] for match in found]
+    return [match[1] for match in found if match[1]]
+
+
+def _overload(name: str, body: Any, *more: Any, result: Any) -> Overload:
+    args = (STRING, STRING, *more)
+    return Overload(
+        f"regex_{name}_{'_'.join(each.name for each in args)}", args, result, implementation=body, cost=pattern_cost
+    )
+
+
+REGEX_EXTENSION = Library(
+    name="cel.lib.ext.regex",
+    functions=(
+        Function("regex.extract", (_overload("extract", _extract, result=optional_type(STRING)),)),
+        Function("regex.extractAll", (_overload("extractAll", _extract_all, result=list_type(STRING)),)),
+        Function(
+            "regex.replace",
+            (
+                _overload("replace", _replace, STRING, result=STRING),
+                _overload("replace", _replace, STRING, INT, result=STRING),
+            ),
+        ),
+    ),
+)
+"""`regex.replace`, `regex.extract` and `regex.extractAll`."""

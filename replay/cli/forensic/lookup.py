@@ -115,8 +115,13 @@ def lookup(
     from replay.pipeline.options import Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.report.authorization import lookup as authorization  # noqa: PLC0415
-    from replay.report.lookup_report import lookup_document, lookup_json, lookup_screen  # noqa: PLC0415
+    from replay.report.lookup_report import (  # noqa: PLC0415
+        authorization_lookup_document,
+        authorization_lookup_json,
+        lookup_document,
+        lookup_json,
+        lookup_screen,
+    )
 
     zone = time_zone(tz)
     if decision or reason or authorizer or binding:
@@ -135,9 +140,9 @@ def lookup(
         with progress_on(Console(stderr=True)) as progress:
             authorized = look_up_authorization(scenario, authorization_question, options, progress)
         if as_json or output is DocumentFormat.JSON:
-            sys.stdout.write(json.dumps(authorization.lookup_json(authorized), indent=1, ensure_ascii=False) + "\n")
+            sys.stdout.write(json.dumps(authorization_lookup_json(authorized), indent=1, ensure_ascii=False) + "\n")
         else:
-            show(authorization.lookup_document(authorized, limit), output)
+            show(authorization_lookup_document(authorized, limit), output)
         return
     action_name = action.value if action else None
     question = LookupFilter(policy, user, namespace, object_, since, until, action_name, audit_id, static, workspace)

@@ -6,11 +6,11 @@ import sys
 
 from msgspec.structs import replace
 
-from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     ClusterName,
     ClusterSnapshot,
     CurrentSet,
+    FleetEngine,
     JsonOutput,
     LogFormat,
     Logs,
@@ -20,9 +20,11 @@ from replay.cli.options import (
     PeriodEnd,
     PeriodStart,
     Redaction,
+    Scheduler,
     Store,
     Users,
     Workers,
+    fleet_of,
     scenario_of,
 )
 from replay.pipeline.project.format import DocumentFormat

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from replay.cli.fleet import FleetEngine, Scheduler, fleet_of
 from replay.cli.options import (
     AddedPolicies,
     CandidateSet,
@@ -20,6 +19,7 @@ from replay.cli.options import (
     CurrentSet,
     CurrentVersion,
     DownWebhooks,
+    FleetEngine,
     LogFormat,
     Logs,
     MinorVersion,
@@ -27,9 +27,11 @@ from replay.cli.options import (
     PeriodEnd,
     PeriodStart,
     Policies,
+    Scheduler,
     Store,
     Users,
     Workers,
+    fleet_of,
     scenario_of,
 )
 

@@ -1,20 +1,109 @@
-"""A command whose options may be said by the command line, the environment or a project's file, in this order."""
+"""A command whose options may be said by the command line, the environment or a project's file, in this order.
+
+The shell completes their values from the store: policies, namespaces and audit IDs.
+"""
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Iterable
 from enum import Enum
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any, get_args, get_origin
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from replay.checkout import require_links_inside
-from replay.cli.project.coercion import coerce_literally
-from replay.cli.project.completion import COMPLETED, completed
 from replay.cli.project.defaults import key_of
-from replay.cli.project.untrusted import is_path, notice, path_in
+from replay.cli.project.file import is_path, notice, path_in
+
+_LITERAL = (str, Path, bool)
+
+
+def _coerce_literally(parameters: Iterable[Any]) -> None:
+    """Spare parameters of Typer's commands its own coercion where it has nothing to judge."""
+    for parameter in parameters:
+        parameter._runtime_param = _LiteralCoercion()  # noqa: SLF001 - where Typer keeps its own
+
+
+class _LiteralCoercion:
+    """Replacement for Typer's conversion, which imports Pydantic slowly.
+
+    Texts, paths, flags and defaults are used directly. Typer converts numbers and choices.
+    """
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the converted value. Raises Typer's errors."""
+        annotation = param.type_descriptor.annotation
+        is_list = get_origin(annotation) is list
+        kind = get_args(annotation)[0] if is_list else annotation
+        if value is None:
+            return () if is_list else None
+        values = list(value) if is_list and isinstance(value, (list, tuple)) else [value]
+        if kind is int and type(value) is int and value == param.default:
+            return value
+        if is_list is not isinstance(value, (list, tuple)) or not all(_is_literal(each, kind) for each in values):
+            param._runtime_param = None  # noqa: SLF001 - Typer makes its own where there is none
+            return param.get_runtime_param().coerce(value, param=param, ctx=ctx)
+        literals = [kind(each) if kind is Path else each for each in values]
+        return literals if is_list else literals[0]
+
+
+def _is_literal(value: object, kind: object) -> bool:
+    """Return whether a value needs no conversion, or is a path's text."""
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return isinstance(value, kind)
+    return kind in _LITERAL and isinstance(value, str if kind is Path else kind)
+
+
+_COMPLETED = {
+    "policy": "select distinct policy from decision where starts_with(':' || policy, $start) order by all limit 200",
+    "namespace": "select distinct namespace from request where namespace <> '' and starts_with(':' || namespace, $start) order by all limit 200",
+    "audit_id": "select distinct audit_id from request where starts_with(':' || audit_id, $start) order by all limit 200",
+}
+"""Query for each completed parameter. A colon keeps typed digits from being a number."""
+
+
+def _completed(context: Any, parameter: Any, incomplete: str) -> list[str]:
+    """Return the store's values with the typed prefix; none without a readable store.
+
+    The store comes from the command line, the environment, or a project file inside the checkout.
+    """
+    from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
+
+    try:
+        store = context.params.get("store") or os.environ.get("REPLAY_STORE") or _store_of_project()
+        return _values(str(store), _COMPLETED[parameter.name], incomplete) if store else []
+    except (ReplayError, OSError):  # a shell shows no errors
+        return []
+
+
+def _values(store: str, query: str, start: str) -> list[str]:
+    from replay.pipeline.forensic.sql import run_query  # noqa: PLC0415 - as above
+    from replay.pipeline.scenario import Scenario  # noqa: PLC0415 - as above
+    from replay.storage.location import is_url  # noqa: PLC0415 - as above
+
+    if is_url(store) or not (Path(store) / "store.json").is_file():
+        return []
+    rows = run_query(Scenario(store=store), query, {"start": f":{start}"}, lambda *_: None)
+    return [str(value) for (value,) in rows.iter_rows()]
+
+
+def _store_of_project() -> str | None:
+    from replay.cli.project.file import (  # noqa: PLC0415 - as above
+        find_project_file,
+        read_project_file,
+        reason_for_trust,
+    )
+
+    path = find_project_file(Path.cwd())
+    store = read_project_file(path).values.get("store") if path is not None else None
+    if path is None or not isinstance(store, str) or reason_for_trust("store", store, str, path):
+        return None
+    return str(path.parent / store)
+
 
 TRUST = "trust"
 """The command that trusts a checkout, whatever its links."""
@@ -54,7 +143,7 @@ class Group(TyperGroup):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the options off the arguments."""
-        coerce_literally(self.get_params(ctx))
+        _coerce_literally(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 
@@ -68,8 +157,8 @@ class Command(TyperCommand):
         self.short_help = self.short_help or (self.help or "").partition("\n\n")[0]  # which is not cut
         for parameter in self.params:
             long = next((each for each in parameter.opts if each.startswith("--")), "")
-            if parameter.name in COMPLETED:
-                parameter._custom_shell_complete = completed  # noqa: SLF001 - where Typer keeps it
+            if parameter.name in _COMPLETED:
+                parameter._custom_shell_complete = _completed  # noqa: SLF001 - where Typer keeps it
             if parameter.metavar is None:
                 parameter.metavar = _metavar(parameter)
             if parameter.param_type_name == "argument":  # its name says what it is; help would add the Python type
@@ -80,7 +169,7 @@ class Command(TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Take the options and the arguments off what the command line says."""
-        coerce_literally(self.get_params(ctx))
+        _coerce_literally(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:

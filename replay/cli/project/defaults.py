@@ -11,8 +11,7 @@ from typing import Any, get_args, get_origin
 import typer
 from msgspec import Struct
 
-from replay.cli.project.file import ProjectFile
-from replay.cli.project.untrusted import Untrusted, reason_for_trust
+from replay.cli.project.file import ProjectFile, Untrusted, reason_for_trust
 from replay.errors import ReplayError
 from replay.storage.remote import is_remote
 

@@ -13,8 +13,7 @@ from typing import Annotated
 import typer
 
 from replay.cli.project.defaults import ProjectValue, project_values
-from replay.cli.project.file import find_project_file, read_project_file
-from replay.cli.project.untrusted import Untrusted
+from replay.cli.project.file import Untrusted, find_project_file, read_project_file
 from replay.errors import ReplayError
 
 EPILOG = (

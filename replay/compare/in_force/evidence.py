@@ -12,7 +12,7 @@ from replay.admission.decision import Decision, Verdict
 from replay.audit.answer.observed import VALIDATION_FAILURE, Observed
 from replay.audit.event import RequestRecord
 from replay.compare.in_force.same_text import equal_texts
-from replay.go.strconv import parse_uint
+from replay.go.format import parse_uint
 from replay.json import JSON
 from replay.kube.attributes import PartialObject
 

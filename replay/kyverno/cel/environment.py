@@ -18,15 +18,13 @@ from replay.cel.declare.macros import Macro, receiver
 from replay.cel.env import Env
 from replay.cel.value.types import DYN, Type, struct_type
 from replay.cel.value.values import OptionalValue, Value
-from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS
+from replay.cellib.declared_type import NAMESPACE_TYPE, REQUEST_TYPE, STRUCT_FIELDS
 from replay.cellib.environment import SCALAR_FIELDS, SCALAR_NAMES, VARIABLES, base_env
-from replay.cellib.library.bindings import BINDINGS
-from replay.cellib.library.encoders import ENCODERS
-from replay.cellib.library.json_encoder import JSON_ENCODER
+from replay.cellib.library.encoders import ENCODERS, JSON_ENCODER
+from replay.cellib.library.macros import BINDINGS, PROTOS
 from replay.cellib.library.math import MATH
 from replay.cellib.library.mutation import MUTATION
-from replay.cellib.library.protos import PROTOS
-from replay.cellib.library.regex_extension import REGEX_EXTENSION
+from replay.cellib.library.regex import REGEX_EXTENSION
 from replay.cellib.version import KubernetesVersion
 from replay.kyverno.cel.library.context import context_library
 from replay.kyverno.cel.library.data import DATA

@@ -9,7 +9,7 @@ from typing import Any
 import orjson
 from msgspec import Struct
 
-from replay.go.duration import DurationError, parse_duration
+from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kube.schema import Schema

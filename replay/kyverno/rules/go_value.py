@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
-from replay.go.strconv import parse_int
+from replay.go.format import parse_int
 from replay.json import JSON
 from replay.kube.attributes import Missing
 from replay.kyverno.rules.errors import UndeterminedError

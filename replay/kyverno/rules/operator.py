@@ -9,7 +9,7 @@ import orjson
 
 from replay.cel.value.values import EvalError
 from replay.cellib.library.semver import SemanticVersion, parse_version
-from replay.go.duration import SECOND, DurationError, parse_duration
+from replay.go.time import SECOND, DurationError, parse_duration
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kyverno.rules.errors import GoPanicError

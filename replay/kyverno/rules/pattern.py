@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 
-from replay.go.duration import DurationError, parse_duration
+from replay.go.time import DurationError, parse_duration
 from replay.json import JSON
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.kyverno.rules.go_value import equal, fixed, known, parse_float, parse_integer, scientific, truncated

@@ -14,10 +14,9 @@ from typing import Any
 
 from msgspec import Struct, field
 
-from replay.go.base64 import Base64Error, decode_base64
-from replay.go.duration import DurationError, duration_text, parse_duration
+from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import quote
-from replay.go.time import TimeError, time_text
+from replay.go.time import DurationError, TimeError, duration_text, parse_duration, time_text
 from replay.json import JSON
 from replay.manifests.go_type.schema import Field, GoStruct, struct
 from replay.manifests.read.node import Entry, Mapping, Node, Number, Position, Scalar, Sequence

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 from msgspec import Struct, field
 
 from replay.cellib.version import KubernetesVersion
-from replay.go.duration import DurationError, parse_duration
 from replay.go.format import quote
+from replay.go.time import DurationError, parse_duration
 
 _ADDING: Final = frozenset({"stringSlice", "stringArray", "colonSeparatedMultimapStringString"})
 """Types of flags whose values accumulate. For others the last value counts."""

@@ -10,11 +10,10 @@ import polars as pl
 from msgspec import Struct, field
 
 from replay.audit.event import RequestRecord
-from replay.authorization.build import DEFAULT_CONFIGURATION, ChainBuilder
-from replay.authorization.chain import AuthorizerChain
+from replay.authorization.chain import DEFAULT_CONFIGURATION, AuthorizerChain, ChainBuilder
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
-from replay.authorization.node.graph import NodeGraph
+from replay.authorization.node_graph import NodeGraph
 from replay.authorization.webhook import AuthorizerAnswers, NoAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.identity import IdentityMap

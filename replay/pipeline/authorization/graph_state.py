@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from replay.audit.event import RequestRecord
-from replay.authorization.node.graph import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
+from replay.authorization.node_graph import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.pipeline.authorization.changing import ChangingObject, changing_objects, unchanging

@@ -10,7 +10,7 @@ from msgspec import Struct
 from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.audit.store import Store
-from replay.authorization.build import DEFAULT_CONFIGURATION
+from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import dangling_bindings
 from replay.authorization.request_info import attributes_from_uri

@@ -29,8 +29,7 @@ from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.exchange import CONNECT_SUBRESOURCES
 from replay.reconstruct.request import Reached, ReplayRequest
-from replay.report.conceal import Concealer
-from replay.report.explain_report import Explained, SetExplanation
+from replay.report.explain_report import Concealer, Explained, SetExplanation
 
 _VERBS = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 CURRENT, CANDIDATE = "current", "candidate"

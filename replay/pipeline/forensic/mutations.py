@@ -26,7 +26,7 @@ from replay.compare.attribution import (
 )
 from replay.compare.mutation_effect import patch_shape
 from replay.compare.summary import placed
-from replay.go.strconv import parse_uint
+from replay.go.format import parse_uint
 from replay.json import JSON, FieldPath
 from replay.kcp.mutation import BY_STORAGE, set_by_plugins
 from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet

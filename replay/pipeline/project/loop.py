@@ -14,7 +14,7 @@ from replay.pipeline.options import Options
 from replay.pipeline.project.watch import inputs, state, watch
 from replay.pipeline.run import run
 from replay.pipeline.scenario import STDIN, Scenario
-from replay.report.run.difference import difference_line
+from replay.report.run.brief import difference_line
 from replay.storage.scratch import scratch
 
 LoopOutcome = RunResult | ReplayError | str

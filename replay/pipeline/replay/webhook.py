@@ -20,11 +20,10 @@ from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet, WebhookConfiguration
 from replay.kube.attributes import Missing
 from replay.reconstruct.request import ReplayRequest
+from replay.webhook.client import TimeoutCounter
 from replay.webhook.endpoint import EndpointBackend
-from replay.webhook.image_endpoint import ImageEndpoint
-from replay.webhook.image_review import PLUGIN, ImageReviews, RecordedImages, image_reviews
+from replay.webhook.image_review import PLUGIN, ImageEndpoint, ImageReviews, RecordedImages, image_reviews
 from replay.webhook.recorded import RecordedBackend
-from replay.webhook.timeout_counter import TimeoutCounter
 
 RECORDED = "recorded"
 MUTATED = '\\"mutated\\":true'

@@ -25,17 +25,17 @@ from replay.cel.ast.tree import (
 )
 from replay.cellib.expression import CompiledExpression
 from replay.go.regexp import parts_of_pattern
-from replay.go.regexp_class import UnsupportedRegexpError
-from replay.go.regexp_part import (
+from replay.go.regexp_tree import (
     Alternatives,
     Characters,
     Concatenation,
     Ranges,
+    RegexpError,
     RegexpPart,
     Repeated,
     UnlistedCharactersError,
+    UnsupportedRegexpError,
 )
-from replay.go.regexp_tree import RegexpError
 from replay.kube.quantity import QuantityError, parse_quantity
 
 _MOST_REPEATS = 3

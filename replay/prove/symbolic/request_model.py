@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from msgspec import Struct
 
-from replay.cellib.admission_types import NAMESPACE_TYPE, REQUEST_TYPE
+from replay.cellib.declared_type import NAMESPACE_TYPE, REQUEST_TYPE
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource
 from replay.kube.schema import Schema

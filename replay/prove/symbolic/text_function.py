@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 
 from msgspec import Struct
 
-from replay.go.regexp_part import Ranges, complement
+from replay.go.regexp_tree import Ranges, complement
 from replay.prove.symbolic.text_pattern import NFA
 
 _ANY: Ranges = ((0, 0x10FFFF),)

@@ -1,4 +1,4 @@
-"""Regular expressions as automata, from the parts that Go's parser reads (`replay.go.regexp_part`).
+"""Regular expressions as automata, from the parts that Go's parser reads (`replay.go.regexp_tree`).
 
 What is not said here (word boundaries, lines, classes of Unicode) has no automaton, and nothing is concluded about it. Each
 automaton is tried on texts against the matcher that decides, so that a misreading cannot stay.
@@ -13,19 +13,19 @@ from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.regexp import matches
 from replay.cel.value.values import EvalError
 from replay.go.regexp import parts_of_pattern
-from replay.go.regexp_class import UnsupportedRegexpError
-from replay.go.regexp_part import (
+from replay.go.regexp_tree import (
     LAST,
     Alternatives,
     Assertion,
     Characters,
     Concatenation,
     Ranges,
+    RegexpError,
     RegexpPart,
     Repeated,
     UnlistedCharactersError,
+    UnsupportedRegexpError,
 )
-from replay.go.regexp_tree import RegexpError
 from replay.prove.search.interest import samples_of_pattern
 
 _ALL: Ranges = ((0, LAST),)

@@ -9,7 +9,7 @@ from typing import Any
 from replay.cel.ast.below import BoundNames, children, own_parts, shape_of
 from replay.cel.ast.tree import Ast, Expr, Ident, Select
 from replay.cel.value.types import Kind, Type
-from replay.cellib.admission_types import STRUCT_FIELDS
+from replay.cellib.declared_type import STRUCT_FIELDS
 from replay.kube.schema import Schema
 from replay.prove.symbolic.node import JsonNode, Root
 from replay.prove.symbolic.term import BOOL, INT, Term, apply, at_most, boolean, conj, integer, negated, variable

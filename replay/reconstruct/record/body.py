@@ -8,7 +8,7 @@ from functools import cache, lru_cache
 
 import orjson
 
-from replay.go.strconv import parse_uint
+from replay.go.format import parse_uint
 from replay.json import JSON, decode_json
 from replay.kube.go_decoder import misfit
 from replay.kube.gvk import GroupVersionKind, split_api_version

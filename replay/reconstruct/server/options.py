@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from replay.audit.event import has_query
-from replay.go.strconv import parse_int
+from replay.go.format import parse_int
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing, Operation
 from replay.kube.gvk import GroupVersionKind

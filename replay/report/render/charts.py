@@ -1,8 +1,4 @@
-"""Charts as inline SVG by matplotlib, which is imported only when something is drawn.
-
-Colours are Okabe and Ito's, which colour-blind people can tell apart; text follows the page's colour, so that one drawing serves
-light and dark. The output is a function of the data alone: no dates, no random ids.
-"""
+"""Charts as inline SVG by matplotlib, which is imported only when something is drawn."""
 
 from __future__ import annotations
 
@@ -11,13 +7,45 @@ import math
 import re
 from collections.abc import Iterable, Sized
 from html import escape
+from os.path import commonprefix
 from typing import TYPE_CHECKING, Any
 
 from replay.report.render.document import Chart
-from replay.report.render.labels import short_labels
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+
+LONGEST = 30
+_STATIC = ".static.k8s.io"
+_SEPARATORS = re.compile(r"[-./_: ]")
+
+
+def short_labels(names: Iterable[str]) -> list[str]:
+    """A label for each name; what all long ones begin or end with gives way first, then the middle of a name."""
+    plain = [name.removesuffix(_STATIC) for name in names]
+    long = [name for name in plain if len(name) > LONGEST]
+    start = _whole_parts(long)
+    end = _whole_parts([name[start:][::-1] for name in long])
+    return [_cut(_without(name, start, end)) if len(name) > LONGEST else name for name in plain]
+
+
+def _whole_parts(names: list[str]) -> int:
+    """The length of what several names begin with, up to the end of a part."""
+    shared = commonprefix(names) if len(set(names)) > 1 else ""  # noqa: RUF071 - names, not paths
+    return max((separator.end() for separator in _SEPARATORS.finditer(shared)), default=0)
+
+
+def _without(name: str, start: int, end: int) -> str:
+    middle = name[start : len(name) - end]
+    return f"{'…' if start else ''}{middle}{'…' if end else ''}"
+
+
+def _cut(name: str) -> str:
+    if len(name) <= LONGEST:
+        return name
+    return f"{name[: LONGEST // 2]}…{name[len(name) - LONGEST // 2 + 1 :]}"
+
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8A8A00", "#999999")
 MARKERS = "osD^vPX*"

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
 from replay.compare.summary import Cell, CellKey
-from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
+from replay.report.annotate import Annotation, Annotations, FindingLevel, FindingRule
 from replay.report.render.document import inert, number, plural
 from replay.report.run.views import WORDS, by_policy, cells_with, direct, grouped, lockout
 

@@ -1,16 +1,23 @@
 """Denied requests in the report of `replay run`: direct findings by policy, workload, user, namespace and resource.
 
-Consequences are one column of each table.
+Counted apart are denials that are accepted, and requests that passed while a policy of the API was not there.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
+from replay.compare.accepted import AcceptedEntry, AcceptedFacts
 from replay.compare.outcome import OutcomeKind
 from replay.compare.result import RunResult
+from replay.json import JSON
+from replay.kube.admissionregistration import GROUP
 from replay.report.render.document import (
     Align,
     Block,
     Column,
+    Fact,
     Section,
     Table,
     Tone,
@@ -236,3 +243,105 @@ def examples_section(result: RunResult, rows: int) -> Section | None:
     lead = "The first request that each policy denies. `replay explain AUDIT-ID` shows every step of the decision."
     table = Table("examples-table", "", columns, tuple(shown), len(groups))
     return Section("examples", "Examples", lead, (table,), quiet=True)
+
+
+_MOST_NAMES = 2
+
+
+def bootstrap_gap_fact(result: RunResult) -> Fact | None:
+    """How many requests came before the policies existed or while they were gone; None where none moved."""
+    if not result.moved:
+        return None
+    groups = _gap_groups(result)
+    if not groups:
+        return Fact("Bootstrap gap", "none", "what moved denies nothing that passed", Tone.GOOD)
+    named = ", ".join(f"{inert(each.label)} ({each.requests:,})" for each in groups[:_MOST_NAMES])
+    more = f" and {len(groups) - _MOST_NAMES} more" if len(groups) > _MOST_NAMES else ""
+    requests = plural(sum(each.requests for each in groups), "request")
+    return Fact("Bootstrap gap", requests, f"passed while the policy was not in the API: {named}{more}", Tone.WARN)
+
+
+def bootstrap_gap_json(result: RunResult) -> list[dict[str, Any]]:
+    """The same as plain JSON."""
+    return [
+        {
+            "policy": group.label,
+            "requests": group.requests,
+            "examples": [example.audit_id for example, _ in group.examples],
+        }
+        for group in _gap_groups(result)
+    ]
+
+
+def _gap_groups(result: RunResult) -> list[Group]:
+    """The direct denials by policies that moved as they are: their API form would have denied them too.
+
+    It would not have seen policies and webhook configurations, which only static policies are asked about.
+    """
+    denied = direct(cells_with(result.summary, OutcomeKind.NEWLY_DENIED))
+    seen = [(key, cell) for key, cell in denied if not key.resource.endswith(f".{GROUP}")]
+    return [group for group in grouped(seen, by_policy) if group.label in result.moved]
+
+
+def accepted_facts(accepted: AcceptedFacts) -> Iterator[Fact]:
+    """Yield the number of accepted denials; nothing where no denial was accepted."""
+    if accepted.entries:
+        notes = [plural(len(each), "entry", "entries") + f" {word}" for each, word in _stale_entries(accepted) if each]
+        tone = Tone.WARN if accepted.expired else Tone.PLAIN
+        yield Fact("Accepted", plural(accepted.requests, "denial"), "; ".join(notes), tone)
+
+
+def _stale_entries(accepted: AcceptedFacts) -> tuple[tuple[tuple[AcceptedEntry, ...], str], ...]:
+    return (accepted.expired, "expired and counted again"), (accepted.gone, "no longer needed")
+
+
+def accepted_section(accepted: AcceptedFacts, rows: int) -> Section | None:
+    """Return all entries: expired ones first, then those that are no longer needed."""
+    if not accepted.entries:
+        return None
+    listed = sorted(accepted.entries, key=lambda each: (_rank(each), each.entry.line))
+    columns = (
+        Column("what"),
+        Column("policy", Align.CODE),
+        Column("namespace", Align.CODE),
+        Column("workload", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("until"),
+        Column("reason"),
+    )
+    shown = tuple(_row(each) for each in listed[:rows])
+    lead = f"{inert(accepted.path)} lists these denials as intended. No other number in this report counts them."
+    table = Table("accepted", "", columns, shown, len(listed))
+    return Section("accepted", "Accepted", lead, (table,), quiet=not accepted.expired)
+
+
+def _rank(each: AcceptedEntry) -> int:
+    return 0 if each.expired and each.requests else 2 if each.requests else 1
+
+
+def _row(each: AcceptedEntry) -> tuple[str, ...]:
+    entry = each.entry
+    word = ("expired: counted again", "no longer needed", "accepted")[_rank(each)]
+    until = entry.expires.isoformat() if entry.expires is not None else "no end"
+    places = map(inert, (entry.policy, entry.namespace, entry.workload))
+    return (word, *places, number(each.requests), until, inert(entry.reason))
+
+
+def accepted_json(accepted: AcceptedFacts) -> dict[str, JSON]:
+    """The same as JSON."""
+    return {
+        "requests": accepted.requests,
+        "entries": [
+            {
+                "policy": each.entry.policy,
+                "namespace": each.entry.namespace,
+                "workload": each.entry.workload,
+                "reason": each.entry.reason,
+                "expires": each.entry.expires.isoformat() if each.entry.expires is not None else None,
+                "line": each.entry.line,
+                "requests": each.requests,
+                "expired": each.expired,
+            }
+            for each in accepted.entries
+        ],
+    }

@@ -15,13 +15,10 @@ from replay.compare.result import LogFacts, RunResult
 from replay.compare.summary import CellKey, Summary, decided
 from replay.compare.world_facts import WorldFacts
 from replay.report.authorization.changes import authorization_json
-from replay.report.disagreement import fidelity_json
-from replay.report.run.accepted import accepted_json
 from replay.report.run.api_versions import api_versions_json
-from replay.report.run.bootstrap_gap import bootstrap_gap_json
+from replay.report.run.denied import accepted_json, bootstrap_gap_json
 from replay.report.run.hits import hit_values
 from replay.report.run.mutations import chain_cells, mutation_groups
-from replay.report.run.outage import outage_json
 from replay.report.run.proofs import proofs_summary
 from replay.report.run.report import cells_of
 from replay.report.run.views import (
@@ -34,6 +31,8 @@ from replay.report.run.views import (
     counts,
     grouped,
 )
+from replay.report.run.webhooks import outage_json
+from replay.report.trust import fidelity_json
 
 _ROWS = 1000
 """How many rows are in memory as JSON at a time."""

@@ -27,17 +27,22 @@ from replay.report.render.document import (
     size,
     span,
 )
-from replay.report.run.accepted import accepted_facts, accepted_section
 from replay.report.run.api_versions import api_versions_fact, api_versions_section
-from replay.report.run.bootstrap_gap import bootstrap_gap_fact
 from replay.report.run.charts import charts
-from replay.report.run.denied import denied_section, examples_section, lockouts_section, views_section, where
+from replay.report.run.denied import (
+    accepted_facts,
+    accepted_section,
+    bootstrap_gap_fact,
+    denied_section,
+    examples_section,
+    lockouts_section,
+    views_section,
+    where,
+)
 from replay.report.run.hits import hits_section
 from replay.report.run.mutations import mutation_sections
-from replay.report.run.outage import outage_facts, outage_section
 from replay.report.run.proofs import proof_section
 from replay.report.run.summary import TITLE, determined_fact, lockout_fact, run_verdict, summary_tables
-from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section, mismatch
 from replay.report.run.views import (
     WORDS,
     CellItems,
@@ -50,7 +55,8 @@ from replay.report.run.views import (
     grouped,
     labels_of,
 )
-from replay.report.run.webhooks import failed_calls_fact, webhook_section
+from replay.report.run.webhooks import failed_calls_fact, outage_facts, outage_section, webhook_section
+from replay.report.trust import disagreements_section, fidelity_fact, gaps_section, mismatch
 
 _ENDS = {"absent": "not found", "succeeds": "succeed"}
 """Words for the causes of predicted outcomes that do not speak for themselves."""

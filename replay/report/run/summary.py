@@ -29,11 +29,8 @@ from replay.report.render.document import (
     span,
 )
 from replay.report.render.screen import cut, fitted, next_steps, part_of
-from replay.report.run.accepted import accepted_facts
 from replay.report.run.api_versions import api_versions_fact, removed_verdict
-from replay.report.run.bootstrap_gap import bootstrap_gap_fact
-from replay.report.run.outage import outage_facts, outage_verdict
-from replay.report.run.trust import fidelity_fact, mismatch
+from replay.report.run.denied import accepted_facts, bootstrap_gap_fact
 from replay.report.run.views import (
     CellItems,
     Group,
@@ -47,7 +44,8 @@ from replay.report.run.views import (
     grouped,
     lockout,
 )
-from replay.report.run.webhooks import unknown_calls
+from replay.report.run.webhooks import outage_facts, outage_verdict, unknown_calls
+from replay.report.trust import fidelity_fact, mismatch
 
 MOST_POLICIES = 10
 MOST_WORKLOADS = 8

@@ -25,11 +25,10 @@ from replay.compare.weekly.figures import (
     WeeklyResult,
 )
 from replay.errors import ReplayError
-from replay.report.authorization.refusals import refusals_json
-from replay.report.disagreement import fidelity_json
 from replay.report.render.document import MICROSECONDS
 from replay.report.scan_report import at_rest_value
-from replay.report.weekly.readiness import readiness_value
+from replay.report.trust import fidelity_json
+from replay.report.weekly.sections import readiness_value, refusals_json
 
 KIND = "replay weekly report"
 VERSION = 1

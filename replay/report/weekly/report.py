@@ -7,7 +7,6 @@ from datetime import UTC, tzinfo
 
 from replay.compare.weekly.effect import EffectAction
 from replay.compare.weekly.figures import ActionFigures, Figures, FigureSource, PolicyReadiness, Promotion, WeeklyResult
-from replay.report.authorization.refusals import refusal_sections
 from replay.report.render.document import (
     Align,
     Block,
@@ -30,11 +29,20 @@ from replay.report.render.document import (
     zone_name,
 )
 from replay.report.render.screen import first_screen
-from replay.report.run.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.scan_report import at_rest_section
+from replay.report.trust import disagreements_section, fidelity_fact, gaps_section
 from replay.report.weekly.charts import by_step, charts, label, starts, step_of
-from replay.report.weekly.readiness import readiness_sections
-from replay.report.weekly.sections import SAME, change, in_force, left_out, newness, some, talks
+from replay.report.weekly.sections import (
+    SAME,
+    change,
+    in_force,
+    left_out,
+    newness,
+    readiness_sections,
+    refusal_sections,
+    some,
+    talks,
+)
 
 TERMINAL_ROWS = 8
 _LATE = 20

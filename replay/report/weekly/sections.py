@@ -1,16 +1,23 @@
-"""Sections of the weekly report: what is new or gone, the set in force, and what was skipped."""
+"""Sections of the weekly report: what is new or gone, the set in force, readiness, refused requests, and what was skipped.
+
+Readiness for Pod Security names the blockers of the next level of each namespace.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import tzinfo
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from replay.compare.readiness import NamespaceReadiness
+from replay.compare.refusal import Refusals, Refused
 from replay.compare.weekly.figures import FileFidelity, Owner, Promotion, WeeklyResult
+from replay.json import JSON
 from replay.report.render.document import (
     Align,
     Block,
     Column,
+    Listing,
     Section,
     Table,
     Tone,
@@ -214,3 +221,169 @@ def left_out(result: WeeklyResult) -> Section | None:
     table = Table("reading", "", (Column("what"), Column("number", Align.NUMBER)), tuple(lines), len(lines))
     lead = f"{plural(total, 'request')} failed before admission evaluated policies." if total else ""
     return Section("reading", "Skipped", lead, (table,), quiet=True)
+
+
+ReadinessByNamespace = Mapping[str, NamespaceReadiness]
+_COMPUTE = ("cpu", "memory")
+
+
+def readiness_sections(readiness: ReadinessByNamespace, rows: int) -> Iterator[Section]:
+    """Levels, obstacles, bounds."""
+    if not readiness:
+        return
+    yield _levels(readiness, rows)
+    if any(each.obstacles.get(each.next_level) for each in readiness.values()):
+        yield _obstacles(readiness, rows)
+    yield _bounds(readiness, rows)
+
+
+def _levels(readiness: ReadinessByNamespace, rows: int) -> Section:
+    columns = (
+        Column("namespace", Align.CODE),
+        Column("strictest safe level", Align.SHORT),
+        Column("pods", Align.NUMBER),
+        Column("denied by the next level", Align.SHORT),
+    )
+    shown = []
+    for namespace, each in sorted(readiness.items()):
+        denied = f"{each.next_level}: {number(each.denied[each.next_level])}" if each.next_level else ""
+        denied += f", {number(each.unknown)} undetermined" if each.unknown else ""
+        shown.append((inert(namespace), each.level, number(each.pods), denied))
+    lead = "For each namespace: the strictest Pod Security level that would have admitted every requested pod."
+    table = Table("readiness", "", columns, tuple(shown[:rows]), len(shown))
+    return Section("readiness", "Which Pod Security level?", lead, (table,), Tone.PLAIN)
+
+
+def _obstacles(readiness: ReadinessByNamespace, rows: int) -> Section:
+    columns = (
+        Column("namespace", Align.CODE),
+        Column("level", Align.SHORT),
+        Column("owning workload"),
+        Column("reason"),
+        Column("pods", Align.NUMBER),
+    )
+    shown = [
+        (inert(namespace), each.next_level, inert(owner), inert(f"{reason} ({where})" if where else reason), number(n))
+        for namespace, each in sorted(readiness.items())
+        for (owner, reason, where), n in each.obstacles.get(each.next_level, {}).items()
+    ]
+    shown.sort(key=lambda row: (row[0], -int(row[4].replace(",", "")), *row[2:4]))
+    lead = "For each workload: why the next stricter level would deny its pods, with the fields."
+    return Section(
+        "obstacles",
+        "Why the next level would deny pods",
+        lead,
+        (Table("obstacles", "", columns, tuple(shown[:rows]), len(shown)),),
+    )
+
+
+def _bounds(readiness: ReadinessByNamespace, rows: int) -> Section:
+    columns = (Column("namespace", Align.CODE), Column("LimitRange, container max"), Column("ResourceQuota, hard"))
+    shown = [
+        (inert(namespace), inert(_text(limit_range(each))), inert(_text(quota(each))))
+        for namespace, each in sorted(readiness.items())
+    ]
+    lead = (
+        "The lowest bounds that would have admitted everything: the largest limit of a container, and the largest sum of requests at one "
+        "time, of pods that the log shows being created. Leave room above them."
+    )
+    table = Table("bounds", "", columns, tuple(shown[:rows]), len(shown))
+    return Section("bounds", "LimitRange and ResourceQuota that would have been enough", lead, (table,))
+
+
+def limit_range(namespace: NamespaceReadiness) -> dict[str, str]:
+    """`max` of a LimitRange for containers."""
+    return {name: str(value) for name, value in sorted(namespace.most.get("limits", {}).items()) if name in _COMPUTE}
+
+
+def quota(namespace: NamespaceReadiness) -> dict[str, str]:
+    """`hard` of a ResourceQuota."""
+    return {name: str(value) for name, value in sorted(namespace.peak().items())}
+
+
+def _text(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name}: {value}" for name, value in values.items()) or "no requests or limits"
+
+
+def readiness_value(readiness: ReadinessByNamespace) -> list[dict[str, Any]]:
+    """The same as JSON."""
+    return [
+        {
+            "namespace": namespace,
+            "level": each.level,
+            "pods": each.pods,
+            "notKnown": each.unknown,
+            "wouldDeny": dict(each.denied),
+            "obstacles": [
+                {"level": level, "workload": owner, "reason": reason, "where": where, "pods": n}
+                for level, obstacles in sorted(each.obstacles.items())
+                for (owner, reason, where), n in sorted(obstacles.items())
+            ],
+            "limitRangeMax": limit_range(each),
+            "quotaHard": quota(each),
+        }
+        for namespace, each in sorted(readiness.items())
+    ]
+
+
+def refusal_sections(refusals: Refusals, rows: int) -> Iterator[Section]:
+    """Yield the sections, none without refusals and unused permissions."""
+    blocks: list[Block] = []
+    if refusals.now:
+        blocks.append(
+            _table("forbidden", "", refusals, sorted(refusals.now, key=lambda each: (-refusals.now[each], each)), rows)
+        )
+    gone = refusals.no_longer
+    if gone:
+        blocks.append(
+            _table("no-longer-forbidden", "No longer", refusals, sorted(gone, key=lambda e: (-gone[e], e)), rows)
+        )
+    if blocks:
+        lead = (
+            f"{plural(refusals.now.total(), 'request')} of {plural(len({each.user for each in refusals.now}), 'user')}."
+        )
+        yield Section("forbidden", "Who the authorizers refused", lead, tuple(blocks), quiet=True)
+    if refusals.unused:
+        shown = [inert(each) for each in refusals.unused[:rows]]
+        rest = len(refusals.unused) - len(shown)
+        text = "\n".join([*shown, *([f"… and {number(rest)} more"] if rest else [])])
+        lead = (
+            f"{plural(len(refusals.unused), 'binding')} allowed no request of the log. What is needed less often than the log is long "
+            "is among them; `--format rbac --user NAME` writes a Role for what a user did."
+        )
+        yield Section("unused-bindings", "What could be revoked", lead, (Listing("", text),), quiet=True)
+
+
+def _table(name: str, caption: str, refusals: Refusals, ordered: list[Refused], rows: int) -> Table:
+    columns = (
+        Column("user", Align.CODE),
+        Column("request", Align.CODE),
+        Column("requests", Align.NUMBER),
+        Column("before", Align.NUMBER),
+    )
+    shown = tuple(
+        (
+            inert(each.user),
+            inert(f"{each.verb} {each.target}"),
+            number(refusals.now[each]),
+            "" if refusals.earlier is None else number(refusals.earlier[each]) if each in refusals.earlier else "new",
+        )
+        for each in ordered[:rows]
+    )
+    return Table(name, caption, columns, shown, len(ordered))
+
+
+def refusals_json(refusals: Refusals) -> JSON:
+    """Every refusal with its count before, which is null where nothing is known of an earlier period."""
+    keys = sorted({*refusals.now, *refusals.no_longer})
+    return {
+        "refused": [
+            {
+                **each._asdict(),
+                "requests": refusals.now[each],
+                "before": None if refusals.earlier is None else refusals.earlier[each],
+            }
+            for each in keys
+        ],
+        "unusedBindings": list(refusals.unused),
+    }

@@ -25,8 +25,7 @@ from replay.pipeline.project.loop import LoopOutcome, watch_runs
 from replay.pipeline.project.watch import state
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
-from replay.report.run.brief import MOST_LINES, brief_lines
-from replay.report.run.difference import NOTHING, difference_line
+from replay.report.run.brief import MOST_LINES, NOTHING, brief_lines, difference_line
 from tests.support.interchange import gitlab_issues, junit_cases, sarif_results
 
 POLICY = "image-registries.yaml"

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from replay.report.annotate.annotation import Annotation, Annotations, FindingLevel, FindingRule
-from replay.report.annotate.formats import ANNOTATED
+from replay.report.annotate import ANNOTATED, Annotation, Annotations, FindingLevel, FindingRule
 from tests.support.interchange import gitlab_issues, junit_cases, sarif_results
 
 ODD = 'a "b" <c> & %0A,:\n\u202e\x00\udc80'

@@ -7,7 +7,7 @@ import binascii
 
 from replay.go.asn1 import ASN1Error
 from replay.go.certificate_request import Subject, parse_certificate_request
-from replay.go.pem import decode_pem
+from replay.go.encoding import decode_pem
 from replay.json import JSON
 
 

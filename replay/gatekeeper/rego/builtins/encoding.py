@@ -26,7 +26,7 @@ from replay.gatekeeper.rego.value import (
     pairs_of,
     text_of_number,
 )
-from replay.go.base64 import Base64Error, decode_base64
+from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import marshal_string
 
 

@@ -13,8 +13,7 @@ from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, plain
 from replay.gatekeeper.rego.text import limited
 from replay.gatekeeper.rego.value import UnknownTouchedError, Value
 from replay.go.regexp import re2_pattern
-from replay.go.regexp_class import UnsupportedRegexpError
-from replay.go.regexp_tree import RegexpError
+from replay.go.regexp_tree import RegexpError, UnsupportedRegexpError
 
 _QUIET = re2.Options()
 _QUIET.log_errors = False

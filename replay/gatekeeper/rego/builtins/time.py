@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from replay.gatekeeper.rego.builtins.number import fraction_of
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, wrong
 from replay.gatekeeper.rego.value import Number, UnknownTouchedError, Value
-from replay.go.duration import DurationError, parse_duration
+from replay.go.time import DurationError, parse_duration
 
 _NANO = 1_000_000_000
 _LIMIT = 2**63

@@ -15,7 +15,7 @@ from replay.cel.value.text import type_name
 from replay.cel.value.timestamp import Duration, Timestamp
 from replay.cel.value.types import BYTES, DYN, STRING, Type, list_type, map_type, opaque_type
 from replay.cel.value.values import EvalError, OpaqueValue, OptionalValue, TypeValue, Uint, Value
-from replay.cellib.library.json_encoder import no_text
+from replay.cellib.library.encoders import no_text
 from replay.go.format import marshal
 from replay.json import JSON
 from replay.kyverno.cel.library.image import ImageValue

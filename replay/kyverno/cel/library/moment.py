@@ -12,10 +12,10 @@ from replay.cel.value.bounds import UndeterminedError
 from replay.cel.value.timestamp import NANOS, Duration, Timestamp, field
 from replay.cel.value.types import DOUBLE, DURATION, DYN, INT, STRING, TIMESTAMP
 from replay.cel.value.values import EvalError, Value
-from replay.cellib.library.bindings import is_namespace
+from replay.cellib.library.macros import is_namespace
 from replay.cellib.library.math import rounded
 from replay.go.certificate import CertificateError, UnreadKeyError, certificate_fields
-from replay.go.pem import decode_pem
+from replay.go.encoding import decode_pem
 from replay.kyverno.rules.go_value import with_floats
 
 _YEAR_1 = -62135596800

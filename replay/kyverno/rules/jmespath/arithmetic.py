@@ -8,7 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from replay.go.duration import SECOND, DurationError, duration_text, parse_duration
+from replay.go.time import SECOND, DurationError, duration_text, parse_duration
 from replay.json import JSON
 from replay.kube.quantity import Quantity, QuantityError, parse_quantity
 from replay.kyverno.rules.errors import JMESPathError

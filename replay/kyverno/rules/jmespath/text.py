@@ -14,7 +14,7 @@ from replay.cel.value.bounds import UndeterminedError as PatternError
 from replay.cel.value.regexp import compile_pattern, matchable
 from replay.cel.value.values import EvalError
 from replay.cellib.library.semver import SemanticVersion, parse_version
-from replay.go.base64 import Base64Error, decode_base64
+from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import quote
 from replay.json import JSON
 from replay.kyverno.rules.errors import JMESPathError, UndeterminedError

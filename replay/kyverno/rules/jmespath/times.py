@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from replay.go.duration import DurationError, duration_text, parse_duration
-from replay.go.format import quote
-from replay.go.strconv import parse_int
-from replay.go.time import TimeError
-from replay.go.time_layout import RFC3339, GoTime, parse_time
+from replay.go.format import parse_int, quote
+from replay.go.time import RFC3339, DurationError, GoTime, TimeError, duration_text, parse_duration, parse_time
 from replay.kyverno.rules.errors import JMESPathError
 from replay.kyverno.rules.jmespath.function import STRING, Function
 

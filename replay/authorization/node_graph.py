@@ -1,26 +1,98 @@
-"""Which objects belong to which node (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.Graph`).
-
-A pod that is bound to a node gives it what the pod refers to: service account, secrets, config maps, claims, and through
-claims volumes and their secrets. A mirror pod gives nothing but itself.
-"""
+"""Which objects belong to which node (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.Graph`), by what pods and volumes refer to."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from typing import NamedTuple, Protocol
 
-from replay.authorization.node.pod_reference import (
-    config_map_names,
-    pod_claims,
-    resource_claims,
-    secret_names,
-    volume_secrets,
-)
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject, field_of
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.rbac.binding import missing_in
+
+_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
+_VOLUMES_WITH_SECRET_REF = ("cephfs", "cinder", "flexVolume", "rbd", "scaleIO", "iscsi", "storageos")
+_CLAIM_NAMESPACE_IF_NONE = frozenset(["cephfs", "flexVolume", "rbd", "scaleIO", "iscsi"])
+_VISIBLE_CSI_SECRETS = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpandSecretRef")
+
+
+def _secret_names(spec: JSON) -> Iterator[str]:
+    """The secrets of a pod spec."""
+    yield from (each.get("name") or "" for each in spec.get("imagePullSecrets") or ())
+    yield from _environment_names(spec, "secretRef", "secretKeyRef")
+    for volume in spec.get("volumes") or ():
+        yield from _volume_secret_names(volume)
+
+
+def _config_map_names(spec: JSON) -> Iterator[str]:
+    """The config maps of a pod spec."""
+    yield from _environment_names(spec, "configMapRef", "configMapKeyRef")
+    for volume in spec.get("volumes") or ():
+        yield from _projected_names(volume, "configMap")
+        yield (volume.get("configMap") or {}).get("name") or ""
+
+
+def _pod_claims(pod: str, spec: JSON) -> Iterator[str]:
+    """The persistent volume claims of a pod; that of an ephemeral volume is named after the pod."""
+    for volume in spec.get("volumes") or ():
+        if volume.get("persistentVolumeClaim") is not None:
+            yield volume["persistentVolumeClaim"].get("claimName") or ""
+        elif volume.get("ephemeral") is not None:
+            yield f"{pod}-{volume.get('name') or ''}"
+
+
+def _resource_claims(pod: JSON) -> Iterator[str]:
+    """The resource claims of a pod: named, made from a template, or for extended resources."""
+    status = pod.get("status") or {}
+    generated = {
+        each.get("name"): each.get("resourceClaimName") or "" for each in status.get("resourceClaimStatuses") or ()
+    }
+    for claim in pod["spec"].get("resourceClaims") or ():
+        if claim.get("resourceClaimName") is not None:
+            yield claim["resourceClaimName"]
+        elif claim.get("resourceClaimTemplateName") is not None:
+            yield generated.get(claim.get("name"), "")
+    yield (status.get("extendedResourceClaimStatus") or {}).get("resourceClaimName") or ""
+
+
+def _volume_secrets(spec: JSON, claim_namespace: str) -> Iterator[tuple[str, str]]:
+    """`(namespace, name)` of the secrets of a persistent volume that a kubelet may see."""
+    azure_file = spec.get("azureFile")
+    if azure_file is not None:
+        yield azure_file.get("secretNamespace") or claim_namespace, azure_file.get("secretName") or ""
+    for source in _VOLUMES_WITH_SECRET_REF:
+        ref = (spec.get(source) or {}).get("secretRef")
+        if ref is not None:
+            default = claim_namespace if source in _CLAIM_NAMESPACE_IF_NONE else ""
+            yield ref.get("namespace") or default, ref.get("name") or ""
+    for field in _VISIBLE_CSI_SECRETS:
+        ref = (spec.get("csi") or {}).get(field)
+        if ref is not None:
+            yield ref.get("namespace") or "", ref.get("name") or ""
+
+
+def _environment_names(spec: JSON, source: str, key: str) -> Iterator[str]:
+    for kind in _CONTAINERS:
+        for container in spec.get(kind) or ():
+            yield from ((each.get(source) or {}).get("name") or "" for each in container.get("envFrom") or ())
+            for variable in container.get("env") or ():
+                yield ((variable.get("valueFrom") or {}).get(key) or {}).get("name") or ""
+
+
+def _volume_secret_names(volume: JSON) -> Iterator[str]:
+    yield (volume.get("azureFile") or {}).get("secretName") or ""
+    yield (volume.get("secret") or {}).get("secretName") or ""
+    for source in _VOLUMES_WITH_SECRET_REF:
+        yield ((volume.get(source) or {}).get("secretRef") or {}).get("name") or ""
+    yield ((volume.get("csi") or {}).get("nodePublishSecretRef") or {}).get("name") or ""
+    yield from _projected_names(volume, "secret")
+
+
+def _projected_names(volume: JSON, source: str) -> Iterator[str]:
+    for each in (volume.get("projected") or {}).get("sources") or ():
+        yield (each.get(source) or {}).get("name") or ""
+
 
 POD = GroupVersionKind("", "v1", "Pod")
 PERSISTENT_VOLUME = GroupVersionKind("", "v1", "PersistentVolume")
@@ -145,10 +217,10 @@ def _pod_references(pod: Vertex, obj: JSON) -> Iterator[Vertex]:
     spec = obj["spec"]
     names = {
         "serviceaccount": [spec.get("serviceAccountName") or ""],
-        "secret": secret_names(spec),
-        "configmap": config_map_names(spec),
-        "persistentvolumeclaim": pod_claims(pod.name, spec),
-        "resourceclaim": resource_claims(obj),
+        "secret": _secret_names(spec),
+        "configmap": _config_map_names(spec),
+        "persistentvolumeclaim": _pod_claims(pod.name, spec),
+        "resourceclaim": _resource_claims(obj),
     }
     for type_, names_of_type in names.items():
         yield from (Vertex(type_, pod.namespace, name) for name in names_of_type if name)
@@ -159,6 +231,6 @@ def _volume_edges(volume: Vertex, spec: JSON) -> Iterator[tuple[Vertex, Vertex]]
     if claim is not None:
         namespace = claim.get("namespace") or ""
         yield volume, Vertex("persistentvolumeclaim", namespace, claim.get("name") or "")
-        for secret_namespace, name in volume_secrets(spec, namespace):
+        for secret_namespace, name in _volume_secrets(spec, namespace):
             if name:
                 yield Vertex("secret", secret_namespace, name), volume

@@ -1,4 +1,4 @@
-"""What `replay check --migrate` prints: policies of CEL as manifests, with a comment for each rule."""
+"""What conversions write: `replay convert` static manifests, `replay check --migrate` policies of CEL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,31 @@ from pathlib import Path
 from replay.case.write.own import yaml_text
 from replay.json import JSON
 from replay.kyverno.migrate.rule import Migrated
+from replay.manifests.convert import Conversion
 from replay.report.render.document import inert, plural
+
+
+def conversion_lines(
+    conversion: Conversion, paths: Sequence[Path], configuration: Path | None, server_directory: str
+) -> Iterator[str]:
+    """Lines for a terminal: a file with its objects, what is left with its place first, then the next steps."""
+    for path, file in zip(paths, conversion.files, strict=True):
+        names = ", ".join(f"{each['kind']}/{each['metadata']['name']}" for each in file.objects)
+        yield f"{path}: {inert(names)}"
+    for left in conversion.left:
+        yield f"{inert(left.text)}"
+    for hint in conversion.hints:
+        yield f"note: {inert(hint)}"
+    counts = f"{plural(len(paths), 'file')} written"
+    yield f"{counts}, {plural(len(conversion.left), 'object')} left" if conversion.left else counts
+    if configuration is None:
+        return
+    out = configuration.parent
+    yield f"{configuration}: names the directories below {server_directory}; next:"
+    yield f"  replay run LOG --current NOW --candidate {out}   what the API objects did not see, before they were there or while they were gone"
+    yield f"  copy {out} to {server_directory} of each API server, start it with"
+    yield f"  --admission-control-config-file={server_directory}/{configuration.name}, then delete the objects in the API"
+
 
 _MOST_REASONS = 12
 """How many reasons are shown: with the other lines they fit on one screen."""

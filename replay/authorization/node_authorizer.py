@@ -1,21 +1,61 @@
 """The node authorizer (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node`): what kubelets may do.
 
-It allows or has no opinion, for reasons that stand in the answer if nobody else allows.
+Every node has some rules (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy.NodeRules`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from msgspec import Struct
 
-from replay.authorization.node.graph import Graph, Vertex
-from replay.authorization.node.rule import node_rules
+from replay.authorization.node_graph import Graph, Vertex
 from replay.authorization.trace import AuthorizerDecision
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.attributes import Missing
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.authorizer import NODE_PREFIX, NODES_GROUP, rule_allows
+
+_READ = "get list watch"
+_CERTIFICATES, _RESOURCE, _STORAGE = "certificates.k8s.io", "resource.k8s.io", "storage.k8s.io"
+
+_ROWS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
+    ("create", ("authentication.k8s.io",), "tokenreviews", 0),
+    ("create", ("authorization.k8s.io",), "subjectaccessreviews localsubjectaccessreviews", 0),
+    (_READ, ("",), "services", 0),
+    (f"create {_READ}", ("",), "nodes", 0),
+    ("update patch", ("",), "nodes/status nodes", 0),
+    ("create update patch", ("", "events.k8s.io"), "events", 0),
+    (f"{_READ} create delete", ("",), "pods", 0),
+    ("update patch", ("",), "pods/status", 0),
+    ("create", ("",), "pods/eviction", 0),
+    (_READ, ("",), "secrets configmaps", 0),
+    ("get", ("",), "persistentvolumeclaims persistentvolumes endpoints", 0),
+    (f"create {_READ}", (_CERTIFICATES,), "certificatesigningrequests", 0),
+    ("get create update patch delete", ("coordination.k8s.io",), "leases", 0),
+    ("get", (_STORAGE,), "volumeattachments", 0),
+    ("create", ("",), "serviceaccounts/token", 0),
+    ("get update patch", ("",), "persistentvolumeclaims/status", 0),
+    (_READ, (_STORAGE,), "csidrivers", 0),
+    ("get create update patch delete", (_STORAGE,), "csinodes", 0),
+    (_READ, ("node.k8s.io",), "runtimeclasses", 0),
+    ("get", (_RESOURCE,), "resourceclaims", 34),
+    ("deletecollection", (_RESOURCE,), "resourceslices", 34),
+    (_READ, (_CERTIFICATES,), "clustertrustbundles", 37),
+    ("get", ("",), "serviceaccounts", 34),
+    (f"{_READ} create", (_CERTIFICATES,), "podcertificaterequests", 37),
+)
+"""Verbs, groups, resources, and the minor whose default it is."""
+
+
+def _node_rules(minor: int) -> tuple[Mapping[str, Sequence[str]], ...]:
+    """The rules as PolicyRules, with the features that are on by default in a minor."""
+    return tuple(
+        {"verbs": verbs.split(), "apiGroups": groups, "resources": resources.split()}
+        for verbs, groups, resources, since in _ROWS
+        if since <= minor
+    )
+
 
 _LEASE_NAMESPACE = "kube-node-lease"
 _OWN_OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
@@ -48,7 +88,7 @@ class NodeAuthorizer:
         """The features are those that are on by default in that version."""
         self._graph = graph
         self._minor = version.minor
-        self._rules = node_rules(version.minor)
+        self._rules = _node_rules(version.minor)
         self._by_resource = self._subdivided()
 
     def _subdivided(self) -> Mapping[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]]:

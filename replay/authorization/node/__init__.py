@@ -1,1 +1,0 @@
-"""The node authorizer: what kubelets may do, by what belongs to their nodes."""

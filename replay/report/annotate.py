@@ -1,0 +1,236 @@
+"""One finding at a file and line, in every format of code hosts and CI servers: GitHub, GitLab, JUnit and SARIF."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from enum import StrEnum
+from itertools import groupby
+from pathlib import Path
+from urllib.parse import quote
+from xml.etree import ElementTree as ET
+
+from msgspec import Struct, field
+
+from replay.distribution import VERSION
+from replay.json import JSON
+
+
+class FindingLevel(StrEnum):
+    """How grave a finding is, in the words of SARIF."""
+
+    ERROR = "error"
+    WARNING = "warning"
+    NOTE = "note"
+
+
+class FindingRule(Struct, frozen=True):
+    """A class of findings: a sentence, and what to do."""
+
+    id: str
+    summary: str
+    help: str = ""
+
+
+class Annotation(Struct, frozen=True):
+    """A finding. `subject` is a policy or object; `path` is empty if no file holds it.
+
+    Rule, file, `subject` and `detail` form the fingerprint, because counts in `message` and lines change.
+    """
+
+    rule: str
+    level: FindingLevel
+    message: str
+    subject: str = ""
+    path: str = ""
+    line: int = 0
+    column: int = 0
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the subject with its detail. Bytes that are not UTF-8 are spelled out."""
+        text = f"{self.subject}: {self.message}" if self.subject else self.message
+        return text.encode("utf-8", "backslashreplace").decode()
+
+    @property
+    def uri(self) -> str:
+        """The file relative to the working directory, as a URI; an absolute `file:` URI where it lies elsewhere."""
+        path = _relative(self.path)
+        return Path(path).as_uri() if Path(path).is_absolute() else quote(path)
+
+    @property
+    def fingerprint(self) -> str:
+        """32 hexadecimal digits that stay the same from run to run."""
+        parts = (self.rule, _relative(self.path), self.subject, self.detail)
+        return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+class Annotations(Struct, frozen=True):
+    """All findings of a command, their rules, and subjects without findings."""
+
+    title: str
+    findings: Sequence[Annotation]
+    rules: Mapping[str, FindingRule] = field(default_factory=dict)
+    clean: Sequence[tuple[str, str]] = ()
+
+
+def _relative(path: str) -> str:
+    """A path as seen from the working directory, with `/`; as it is where it lies elsewhere."""
+    if not path:
+        return ""
+    path_from_here = os.path.relpath(path)
+    return Path(path).as_posix() if path_from_here.startswith("..") else Path(path_from_here).as_posix()
+
+
+_COMMANDS = {FindingLevel.ERROR: "error", FindingLevel.WARNING: "warning", FindingLevel.NOTE: "notice"}
+
+
+def _github_lines(annotations: Annotations) -> Iterator[str]:
+    """Yield one command per finding, the most severe first, because GitHub shows ten per severity and step."""
+    for each in annotations.findings:
+        place = f"file={github_property(_relative(each.path))}," if each.path else ""
+        place += f"line={each.line}," if each.line else ""
+        place += f"col={each.column}," if each.column else ""
+        title = github_property(f"{annotations.title}: {each.rule}")
+        yield f"::{_COMMANDS[each.level]} {place}title={title}::{github_data(each.text)}"
+
+
+def github_data(text: str) -> str:
+    """The message of a workflow command, escaped."""
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def github_property(text: str) -> str:
+    """A property of a workflow command, escaped."""
+    return github_data(text).replace(":", "%3A").replace(",", "%2C")
+
+
+_SEVERITIES = {FindingLevel.ERROR: "major", FindingLevel.WARNING: "minor", FindingLevel.NOTE: "info"}
+
+
+def _gitlab(annotations: Annotations) -> str:
+    """Return a list of issues. A finding without a file is shown at the file `cluster`."""
+    issues = [
+        {
+            "description": each.text,
+            "check_name": each.rule,
+            "fingerprint": each.fingerprint,
+            "severity": _SEVERITIES[each.level],
+            "location": {"path": _relative(each.path) or "cluster", "lines": {"begin": max(each.line, 1)}},
+        }
+        for each in annotations.findings
+    ]
+    return json.dumps(issues, indent=1, ensure_ascii=False) + "\n"
+
+
+def _junit(annotations: Annotations) -> str:
+    """Return one suite with a case per subject, failed by its errors. Subjects without findings pass."""
+    by_place = sorted(annotations.findings, key=lambda each: (each.path, each.subject))
+    groups = [(subject, list(each)) for subject, each in groupby(by_place, key=lambda each: (each.path, each.subject))]
+    failures = sum(any(each.level is FindingLevel.ERROR for each in group) for _, group in groups)
+    tests = len(groups) + len(annotations.clean)
+    counts = {"tests": str(tests), "failures": str(failures), "errors": "0"}
+    root = ET.Element("testsuites", {"name": annotations.title, **counts})
+    suite = ET.SubElement(root, "testsuite", {"name": annotations.title, **counts})
+    for (path, subject), group in groups:
+        _case(suite, path, subject or path, group)
+    for path, subject in annotations.clean:
+        _case(suite, path, subject, ())
+    ET.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{ET.tostring(root, encoding="unicode")}\n'
+
+
+def _case(suite: ET.Element, path: str, name: str, group: Iterable[Annotation]) -> None:
+    case = ET.SubElement(suite, "testcase", {"classname": clean(path or "cluster"), "name": clean(name)})
+    annotations = list(group)
+    errors = [each for each in annotations if each.level is FindingLevel.ERROR]
+    if errors:
+        failure = ET.SubElement(case, "failure", {"message": clean(errors[0].message), "type": errors[0].rule})
+        failure.text = clean("\n".join(f"{each.rule}: {each.message}" for each in errors))
+    others = [each for each in annotations if each.level is not FindingLevel.ERROR]
+    if others:
+        ET.SubElement(case, "system-out").text = clean("\n".join(f"{each.rule}: {each.message}" for each in others))
+
+
+def clean(text: str) -> str:
+    """Text without the characters that XML 1.0 has no place for."""
+    return "".join(
+        each
+        if each in "\t\n" or (each >= " " and each not in "\ufffe\uffff" and not "\ud800" <= each <= "\udfff")
+        else "\ufffd"
+        for each in text
+    )
+
+
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+_HOME = "https://kubernetes.io/docs/reference/access-authn-authz/validating-admission-policy/"
+
+
+def _sarif(annotations: Annotations) -> str:
+    """A log of one run: rules with their help, and results with relative URIs and fingerprints that stay the same."""
+    names = sorted({each.rule for each in annotations.findings})
+    driver = {
+        "name": "replay",
+        "version": VERSION,
+        "informationUri": _HOME,
+        "rules": [_rule(annotations.rules.get(name, FindingRule(name, name))) for name in names],
+    }
+    results = [_result(each, names.index(each.rule)) for each in annotations.findings]
+    run = {
+        "tool": {"driver": driver},
+        "automationDetails": {"id": f"{annotations.title.replace(' ', '-')}/"},
+        "columnKind": "unicodeCodePoints",
+        "results": results,
+    }
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=2) + "\n"
+
+
+def _rule(rule: FindingRule) -> dict[str, JSON]:
+    help_text = rule.help or rule.summary
+    return {
+        "id": rule.id,
+        "shortDescription": {"text": rule.summary},
+        "fullDescription": {"text": help_text},
+        "help": {"text": help_text, "markdown": help_text},
+        "helpUri": _HOME,
+    }
+
+
+def _result(each: Annotation, index: int) -> dict[str, JSON]:
+    return {
+        "ruleId": each.rule,
+        "ruleIndex": index,
+        "level": each.level.value,
+        "message": {"text": each.text},
+        "locations": [dict(_location(each))],
+        "partialFingerprints": {"replay/v1": each.fingerprint},
+    }
+
+
+def _location(each: Annotation) -> Iterator[tuple[str, JSON]]:
+    """Yield the location: a place in a file, and the subject."""
+    if each.path:
+        place: dict[str, JSON] = {"artifactLocation": {"uri": each.uri}}
+        if each.line:
+            place["region"] = {"startLine": each.line, **({"startColumn": each.column} if each.column else {})}
+        yield "physicalLocation", place
+    if each.subject:
+        yield (
+            "logicalLocations",
+            [{"name": each.subject.encode("utf-8", "backslashreplace").decode(), "kind": "resource"}],
+        )
+
+
+def _github(annotations: Annotations) -> str:
+    return "".join(f"{line}\n" for line in _github_lines(annotations))
+
+
+ANNOTATED: Mapping[str, Callable[[Annotations], str]] = {
+    "github": _github,
+    "sarif": _sarif,
+    "junit": _junit,
+    "gitlab": _gitlab,
+}

@@ -1,1 +1,0 @@
-"""Findings at a file and line, in the forms that code hosts and CI servers read."""

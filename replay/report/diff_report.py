@@ -1,0 +1,189 @@
+"""Output of `replay diff` as text, Markdown and JSON: of two manifest sets, of pairs of policies, of the sources of a template."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from msgspec import to_builtins
+
+from replay.compare.policy_pairs import PairComparison
+from replay.compare.template_sources import SourceAnswers, SourceComparison
+from replay.json import JSON
+from replay.manifests.object_diff import FieldDiff, ObjectDiff, Verb
+from replay.report.render.document import inert, number, plural
+
+_SIGNS = {Verb.ADDED: "+", Verb.REMOVED: "-"}
+NO_DIFFERENCE = "the sets do not differ"
+
+
+def diff_text(differences: Sequence[ObjectDiff]) -> Iterator[str]:
+    """Yield terminal lines: an object, then its fields. Long values get their own lines."""
+    for each in differences:
+        renamed = f" to {each.new_name}" if each.new_name else ""
+        yield f"{_SIGNS.get(each.verb, '~')} {each.kind}/{each.name} {each.verb.value}{renamed}"
+        for field in each.fields:
+            yield from _field_text(field)
+    if not differences:
+        yield NO_DIFFERENCE
+
+
+def _field_text(field: FieldDiff) -> Iterator[str]:
+    short = len(field.old) + len(field.new) < 80 and "\n" not in field.old + field.new
+    if short and field.old and field.new:
+        yield f"    {field.field} {field.verb.value}: {field.old} -> {field.new}"
+    elif short or not field.old:
+        yield f"    {field.field}{'' if field.verb is Verb.ADDED else ' ' + field.verb.value}: {field.new or field.old}"
+    else:
+        yield f"    {field.field} {field.verb.value}:"
+        for sign, text in (("-", field.old), ("+", field.new)):
+            for line in text.splitlines():
+                yield f"      {sign} {line}"
+
+
+def diff_markdown(differences: Sequence[ObjectDiff]) -> Iterator[str]:
+    """A list for a pull request."""
+    if not differences:
+        yield NO_DIFFERENCE.capitalize() + "."
+    for each in differences:
+        renamed = f" to `{each.new_name}`" if each.new_name else ""
+        yield f"- **{each.verb.value}** {each.kind} `{each.name}`{renamed}"
+        for field in each.fields:
+            values = " → ".join(_code_span(text) for text in (field.old, field.new) if text)
+            yield f"  - `{field.field}` {field.verb.value}: {values}"
+
+
+def _code_span(text: str) -> str:
+    """A code span on one line; backticks inside need more around them."""
+    line = " ".join(text.split())
+    fence = "`"
+    while fence in line:
+        fence += "`"
+    pad = " " if fence != "`" else ""
+    return f"{fence}{pad}{line}{pad}{fence}"
+
+
+def diff_json(differences: Sequence[ObjectDiff]) -> list[JSON]:
+    """Plain JSON: `kind`, `name`, `change`, `newName`, and the `fields` with `before` and `after`."""
+    return [
+        {
+            "kind": each.kind,
+            "name": each.name,
+            "change": each.verb.value,
+            **({"newName": each.new_name} if each.new_name else {}),
+            "fields": [
+                {"field": field.field, "change": field.verb.value, "before": field.old, "after": field.new}
+                for field in each.fields
+            ],
+        }
+        for each in differences
+    ]
+
+
+_WIDTH = 160
+
+
+def pairs_text(compared: Sequence[PairComparison], *, code: str = "") -> Iterator[str]:
+    """Yield the answer, then each differing pair with an example request; `code` quotes names."""
+    differing = [each for each in compared if each.differs]
+    yield f"{number(len(differing))} of {plural(len(compared), 'pair')} of policies decide requests of the log otherwise."
+    for each in compared:
+        if each.differs or each.undetermined:
+            yield ""
+            yield inert(f"{each.pair.title}{f' (by {each.pair.guessed})' if each.pair.guessed else ''}")
+            yield f"  both deny {plural(each.both, 'request')}, {number(each.undetermined)} undetermined"
+        for title, witnesses in (("the old", each.old_only), ("the new", each.new_only)):
+            if witnesses:
+                first = witnesses[0]
+                yield f"  {title} alone denies {plural(len(witnesses), 'request')}, for example"
+                yield f"    {code}{inert(first.request)}{code} ({inert(first.id)})"
+                yield f"    {code}{_short(first.message)}{code}"
+
+
+def _short(message: str) -> str:
+    text = inert(" ".join(message.split()))
+    return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
+
+
+def pairs_json(compared: Sequence[PairComparison]) -> JSON:
+    """Every pair with all its witnesses."""
+    return [{**to_builtins(each), "differs": each.differs} for each in compared]
+
+
+_ALLOWED = "allowed"
+
+
+def sources_text(result: SourceComparison, rows: int = 20) -> Iterator[str]:
+    """Lines for a terminal: the answer, then at most `rows` requests of each kind."""
+    yield _verdict(result)
+    for title, answers in _groups(result):
+        yield ""
+        yield f"{title}:"
+        for each in answers[:rows]:
+            yield f"  {inert(each.request)} ({inert(each.id)})"
+            yield from (f"    {line}" for line in _answer_text(each))
+        if len(answers) > rows:
+            yield f"  … and {number(len(answers) - rows)} more (--format json lists all)"
+
+
+def sources_markdown(result: SourceComparison, rows: int = 20) -> Iterator[str]:
+    """The same for a pull request."""
+    yield _verdict(result)
+    for title, answers in _groups(result):
+        yield ""
+        yield f"**{title}**"
+        yield ""
+        for each in answers[:rows]:
+            yield f"- {_inert_code(each.request)} ({_inert_code(each.id)})"
+            yield from (f"  - {_inert_code(line)}" for line in _answer_text(each))
+        if len(answers) > rows:
+            yield f"- … and {number(len(answers) - rows)} more"
+
+
+def sources_json(result: SourceComparison) -> JSON:
+    """Everything as plain values."""
+    return {
+        "templates": list(result.templates),
+        "requests": result.requests,
+        "deniedAlike": result.denied,
+        "decidedOtherwise": [_value(each) for each in result.differing],
+        "deniedWithOtherMessages": [_value(each) for each in result.reworded],
+        "undetermined": [
+            {"id": each.id, "request": each.request, "reason": each.unknown} for each in result.undetermined
+        ],
+    }
+
+
+def _value(each: SourceAnswers) -> JSON:
+    return {"id": each.id, "request": each.request, "rego": list(each.rego), "cel": list(each.cel)}
+
+
+def _verdict(result: SourceComparison) -> str:
+    names = ", ".join(result.templates)
+    asked = f"{inert(names)}: Rego and CEL decide"
+    alike = f"{plural(result.denied, 'request')} denied by both with the same message"
+    if not result.differing:
+        return f"{asked} {plural(result.requests, 'request')} alike. {alike}."
+    return f"{asked} {number(len(result.differing))} of {plural(result.requests, 'request')} differently. {alike}."
+
+
+def _groups(result: SourceComparison) -> Iterator[tuple[str, Sequence[SourceAnswers]]]:
+    """Yield the groups of differing requests that are not empty."""
+    groups = (
+        ("Rego denies, CEL allows", [each for each in result.differing if each.rego]),
+        ("CEL denies, Rego allows", [each for each in result.differing if each.cel]),
+        ("Both deny, with other messages", result.reworded),
+        ("Undetermined", result.undetermined),
+    )
+    yield from ((f"{title}: {plural(len(answers), 'request')}", answers) for title, answers in groups if answers)
+
+
+def _answer_text(each: SourceAnswers) -> Iterator[str]:
+    if each.unknown:
+        yield inert(each.unknown)
+        return
+    yield f"Rego: {inert('; '.join(each.rego)) or _ALLOWED}"
+    yield f"CEL:  {inert('; '.join(each.cel)) or _ALLOWED}"
+
+
+def _inert_code(text: str) -> str:
+    return f"`{' '.join(inert(text).replace('`', chr(39)).split())}`"
