@@ -86,7 +86,7 @@ class Page:
     ) -> None:
         """Put the routes together."""
         self._settings = settings
-        self._board = board
+        self.board = board
         self._questions = questions
         self._stores = stores
         self._ingest = ingest
@@ -121,7 +121,7 @@ class Page:
         self.asgi.add_middleware(_Middleware, guard=self._guard)
 
     async def _overview(self, request: Request) -> Response:
-        return self._shown(request, overview(self._board.states(), await self._logs()))
+        return self._shown(request, overview(self.board.states(), await self._logs()))
 
     async def _trial(self, request: Request) -> Response:
         state = self._state(request)
@@ -176,10 +176,10 @@ class Page:
         return _file(self._settings.data / "weekly" / day / name, kinds[name])
 
     async def _log(self, request: Request) -> Response:
-        return self._shown(request, log_page(self._board.states(), await self._logs()))
+        return self._shown(request, log_page(self.board.states(), await self._logs()))
 
     async def _api_trials(self, _request: Request) -> Response:
-        return _json({"trials": [trial_data(state) for state in self._board.states()]})
+        return _json({"trials": [trial_data(state) for state in self.board.states()]})
 
     async def _api_trial(self, request: Request) -> Response:
         state = self._state(request)
@@ -192,7 +192,7 @@ class Page:
         return _json(OPENAPI)
 
     async def _metrics(self, _request: Request) -> Response:
-        text = metrics(self._board.states(), await self._logs(), self._ingest.intake)
+        text = metrics(self.board.states(), await self._logs(), self._ingest.intake)
         return PlainTextResponse(text, media_type="text/plain; version=0.0.4")
 
     async def _healthz(self, _request: Request) -> Response:
@@ -250,7 +250,7 @@ class Page:
     def _report(self, name: str) -> Callable[[Request], Awaitable[Response]]:
         async def answer(request: Request) -> Response:
             state = self._state(request)
-            path = self._board.file(state.trial.name, name)
+            path = self.board.file(state.trial.name, name)
             if not path.is_file():
                 raise HTTPException(404, "this trial has no result yet")
             return _file(path, _REPORTS[name])
@@ -271,7 +271,7 @@ class Page:
 
     def _state(self, request: Request) -> TrialState:
         name = request.path_params["name"]
-        state = self._board.get(name) or self._board.get(_FORM.sub("", name))
+        state = self.board.get(name) or self.board.get(_FORM.sub("", name))
         if state is None:
             raise HTTPException(404, "there is no such trial")
         return state

@@ -13,6 +13,7 @@ import secrets
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from replay.audit.live.patience import HAS_CERTIFICATE
 from replay.serve.settings import Readers, is_loopback
 
 COOKIE = "replay_session"
@@ -28,7 +29,9 @@ HEADERS = {
     "cache-control": "no-store",
 }
 """Headers of every answer."""
-OPEN = frozenset({"/healthz", "/readyz", "/login", "/static/serve.css"})
+PROBES = frozenset({"/healthz", "/readyz"})
+"""Paths that answer whoever asks, by any name of the server, as a kubelet does."""
+OPEN = frozenset({"/login", "/static/serve.css", "/static/document.css"})
 """Paths that need no proof of who asks: they tell nothing about the log."""
 
 
@@ -44,28 +47,37 @@ class Guard:
         """Return the answer to a request that is refused, None for one that may be answered."""
         if len(request.url.path) + len(request.url.query) > LONGEST_TARGET:
             return PlainTextResponse("the address is too long\n", 414)
+        path = request.url.path
+        if path in PROBES or self._has_bearer(request):
+            return None  # no other site's page can make a browser send the token
         if not self._is_known_host(request.headers.get("host", "")):
             return PlainTextResponse("this name of the server is not known: start it with --host NAME\n", 421)
-        if request.url.path in OPEN or self.is_reader(request):
+        if path in OPEN or self.is_reader(request):
             return None
         if "text/html" in request.headers.get("accept", "") and self._readers.token and request.method == "GET":
             return Response(status_code=303, headers={"location": "/login"})
         return PlainTextResponse("log in, or send a token\n", 401, {"www-authenticate": "Bearer"})
 
     def is_reader(self, request: Request) -> bool:
-        """Return whether a request comes from a reader."""
+        """Return whether a request comes from a reader: each way that is set up will do, and without any, everybody is one."""
         readers = self._readers
+        if not (readers.token or readers.proxy or readers.tls.client_ca):
+            return True
+        if readers.tls.client_ca and request.scope.get("state", {}).get(HAS_CERTIFICATE):
+            return True
         if readers.proxy is not None:
             address, header = readers.proxy
             client = request.client.host if request.client else ""
             if client == address and request.headers.get(header):
                 return True
-        if readers.token:
-            kind, _, token = request.headers.get("authorization", "").partition(" ")
-            if kind.lower() == "bearer" and self.is_token(token.strip()):
-                return True
-            return hmac.compare_digest(request.cookies.get(COOKIE, "").encode(), self.session().encode())
-        return readers.proxy is None
+        session = request.cookies.get(COOKIE, "").encode()
+        return bool(readers.token) and (
+            self._has_bearer(request) or hmac.compare_digest(session, self.session().encode())
+        )
+
+    def _has_bearer(self, request: Request) -> bool:
+        kind, _, token = request.headers.get("authorization", "").partition(" ")
+        return kind.lower() == "bearer" and self.is_token(token.strip())
 
     def is_token(self, text: str) -> bool:
         """Return whether a text is the readers' token, in a time that does not tell how much of it is right."""

@@ -32,7 +32,7 @@ _LAST_SECONDS = 10
 
 def serve(settings: ServeSettings, tell: Callable[[str], None], is_ended: Callable[[], bool]) -> None:
     """Serve until `is_ended`; `tell` is called with lines for the operator. Raises ReplayError."""
-    settings.readers.require()
+    settings.require()
     host, port = settings.readers.host_and_port
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     notices = Notices(settings, tell)
@@ -41,7 +41,7 @@ def serve(settings: ServeSettings, tell: Callable[[str], None], is_ended: Callab
     lanes = (WholeLane(settings, board, stores), ArrivalLane(settings, board, stores))
     questions = Questions(settings)
     page = Page(settings, board, questions, stores, ingest)
-    server = uvicorn.Server(_config(page, settings, host, port))
+    server = uvicorn.Server(page_config(page, settings, host, port))
     web = Thread(target=server.run, name="page", daemon=True)
     web.start()
     while not server.started:
@@ -69,7 +69,8 @@ def serve(settings: ServeSettings, tell: Callable[[str], None], is_ended: Callab
         web.join(timeout=_LAST_SECONDS)
 
 
-def _config(page: Page, settings: ServeSettings, host: str, port: int) -> uvicorn.Config:
+def page_config(page: Page, settings: ServeSettings, host: str, port: int) -> uvicorn.Config:
+    """Return the server's settings for a page."""
     import ssl  # noqa: PLC0415 - only the server needs it
 
     tls = settings.readers.tls
@@ -92,5 +93,5 @@ def _config(page: Page, settings: ServeSettings, host: str, port: int) -> uvicor
         ssl_certfile=tls.certificate,
         ssl_keyfile=tls.key,
         ssl_ca_certs=str(tls.client_ca) if tls.client_ca else None,
-        ssl_cert_reqs=ssl.CERT_REQUIRED if tls.client_ca else ssl.CERT_NONE,
+        ssl_cert_reqs=ssl.CERT_OPTIONAL if tls.client_ca else ssl.CERT_NONE,  # a token will do as well
     )

@@ -97,6 +97,15 @@ class ServeSettings(Struct, frozen=True):
     """New requests are decided at most this often."""
     workers: int = 0
 
+    def require(self) -> None:
+        """Raise ReplayError where readers are not checked, or where those who send events would be readers, too."""
+        self.readers.require()
+        ours, theirs = self.readers.tls.client_ca, self.receiving.tls.client_ca
+        if ours is not None and theirs is not None and ours.read_bytes() == theirs.read_bytes():
+            raise ReplayError(
+                "API servers have certificates of this authority: readers need another one", path=str(ours)
+            )
+
     @property
     def stores(self) -> dict[str, str]:
         """Where the store of each cluster is, by its name, which is empty for a store of one cluster."""

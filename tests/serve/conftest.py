@@ -150,35 +150,38 @@ class _Stay(urllib.request.HTTPRedirectHandler):
 
 
 @contextmanager
-def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[Site]:
-    """Serve some states of trials on a free port."""
+def page_of(settings: ServeSettings, states: tuple[TrialState, ...] = ()) -> Iterator[Page]:
+    """Make a page over some states of trials."""
     board = TrialBoard(settings)
     for state in states:
         board.put(state)
     questions = Questions(settings)
-    page = Page(settings, board, questions, Logs({}), Received(settings))
-    bound = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(
-        uvicorn.Config(
-            page.asgi,
-            http=PatientProtocol,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            log_level="error",
-            access_log=False,
+    yield Page(settings, board, questions, Logs({}), Received(settings))
+    questions.close()
+
+
+@contextmanager
+def served(settings: ServeSettings, states: tuple[TrialState, ...]) -> Iterator[Site]:
+    """Serve some states of trials on a free port."""
+    with page_of(settings, states) as page, socket.create_server(("127.0.0.1", 0)) as bound:
+        server = uvicorn.Server(
+            uvicorn.Config(
+                page.asgi,
+                http=PatientProtocol,
+                ws="none",
+                lifespan="off",
+                log_config=None,
+                log_level="error",
+                access_log=False,
+            )
         )
-    )
-    thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
-    thread.start()
-    try:
+        thread = threading.Thread(target=server.run, args=([bound],), daemon=True)
+        thread.start()
         while not server.started:
             thread.join(0.01)
-        yield Site(bound.getsockname()[1], settings, board)
-    finally:
+        yield Site(bound.getsockname()[1], settings, page.board)
         server.should_exit = True
         thread.join()
-        questions.close()
 
 
 @pytest.fixture
@@ -218,4 +221,4 @@ def site_of(settings: ServeSettings, states: tuple[TrialState, ...]) -> Callable
     return make
 
 
-__all__ = ["LOG", "NODE", "ROW", "Answered", "Readers", "Site", "state_of", "summary"]
+__all__ = ["LOG", "NODE", "ROW", "Answered", "Readers", "Site", "page_of", "state_of", "summary"]

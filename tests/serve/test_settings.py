@@ -27,6 +27,7 @@ from replay.serve.settings import (
     read_secret,
 )
 from tests.serve.conftest import NODE, ROW, state_of, summary
+from tests.support.certificates import Authority
 
 
 class Bad(NamedTuple):
@@ -35,6 +36,14 @@ class Bad(NamedTuple):
     name: str
     make: Callable[[Path], object]
     says: str
+
+
+def same_authority(place: Path) -> None:
+    """Require settings with one authority for readers and for API servers."""
+    authority = Authority(place, "ca")
+    tls = ServerTls(*authority.issue("server"), authority.path)
+    settings = ServeSettings("s", place, (), readers=Readers("127.0.0.1:1", tls), receiving=Receiving(tls=tls))
+    settings.require()
 
 
 BAD = [
@@ -46,6 +55,7 @@ BAD = [
     Bad("a proxy by name", lambda _place: parse_proxy("proxy=X-User"), "no proxy `proxy=X-User`: write ADDRESS=HEADER"),
     Bad("a secret that is not there", lambda place: read_secret(place / "none", "--x"), "{place}/none: the file cannot be read"),
     Bad("an address without a port", lambda _place: Readers("localhost").require(), "no address `localhost`: write HOST:PORT"),
+    Bad("readers who are API servers", same_authority, "{place}/ca.pem: API servers have certificates of this authority: readers need another one"),
     Bad("other machines without TLS", lambda _place: Readers("0.0.0.0:1", token="x" * 20).require(), "0.0.0.0 is reached from other machines: give --tls-cert-file"),
 ]  # fmt: skip
 

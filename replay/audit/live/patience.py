@@ -9,11 +9,15 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 OWED_SECONDS = 120.0
 """How long a client may take for one request, or leave an answer unread."""
+HAS_CERTIFICATE = "has_certificate"
 _LOOK_SECONDS = 5.0
 
 
 class PatientProtocol(H11Protocol):
-    """One connection. uvicorn limits only the pause between two requests; this also limits the one before the first."""
+    """One connection. uvicorn limits only the pause between two requests; this also limits the one before the first.
+
+    The state of a request tells whether the client has shown a certificate of the authority that the server was given.
+    """
 
     _owes_since: float | None = None
     _timer: asyncio.TimerHandle | None = None
@@ -21,6 +25,7 @@ class PatientProtocol(H11Protocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Begin to look at the client."""
         super().connection_made(transport)
+        self.app_state = {**self.app_state, HAS_CERTIFICATE: bool(transport.get_extra_info("peercert"))}
         self.timeout_keep_alive_task = self.loop.call_later(self.timeout_keep_alive, self.timeout_keep_alive_handler)
         self._timer = self.loop.call_later(_LOOK_SECONDS, self._look)
 
