@@ -16,18 +16,20 @@ class Admitted(Struct, frozen=True):
     """The outcome of one set's mutating phase.
 
     `parts` are the effects of each plugin that ran, in order, `patch` is what all of them changed. `is_same` tells that they left the very
-    object, `is_refused` that one of them refused the request. `carried` leads from the recorded object to the one that is validated; None where
-    no patch does.
+    object, `is_refused` that one of them refused the request. `carried` leads from the recorded object to the one that is validated; it is this
+    object itself where not all of both is known.
     """
 
     parts: tuple[Decision, ...] = ()
     patch: Patch = ()
-    carried: Patch | None = ()
+    carried: Patch | Object = ()
     is_same: bool = True
     is_refused: bool = False
 
     def validated(self, recorded: Object, changes: Changes) -> Object:
-        """Return the object that the set validates; `changes` receives what it differs in. `carried` must not be None."""
+        """Return the object that the set validates; `changes` receives what it differs in."""
+        if not isinstance(self.carried, tuple):
+            return self.carried
         if not self.carried:
             return recorded
         value = json_patch.apply(recorded, self.carried)
@@ -39,8 +41,8 @@ UNCHANGED: Final = Admitted()
 """Nothing acted on the request."""
 
 
-def carried(recorded: Object, validated: Object, changes: Changes) -> Patch | None:
-    """Return the patch from a recorded object to the one that is validated; None unless both are known."""
+def carried(recorded: Object, validated: Object, changes: Changes) -> Patch | Object:
+    """Return how a recorded object leads to the one that is validated."""
     if validated is recorded:
         return ()
-    return changes(recorded, validated) if type(recorded) is dict and type(validated) is dict else None
+    return changes(recorded, validated) if type(recorded) is dict and type(validated) is dict else validated

@@ -263,8 +263,8 @@ def _replay(
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     met = store_results.read_met(changed) if store_results is not None else {}
     unmet = [requests for requests in changed if requests not in met]
-    if store_results is not None and unmet:
-        within = together(job.within, of_classes(unmet))
+    if store_results is not None:
+        within = together(job.within, of_classes(unmet)) if unmet else job.within
         job = replace(job, within=within, keeps_met=bool(store_results.met))
     results: list[PartResult] = []
     new: dict[CoarseClass, ClassResult] = {}

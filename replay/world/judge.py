@@ -39,16 +39,17 @@ class Judged(NamedTuple):
 class Judge(Struct, frozen=True, dict=True):
     """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
 
-    `decide` are the decisions of `chain` about a request of the log, `asks` tells whether a policy or webhook of the candidate may match
+    `decide` are the decisions of `chain` about a request of the log, `decide_alone` are those of `alone`, `asks` tells whether a policy or webhook of the candidate may match
     a request, by its class alone, `heeds` whether one that may reads some places of its objects.
 
-    INVARIANT: whoever wants a decision of `chain` or `alone` asks for `backends` first, and nobody decides but here: so kept walks know
-    what they depend on.
+    INVARIANT: whoever wants a decision comes by `decide` or `decide_alone`, and whoever wants an object asks for `backends` first: so kept walks
+    know what they depend on.
     """
 
     chain: Decider
     alone: Callable[[], Decider]
     decide: Callable[[ReplayRequest, Lister], Sequence[Decision]]
+    decide_alone: Callable[[ReplayRequest, Lister], Sequence[Decision]]
     backends: Callable[[ReplayRequest], Backends]
     schemas: Schemas
     asks: Callable[[Classed], bool]
@@ -117,8 +118,7 @@ class Judge(Struct, frozen=True, dict=True):
         """The decision alone."""
         if not self.asks(request.record):
             return ADMITTED
-        arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
-        return self.shown(request, self.with_quotas(request, self.alone().decide(*arguments)[1]))
+        return self.shown(request, self.with_quotas(request, self.decide_alone(request, lister)[1]))
 
     def object_elsewhere(self, request: ReplayRequest, lister: Lister) -> Object:
         """The object that the validating phase is shown."""

@@ -26,8 +26,8 @@ def replayed(log: Path, sets: Path, store: Path | None, *, redact: bool = True) 
 
 
 def results(store: Path) -> set[str]:
-    """What a store keeps: the state of log, snapshot and code, the class of requests, and the policies on it."""
-    return {str(path.relative_to(store)) for path in (store / RESULTS).glob("*/*.*")}
+    """The results that a store keeps: the state of log, snapshot and code, the class of requests, and the policies on it."""
+    return {str(path.relative_to(store)) for path in (store / RESULTS).glob("*/*.*") if "-met" not in path.name}
 
 
 def edited(name: str, old: str, new: str) -> Callable[[Path], None]:

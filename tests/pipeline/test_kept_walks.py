@@ -136,6 +136,7 @@ ROWS = [
     Row("nothing", "", {FIRST}),
     Row("nothing of the log", policy("p", ["absentees"], "false"), {FIRST}),
     Row("one resource", policy("p", ["configmaps"], "false"), {FIRST, "configmaps"}),
+    Row("one resource that is decided alike", policy("p", ["configmaps"], "true"), {FIRST}),
     Row("a subresource", policy("p", ["deployments/scale"], "false"), {FIRST, "deployments"}),
     Row("requests of which no walk wants a decision", policy("p", ["replicasets"], "true", ["CREATE"]), {FIRST}),
     Row("what the server counts is read", policy("p", ["absentees"], "object.metadata.generation > 1"), None),

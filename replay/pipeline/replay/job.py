@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
@@ -53,6 +53,7 @@ from replay.pipeline.replay.presence import Name, PolicyWrite, TimedChain, best_
 from replay.pipeline.replay.redaction import redacted_denials
 from replay.pipeline.replay.replayer import (
     ClassOutcomes,
+    Decide,
     PartOutcomes,
     Replayer,
     Where,
@@ -272,40 +273,49 @@ class Job(Struct, frozen=True, dict=True):
         return self.chain.where if isinstance(self.chain, ShardChain) else outside_kcp
 
     @cached_property
+    def alone(self) -> Decider:
+        """The candidate's policies beside no others."""
+        if self.workspaces is not None:
+            return self.shard_chain(alone=True)
+        nothing = ManifestSet(objects=self.distinct_sets[0].objects)
+        if self.policy_writes:
+            return self._timed(lambda names: (nothing, self.sets_without(names)[1]))
+        return self.chain_of((nothing, self.distinct_sets[1]))
+
+    @cached_property
     def judge(self) -> Judge:
         """The decisions of the candidate in its world; its policies are asked apart from those of the current set."""
+        return self.judging(self.replayer.decide, self._decide_alone)
+
+    def _decide_alone(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
+        backends = self.webhooks.backends(request)
+        return self.alone.decide(request.before_mutation, request.attributes, lister, backends)
+
+    def judging(self, decide_both: Decide, decide_alone: Decide) -> Judge:
+        """A judge that decides by two functions: with the policies of both sets, and with the candidate's alone."""
 
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
-            current, candidate = as_far_as_reached(request, self.replayer.decide(request, lister))
+            current, candidate = as_far_as_reached(request, decide_both(request, lister))
             shown_decision = shown(request, candidate)
             return [shown_decision if current is candidate else current, shown_decision]
 
         def shown(request: ReplayRequest, decision: Decision) -> Decision:
             return redacted_denials(request, decision, redact=self.redact)
 
-        @cache
-        def alone() -> Decider:
-            if self.workspaces is not None:
-                return self.shard_chain(alone=True)
-            nothing = ManifestSet(objects=self.distinct_sets[0].objects)
-            if self.policy_writes:
-                return self._timed(lambda names: (nothing, self.sets_without(names)[1]))
-            return self.chain_of((nothing, self.distinct_sets[1]))
-
         def with_quotas(request: ReplayRequest, decision: Decision) -> Decision:
             entry = self.entries.get((request.record.seq, request.item))
             return decision if entry is None else with_entry([decision], entry[1:])[0]
 
-        asks, heeds, consults = self._asks_candidate, self._heeds, self.consults
         return Judge(
             self.decider,
-            alone,
+            lambda: self.alone,
             decisions,
+            decide_alone,
             self.webhooks.backends,
             self.schemas,
-            asks,
-            heeds,
-            consults,
+            self._asks_candidate,
+            self._heeds,
+            self.consults,
             shown,
             with_quotas,
         )

@@ -80,11 +80,12 @@ class _Attributes(Struct, array_like=True):
 
 
 class _Admitted(Struct, array_like=True):
-    """An `Admitted`; a part is None where a plugin had no effect."""
+    """An `Admitted`; a part is None where a plugin had no effect. `validated` is the object that `carried` is, if it is no patch."""
 
     parts: tuple[Decision | None, ...]
     patch: tuple[Any, ...]
     carried: tuple[Any, ...]
+    validated: _Value | None
     is_same: bool
     is_refused: bool
 
@@ -250,12 +251,18 @@ def _user(content: bytes) -> UserInfo:
 
 
 def _kept_admitted(admitted: Admitted) -> _Admitted:
-    if admitted.carried is None:
-        raise TypeError("no patch leads to the object that is validated")
-    patches = (admitted.patch, admitted.carried, *(_mutated(part) for part in admitted.parts))
-    orjson.dumps(patches)  # no part of them may be unknown
-    parts = tuple(None if part is ADMITTED else part for part in admitted.parts)
-    return _Admitted(parts, admitted.patch, admitted.carried, admitted.is_same, admitted.is_refused)
+    patch, validated = admitted.carried, None
+    if not isinstance(patch, tuple):
+        patch, validated = (), _value(admitted.carried)
+    orjson.dumps((admitted.patch, patch, *map(_mutated, admitted.parts)))  # no part of them may be unknown
+    return _Admitted(
+        tuple(None if part is ADMITTED else part for part in admitted.parts),
+        admitted.patch,
+        patch,
+        validated,
+        admitted.is_same,
+        admitted.is_refused,
+    )
 
 
 def _mutated(part: Decision) -> tuple[Patch, ...]:
@@ -269,7 +276,7 @@ def _admitted(asked: _Asked) -> Sequence[Admitted]:
         Admitted(
             tuple(ADMITTED if part is None else part for part in each.parts),
             each.patch,
-            each.carried,
+            each.carried if each.validated is None else _object(each.validated),
             each.is_same,
             each.is_refused,
         )

@@ -1,39 +1,38 @@
 """Walks kept beside a store: what became of one object, and all that this depended on.
 
-A walk writes down what it asks: of which classes of requests it wanted decisions, what it was told of classes without one, and which
-owners it looked for. Beside that, its result depends on what a walk is given from the start: the findings about its object, the
-collections about it, what differs of its namespace and of what is looked up. A later run takes over the walk where all of this is the
-same, and walks the object where anything differs. INVARIANT: the result is that of the walk, to the byte; the log, the snapshot, the version
-and the code are the same by the name of the file.
+A walk writes down what it asks (`traced_walk`): of which classes of requests it wanted decisions, the requests with the decisions, what it was told
+of classes without one, and which owners it looked for. If only validating policies of these classes changed, these requests are decided again. Beside
+that, its result depends on what a walk is given from the start: the findings about its object, the collections about it, what differs of its namespace
+and of what is looked up. A later run takes over the walk where all of this comes out the same, and walks the object where anything differs. INVARIANT:
+the result is that of the walk, to the byte; the log, the snapshot, the version and the code are the same by the name of the file.
 """
 
 from __future__ import annotations
 
-import hashlib
-import os
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from enum import Enum, auto
 from functools import cached_property
 from heapq import merge
 from operator import itemgetter
 from typing import NamedTuple
 
 import msgspec
-from msgspec.structs import replace
 
-from replay.admission.decision import Decision
-from replay.admission.ordered.registry import looked_up_resources, mutating_criteria, units_of, unseen_criteria
-from replay.admission.place import Place
-from replay.admission.webhook.plugin import Backends
+from replay.admission.ordered.registry import (
+    ALL_ORDERED_PLUGINS,
+    looked_up_resources,
+    mutating_criteria,
+    unseen_criteria,
+)
 from replay.audit.place import BETWEEN, LogPosition, object_place
 from replay.kube.attributes import Operation
-from replay.kube.lister import Lister
-from replay.matching.coarse import Classed, CoarseClass, may_select
+from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, rows_of
 from replay.pipeline.replay.reach import looked_up_kinds
-from replay.reconstruct.request import ReplayRequest
-from replay.world.judge import Judge
+from replay.pipeline.replay.traced_walk import Note, ObjectWalk, Trace, answer_of, digest, is_decided_alike
 from replay.world.namespace import namespace_key
 from replay.world.pod import RefusedPods
 from replay.world.result import Consequence
@@ -42,135 +41,28 @@ from replay.world.walk import WalkContext, Walked
 
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of a log's walks. Others are walked anew."""
-_LENGTH = 16
-_UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
-"""Errors of msgspec for text that is not UTF-8, for numbers above 64 bits, and for other values."""
+_RATIO = 10
+"""How much smaller a request is in a compressed block, at least."""
 
 
-_Columns = tuple[str, str, str, str]
-_NOWHERE: frozenset[Place] = frozenset()
+class _NotePlace(NamedTuple):
+    """A `Note` whose row is that of a number in a block."""
 
-
-class Answer(NamedTuple):
-    """What a walk learned about a class without a decision; `places` are those that it asked about."""
-
-    question: str
-    requests: CoarseClass
-    places: frozenset[Place]
-    answer: bool
-
-
-class Trace(NamedTuple):
-    """What a walk asked of both sets: classes with wanted decisions, and other answers."""
-
-    decided: frozenset[CoarseClass] = frozenset()
-    answers: frozenset[Answer] = frozenset()
-
-
-class ObjectWalk(NamedTuple):
-    """The walk of one object; `identity` is that of its key, `since` the number of its first request, `uids` the owners it looked for."""
-
-    identity: int
-    since: int
-    walked: Walked
-    trace: Trace = Trace()
-    uids: tuple[str, ...] = ()
-
-
-class TracedOwners(dict[str, Sequence[OwnerChange]]):
-    """Differing owners. Lookups are recorded."""
-
-    def __init__(self, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
-        """Nobody has looked for any."""
-        super().__init__(owners)
-        self.uids: dict[str, None] = {}
-
-    def get(self, uid: str, default: object = None) -> Sequence[OwnerChange] | None:  # type: ignore[override]  # nobody gives a default
-        """The changes of an owner, None where it does not differ."""
-        del default
-        self.uids[uid] = None
-        return super().get(uid)
-
-
-class Tracer:
-    """Notes what walks ask of the sets, one object after the other."""
-
-    def __init__(self, judge: Judge, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
-        """INVARIANT: every decision of `judge` comes by `decide`, or asks `backends` first."""
-        self._judge = judge
-        self._decided: set[_Columns] = set()
-        self._answers: set[tuple[str, _Columns, frozenset[Place], bool]] = set()
-        self._traces: dict[Hashable, Trace] = {}
-        self.owners = TracedOwners(owners)
-        self.judge = replace(
-            judge,
-            decide=self._decide,
-            backends=self._backends,
-            asks=self._asks,
-            consults=self._consults,
-            heeds=self._heeds,
-        )
-
-    def take(self) -> tuple[Trace, tuple[str, ...]]:
-        """Return what was asked since the last call: of the sets, and about owners."""
-        decided, answers, uids = frozenset(self._decided), frozenset(self._answers), tuple(self.owners.uids)
-        self._decided.clear()
-        self._answers.clear()
-        self.owners.uids.clear()
-        trace = self._traces.get((decided, answers))
-        if trace is None:
-            classes = frozenset(CoarseClass(*columns) for columns in decided)
-            trace = Trace(classes, frozenset(Answer(each[0], CoarseClass(*each[1]), *each[2:]) for each in answers))
-            self._traces[decided, answers] = trace
-        return trace, uids
-
-    def _decide(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
-        self._decided.add(_columns(request.record))
-        return self._judge.decide(request, lister)
-
-    def _backends(self, request: ReplayRequest) -> Backends:
-        self._decided.add(_columns(request.record))
-        return self._judge.backends(request)
-
-    def _asks(self, record: Classed) -> bool:
-        answer = self._judge.asks(record)
-        self._answers.add(("asks", _columns(record), _NOWHERE, answer))
-        return answer
-
-    def _consults(self, record: Classed) -> bool:
-        answer = self._judge.consults(record)
-        self._answers.add(("consults", _columns(record), _NOWHERE, answer))
-        return answer
-
-    def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
-        answer = self._judge.heeds(record, places)
-        self._answers.add(("heeds", _columns(record), places, answer))
-        return answer
-
-
-def _columns(record: Classed) -> _Columns:
-    """A class of requests, as most of its questions are noted: a plain tuple is quickly made."""
-    return record.verb, record.api_group, record.resource, record.subresource
-
-
-def _answer(judge: Judge, question: str, requests: Classed, places: frozenset[Place]) -> bool:
-    match question:
-        case "asks":
-            return judge.asks(requests)
-        case "consults":
-            return judge.consults(requests)
-        case _:
-            return judge.heeds(requests, places)
+    is_alone: bool
+    block: int
+    number: int
+    digest: bytes
 
 
 class _Entry(NamedTuple):
-    """A stored walk: its input digest, trace number, owners, result."""
+    """A stored walk: its input digest, trace number, owners, result, notes."""
 
     context: bytes
     trace: int
     owners: dict[str, bytes]
     since: int
     result: bytes
+    notes: tuple[_NotePlace, ...] | None
 
 
 class _Result(NamedTuple):
@@ -182,19 +74,29 @@ class _Result(NamedTuple):
 
 
 class _TraceAndActing(NamedTuple):
-    """A trace, and the digest of what acts on its classes."""
+    """A trace, and digests of all that acts on its classes, and of what acts before the validating phase."""
 
     trace: Trace
     acting: str
+    mutating: str
 
 
 class _File(NamedTuple):
     traces: list[_TraceAndActing]
     entries: list[_Entry]
+    blocks: list[bytes]
 
 
 _FILE = msgspec.msgpack.Decoder(_File)
 _RESULT = msgspec.msgpack.Decoder(_Result)
+
+
+class _Validity(Enum):
+    """Whether walks with a trace come out as they did: all, those whose requests are decided alike, or none."""
+
+    ALL = auto()
+    BY_DECISIONS = auto()
+    NONE = auto()
 
 
 class KeptWalks:
@@ -204,22 +106,37 @@ class KeptWalks:
         """`content` is the file's, None if absent. An invalid file is empty."""
         self._make = job
         try:
-            self._file = _FILE.decode(content) if content is not None else _File([], [])
+            self._file = _FILE.decode(content) if content is not None else _File([], [], [])
         except msgspec.MsgspecError:
-            self._file = _File([], [])
+            self._file = _File([], [], [])
         self._entries = {entry.context: entry for entry in self._file.entries}
-        self._valid: dict[int, bool] = {}
+        self._validity: dict[int, _Validity] = {}
         self._new: dict[bytes, _Entry] = {}
         self._traces: dict[Trace, int] = {}
         self._size = 0
+        self._blocks = list(self._file.blocks)
+        self._rows: list[bytes] = []
+        """Those of the block that is being filled."""
+        self._read: tuple[int, Sequence[bytes]] = (-1, ())
+        """The number of the last block that was read, and its rows."""
 
     @property
     def content(self) -> bytes | None:
         """Return what to keep of this run, None without walks."""
         if not self._new:
             return None
-        traces = [_TraceAndActing(trace, self._acting(trace)) for trace in self._traces]
-        return msgspec.msgpack.encode(_File(traces, list(self._new.values())))
+        if self._rows:
+            self._close_block()
+        traces = [_TraceAndActing(trace, *self._acting(trace)) for trace in self._traces]
+        used = sorted({note.block for entry in self._new.values() for note in entry.notes or ()})
+        numbers = {block: number for number, block in enumerate(used)}
+        entries = [
+            entry._replace(
+                notes=entry.notes and tuple(each._replace(block=numbers[each.block]) for each in entry.notes)
+            )
+            for entry in self._new.values()
+        ]
+        return msgspec.msgpack.encode(_File(traces, entries, [self._blocks[block] for block in used]))
 
     @cached_property
     def _job(self) -> Job:
@@ -242,36 +159,69 @@ class KeptWalks:
         )
 
     @cached_property
-    def _units(self) -> list[list[tuple[str, Callable[[CoarseClass], bool]]]]:
+    def _units(self) -> list[list[tuple[str, Callable[[CoarseClass], bool], bool]]]:
+        """Of each set the digests of its units, which classes they select, and whether they act before the validating phase."""
         mapper = EquivalentResourceMapper(self._job.cluster.discovery)
+        oldest = self._job.versions.oldest
         return [
-            [(unit.digest, may_select(unit.match, mapper, self._job.versions.oldest)) for unit in units_of(manifests)]
+            [
+                (unit.digest, may_select(unit.match, mapper, oldest), plugin.mutates)
+                for plugin in ALL_ORDERED_PLUGINS
+                for unit in plugin.units(manifests)
+            ]
             for manifests in self._job.distinct_sets
         ]
 
-    def _acting(self, trace: Trace) -> str:
-        """Return a digest of everything that may act on the classes with wanted decisions, in both sets."""
-        acting = [
-            (requests, [[unit for unit, selects in of_set if selects(requests)] for of_set in self._units])
-            for requests in sorted(trace.decided)
-        ]
-        return digest(acting).hex()
+    def _acting(self, trace: Trace) -> tuple[str, str]:
+        """Return digests of everything that may act on the classes with wanted decisions, and of what mutates, in both sets."""
+        all_acting, mutating = [], []
+        for requests in sorted(trace.decided):
+            acting = [[each for each in of_set if each[1](requests)] for of_set in self._units]
+            all_acting.append((requests, [[unit for unit, _, _ in of_set] for of_set in acting]))
+            mutating.append((requests, [[unit for unit, _, mutates in of_set if mutates] for of_set in acting]))
+        return digest(all_acting).hex(), digest(mutating).hex()
 
-    def _is_valid(self, number: int) -> bool:
-        """Return whether the sets would give a trace the same answers."""
-        if number not in self._valid:
-            (_, answers), acting = self._file.traces[number]
-            self._valid[number] = acting == self._acting(self._file.traces[number].trace) and all(
-                each.answer == _answer(self._job.judge, each.question, each.requests, each.places) for each in answers
-            )
-        return self._valid[number]
+    def _is_valid(self, entry: _Entry) -> bool:
+        """Return whether the sets would give a walk the same answers and decisions."""
+        if not 0 <= entry.trace < len(self._file.traces):
+            return False
+        if entry.trace not in self._validity:
+            self._validity[entry.trace] = self._validity_of(*self._file.traces[entry.trace])
+        validity = self._validity[entry.trace]
+        if validity is _Validity.BY_DECISIONS:
+            return entry.notes is not None and all(map(self._is_decided_alike, entry.notes))
+        return validity is _Validity.ALL
+
+    def _validity_of(self, trace: Trace, acting: str, mutating: str) -> _Validity:
+        now, mutating_now = self._acting(trace)
+        if mutating != mutating_now or any(
+            each.answer != answer_of(self._job.judge, each.question, each.requests, each.places)
+            for each in trace.answers
+        ):
+            return _Validity.NONE
+        return _Validity.ALL if acting == now else _Validity.BY_DECISIONS
+
+    def _is_decided_alike(self, note: _NotePlace) -> bool:
+        if not 0 <= note.block < len(self._file.blocks):
+            return False
+        if self._read[0] != note.block:
+            self._read = note.block, list(rows_of(self._file.blocks[note.block]))
+        rows = self._read[1]
+        return 0 <= note.number < len(rows) and is_decided_alike(
+            self._job, Note(note.is_alone, rows[note.number], note.digest)
+        )
+
+    def place(self, context: bytes) -> tuple[int, int]:
+        """Return where the requests of a walk are kept: in this order each block is read once."""
+        entry = self._entries.get(context)
+        return (entry.notes[0].block, entry.notes[0].number) if entry is not None and entry.notes else (-1, -1)
 
     def walk(self, context: bytes, identity: int, owners: Callable[[str], bytes]) -> ObjectWalk | None:
         """The walk that was kept of an object, if it would come out as it did; `owners` are the digests of what differs of owners."""
         entry = self._entries.get(context)
-        if entry is None or not 0 <= entry.trace < len(self._file.traces) or not self._is_valid(entry.trace):
+        if entry is None or any(owners(uid) != differing for uid, differing in entry.owners.items()):
             return None
-        if any(owners(uid) != differing for uid, differing in entry.owners.items()):
+        if not self._is_valid(entry):
             return None
         try:
             result = _RESULT.decode(entry.result)
@@ -286,9 +236,21 @@ class KeptWalks:
         try:
             result = msgspec.msgpack.encode(_Result(walk.walked.consequences, walk.walked.owners, walk.walked.refused))
             differing = {uid: owners(uid) for uid in walk.uids}
-        except _UNKEEPABLE:
+        except UNKEEPABLE:
             return
-        self._put(_Entry(context, self._number(walk.trace), differing, walk.since, result))
+        notes = None if walk.notes is None else tuple(map(self._keep_note, walk.notes))
+        self._put(_Entry(context, self._number(walk.trace), differing, walk.since, result, notes))
+
+    def _keep_note(self, note: Note) -> _NotePlace:
+        if len(self._rows) == ROWS:
+            self._close_block()
+        self._rows.append(note.row)
+        self._size += len(note.row) // _RATIO
+        return _NotePlace(note.is_alone, len(self._blocks), len(self._rows) - 1, note.digest)
+
+    def _close_block(self) -> None:
+        self._blocks.append(block_of(self._rows))
+        self._rows = []
 
     def _number(self, trace: Trace) -> int:
         return self._traces.setdefault(trace, len(self._traces))
@@ -321,7 +283,8 @@ class WaveWalks:
         self._part = {identity: object_place(key.split(BETWEEN), parts).part for identity, key in self._keys.items()}
         around_all = digest(archive.environment, bool(around.owners), sorted(around.objects.changes.items()))
         self._contexts = {identity: self._context(key, around_all) for identity, key in self._keys.items()}
-        walks = (archive.walk(context, identity, self._owner) for identity, context in self._contexts.items())
+        ordered = sorted(self._contexts.items(), key=lambda item: archive.place(item[1]))
+        walks = (archive.walk(context, identity, self._owner) for identity, context in ordered)
         self._walks = sorted((walk for walk in walks if walk is not None), key=self._place)
 
     @property
@@ -370,12 +333,3 @@ class WaveWalks:
         ]
         seqs = sorted({each.record.seq for each in about})
         return [seqs, [stops.get(seq) for seq in seqs], sorted(self._begins.alone(seqs).items(), key=itemgetter(0))]
-
-
-def digest(*values: object) -> bytes:
-    """A digest of values; of what msgspec cannot write one that is like no other."""
-    try:
-        content = msgspec.msgpack.encode(values)
-    except _UNKEEPABLE:
-        return os.urandom(_LENGTH)
-    return hashlib.blake2b(content, digest_size=_LENGTH).digest()

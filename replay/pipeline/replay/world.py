@@ -28,7 +28,7 @@ from replay.compare.world_facts import WorldFacts
 from replay.kube.object_ref import ObjectRef
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.kept_walk import KeptWalks, ObjectWalk, Tracer, WaveWalks
+from replay.pipeline.replay.kept_walk import KeptWalks, WaveWalks
 from replay.pipeline.replay.ownership import Ownership
 from replay.pipeline.replay.reach import (
     LogAnswers,
@@ -41,6 +41,7 @@ from replay.pipeline.replay.reach import (
     object_key,
 )
 from replay.pipeline.replay.replayer import Line
+from replay.pipeline.replay.traced_walk import ObjectWalk, Tracer
 from replay.pipeline.replay.workers import WorkerPool
 from replay.world.collection import Collection as DeletedCollection
 from replay.world.controller import Retry, attempts, is_controller, retry_of
@@ -172,7 +173,7 @@ class Walk(NamedTuple):
 
     def run(self, job: Job, portion: Portion) -> list[ObjectWalk]:
         """Walk the objects of one part, in their order."""
-        tracer = Tracer(job.judge, self.around.owners) if self.is_traced else None
+        tracer = Tracer(job, self.around.owners) if self.is_traced else None
         judge, owners = (tracer.judge, tracer.owners) if tracer is not None else (job.judge, self.around.owners)
         around = replace(self.around, findings=portion.findings, owned=portion.owned, owners=owners)
         walker = Walker(job.reconstructor, judge, job.elsewhere, around)

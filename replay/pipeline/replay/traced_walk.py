@@ -1,0 +1,206 @@
+"""The walk of an object, with all that it asked of the sets and of other walks."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Hashable, Mapping, Sequence
+from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
+
+from replay.admission.chain import Chain
+from replay.admission.decision import Decision
+from replay.admission.place import Place
+from replay.admission.webhook.plugin import Backends
+from replay.kube.lister import Lister
+from replay.matching.coarse import Classed, CoarseClass
+from replay.pipeline.replay.decide import decide_again, decide_keeping
+from replay.pipeline.replay.job import Job
+from replay.pipeline.replay.kept_input import UNKEEPABLE, kept_row, met_request
+from replay.reconstruct.request import ReplayRequest
+from replay.world.judge import Judge
+from replay.world.timeline import OwnerChange
+from replay.world.walk import Walked
+
+_LENGTH = 16
+_Columns = tuple[str, str, str, str]
+_NOWHERE: frozenset[Place] = frozenset()
+
+
+class Answer(NamedTuple):
+    """What a walk learned about a class without a decision; `places` are those that it asked about."""
+
+    question: str
+    requests: CoarseClass
+    places: frozenset[Place]
+    answer: bool
+
+
+class Trace(NamedTuple):
+    """What a walk asked of both sets: classes with wanted decisions, and other answers."""
+
+    decided: frozenset[CoarseClass] = frozenset()
+    answers: frozenset[Answer] = frozenset()
+
+
+class Note(NamedTuple):
+    """A request that a walk wanted a decision about, as `kept_input` keeps it, and a digest of the decisions.
+
+    `is_alone` tells whether the candidate's policies were asked alone.
+    """
+
+    is_alone: bool
+    row: bytes
+    digest: bytes
+
+
+class ObjectWalk(NamedTuple):
+    """The walk of one object; `identity` is that of its key, `since` the number of its first request, `uids` the owners it looked for.
+
+    `notes` are what it wanted decisions about, None where one of them cannot be decided again.
+    """
+
+    identity: int
+    since: int
+    walked: Walked
+    trace: Trace = Trace()
+    uids: tuple[str, ...] = ()
+    notes: tuple[Note, ...] | None = ()
+
+
+class TracedOwners(dict[str, Sequence[OwnerChange]]):
+    """Differing owners. Lookups are recorded."""
+
+    def __init__(self, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
+        """Nobody has looked for any."""
+        super().__init__(owners)
+        self.uids: dict[str, None] = {}
+
+    def get(self, uid: str, default: object = None) -> Sequence[OwnerChange] | None:  # type: ignore[override]  # nobody gives a default
+        """The changes of an owner, None where it does not differ."""
+        del default
+        self.uids[uid] = None
+        return super().get(uid)
+
+
+class Tracer:
+    """Notes what walks ask of the sets, one object after the other."""
+
+    def __init__(self, job: Job, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
+        """INVARIANT: every decision of a judge comes by `decide` or `decide_alone`, and every mutated object by `backends`."""
+        self._job = job
+        self._judge = judge = job.judging(self._decide, self._decide_alone)
+        self._notes: list[Note] | None = []
+        self._decided: set[_Columns] = set()
+        self._answers: set[tuple[str, _Columns, frozenset[Place], bool]] = set()
+        self._traces: dict[Hashable, Trace] = {}
+        self.owners = TracedOwners(owners)
+        self.judge = replace(
+            judge,
+            backends=self._backends,
+            asks=self._asks,
+            consults=self._consults,
+            heeds=self._heeds,
+        )
+
+    def take(self) -> tuple[Trace, tuple[str, ...], tuple[Note, ...] | None]:
+        """Return what was asked since the last call: of the sets, about owners, and about requests."""
+        decided, answers, uids = frozenset(self._decided), frozenset(self._answers), tuple(self.owners.uids)
+        notes = tuple(self._notes) if self._notes is not None else None
+        self._notes = []
+        self._decided.clear()
+        self._answers.clear()
+        self.owners.uids.clear()
+        trace = self._traces.get((decided, answers))
+        if trace is None:
+            classes = frozenset(CoarseClass(*columns) for columns in decided)
+            trace = Trace(classes, frozenset(Answer(each[0], CoarseClass(*each[1]), *each[2:]) for each in answers))
+            self._traces[decided, answers] = trace
+        return trace, uids, notes
+
+    def _decide(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
+        return self._noted(request, lister, is_alone=False)
+
+    def _decide_alone(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
+        return self._noted(replace(request, otherwise=None), lister, is_alone=True)
+
+    def _noted(self, request: ReplayRequest, lister: Lister, *, is_alone: bool) -> Sequence[Decision]:
+        self._decided.add(_columns(request.record))
+        job = self._job
+        chain = job.alone if is_alone else job.chain
+        if not job.keeps_met or not isinstance(chain, Chain):
+            self._notes = None
+            return job.judge.decide_alone(request, lister) if is_alone else job.replayer.decide(request, lister)
+        decisions, met = decide_keeping(chain, request, lister)
+        is_of_log = lister == job.cluster.at(request.record)
+        try:
+            if self._notes is not None and met is not None and is_of_log:
+                self._notes.append(Note(is_alone, kept_row(met), _digest_of(decisions)))
+                return decisions
+        except UNKEEPABLE:
+            pass
+        self._notes = None
+        return decisions
+
+    def _backends(self, request: ReplayRequest) -> Backends:
+        self._decided.add(_columns(request.record))
+        return self._judge.backends(request)
+
+    def _asks(self, record: Classed) -> bool:
+        answer = self._judge.asks(record)
+        self._answers.add(("asks", _columns(record), _NOWHERE, answer))
+        return answer
+
+    def _consults(self, record: Classed) -> bool:
+        answer = self._judge.consults(record)
+        self._answers.add(("consults", _columns(record), _NOWHERE, answer))
+        return answer
+
+    def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
+        answer = self._judge.heeds(record, places)
+        self._answers.add(("heeds", _columns(record), places, answer))
+        return answer
+
+
+def _columns(record: Classed) -> _Columns:
+    """A class of requests, as most of its questions are noted: a plain tuple is quickly made."""
+    return record.verb, record.api_group, record.resource, record.subresource
+
+
+def is_decided_alike(job: Job, note: Note) -> bool:
+    """Return whether the sets of a job decide about a request as those of the note did."""
+    chain = job.alone if note.is_alone else job.chain
+    if not job.keeps_met or not isinstance(chain, Chain):
+        return False
+    try:
+        met = met_request(note.row)
+    except msgspec.MsgspecError:
+        return False
+    return _digest_of(decide_again(chain, met, job.cluster.at(met.request.record))) == note.digest
+
+
+def _digest_of(decisions: Sequence[Decision]) -> bytes:
+    """A digest of the decisions of both sets. One that is made for both is told from two that are equal."""
+    return digest(decisions, decisions[0] is decisions[1])
+
+
+def answer_of(judge: Judge, question: str, requests: Classed, places: frozenset[Place]) -> bool:
+    """Return what a judge answers to a question about a class without a decision."""
+    match question:
+        case "asks":
+            return judge.asks(requests)
+        case "consults":
+            return judge.consults(requests)
+        case _:
+            return judge.heeds(requests, places)
+
+
+def digest(*values: object) -> bytes:
+    """A digest of values; of what msgspec cannot write one that is like no other."""
+    try:
+        content = msgspec.msgpack.encode(values)
+    except UNKEEPABLE:
+        return os.urandom(_LENGTH)
+    return hashlib.blake2b(content, digest_size=_LENGTH).digest()
