@@ -1,8 +1,7 @@
--- What:       all successful writes to some resources in one part, by object and in order: what namespaces, CRDs, parameters
---             and RBAC objects were when. Kinds that decisions look up stand in the last parts.
+-- What:       all successful writes to some resources, by object and in order: what namespaces, CRDs, parameters and RBAC
+--             objects were when. A large log is asked part by part: `store_rows` then has the files of one part.
 -- Parameters: $resources  list of `resource.group`, or `resource` of the core group
---             $part       the number of a part
--- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'], part := 15)
+-- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'])
 select
   object_name, seq, audit_id, level, stage, verb, request_uri, user_agent, "user"::varchar as "user", caller,
   api_group, api_version, resource, subresource, "namespace", "name", object_uid, object_resource_version,
@@ -11,8 +10,7 @@ select
   file, line, true as selected, response_kind, response_uid, response_resource_version, workspace, scoped
 from request
 where
-  part = $part
-  and object_name <> ''
+  object_name <> ''
   and verb in ('create', 'update', 'patch', 'delete')
   and (code between 200 and 299 or code >= 500 or code = 0)
   and list_contains($resources, concat_ws('.', resource, nullif(api_group, '')))

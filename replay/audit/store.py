@@ -329,8 +329,7 @@ class Store:
         self._spill.mkdir(exist_ok=True)
         descriptor, path = tempfile.mkstemp(prefix="lookups-", dir=self._spill)
         os.close(descriptor)
-        parts = range(first, self.parts)
-        some = (rows for part in parts for rows in self._records("writes", "object_name", resources=names, part=part))
+        some = self._part_by_part(range(first, self.parts), "writes", "object_name", resources=names)
         return write_lookups((row for rows in some for row in zip(*rows, strict=True)), Path(path))
 
     def collections(
@@ -349,6 +348,18 @@ class Store:
         numbers = sorted(let_in)
         rows = self._records("collections", "identity", group=group, refused=refused, written=written, let_in=numbers)
         return [record for some in rows for record in some.records]
+
+    def _part_by_part(self, parts: Iterable[int], name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
+        """Yield the rows of a query over one part after the other; all together may have no room in memory."""
+        connection = self._engine.connection()
+        try:
+            for files in (self.part(part).tables for part in parts):
+                if files.rows:
+                    # A condition on the part would open the files of all parts for each of them.
+                    connection.execute(files.variables())
+                    yield from self._records(name, key, **parameters)
+        finally:
+            connection.execute(self.tables.variables())
 
     def _records(self, name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
         yield from keyed_records(self._engine.connection().sql(queries.text(name), params=parameters), key)
