@@ -142,7 +142,8 @@ def report(
         return
     if output is ReportFormat.RBAC:
         if not user:
-            raise ReplayError("`--format rbac` needs the user that the Role is for", path="--user")
+            text = "`--format rbac` needs the user that the Role is for, or --unused for all roles without their unused rules"
+            raise ReplayError(text, path="--user")
         with progress_on(Console(stderr=True)) as progress, store_of(scenario, progress) as filled:
             sys.stdout.write(least_privilege(filled, user))
         return

@@ -27,6 +27,7 @@ from replay.reconstruct.snapshot import read_snapshot
 
 SERVER_DIRECTORY = "/etc/kubernetes/admission"
 CONFIGURATION = "admission-configuration.yaml"
+_NOTHING = "holds no policy, binding or webhook configuration"
 _SNAPSHOT = ".jsonl"
 _GROUP = "apiserver.config.k8s.io/v1"
 
@@ -89,13 +90,16 @@ def _loaded(path: Path, version: KubernetesVersion) -> tuple[tuple[LoadedObject,
     """
     if _SNAPSHOT in path.name and path.is_file():
         snapshot = read_snapshot(path)
-        return tuple(_stored(path, snapshot, version)), tuple(snapshot)
+        stored = tuple(_stored(path, snapshot, version))
+        if not stored:
+            raise ManifestError(_NOTHING, path=str(path))
+        return stored, tuple(snapshot)
     at = path / API_DIRECTORY if (path / API_DIRECTORY).is_dir() else path
     if not at.exists():
         raise ManifestError("no such file or directory", path=str(at))
     bundle = load_bundle(at, version, version, is_applied=True)
     if bundle.api is None:
-        raise ManifestError("holds no policy, binding or webhook configuration", path=str(at))
+        raise ManifestError(_NOTHING, path=str(at))
     for finding in bundle.api.findings:
         raise error_from_finding(finding)
     return bundle.api.objects, bundle.others

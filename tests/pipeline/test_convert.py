@@ -253,6 +253,13 @@ def test_the_objects_of_a_snapshot(tmp_path: Path) -> None:
     ]
 
 
+def test_a_snapshot_without_policies(tmp_path: Path) -> None:
+    path = tmp_path / "cluster.jsonl"
+    path.write_text('{"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "a"}}\n')
+    with pytest.raises(ReplayError, match="holds no policy, binding or webhook configuration"):
+        convert_set(path, tmp_path / "static", ConvertOptions())
+
+
 @pytest.mark.parametrize("name", ["../../etc/passwd", "a/b", "", "A", "-a", "a\\b", "x" * 250])
 def test_a_name_is_no_path(name: str, tmp_path: Path) -> None:
     """A snapshot is anybody's file."""
