@@ -15,8 +15,8 @@ import orjson
 
 from replay.json import JSON
 from replay.kcp.annotation import CLUSTER, PATH, annotation
-from replay.kcp.authorizer import MASTERS
 from replay.kcp.claim import CLAIMED, EXPORT
+from replay.kcp.user import MASTERS
 from replay.kube.attributes import Missing, Operation, UserInfo
 from replay.kube.gvk import GroupResource
 

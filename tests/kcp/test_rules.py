@@ -11,9 +11,8 @@ import pytest
 from replay.admission.ordered.registry import SHARD_ORDERED_PLUGINS
 from replay.audit.store import Store
 from replay.kcp.annotation import annotated, shown_to_webhook, workspace_of
-from replay.kcp.authorizer import UnknownRolesAuthorizer
 from replay.kcp.binding import bound_from, crd_of_schema, is_local, is_system
-from replay.kcp.user import SCOPES, scoped_user
+from replay.kcp.user import SCOPES, UnknownRolesAuthorizer, scoped_user
 from replay.kube.attributes import Attributes, Missing, Operation, UserInfo
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource

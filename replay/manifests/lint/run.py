@@ -15,9 +15,8 @@ from replay.manifests.lint import catalogue
 from replay.manifests.lint.configuration import lint_configuration
 from replay.manifests.lint.expression import lint_expressions
 from replay.manifests.lint.match import lint_match
-from replay.manifests.lint.own_namespace import lint_own_namespace
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
-from replay.manifests.lint.webhook import lint_webhooks
+from replay.manifests.lint.webhook import lint_own_namespace, lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
 from replay.manifests.read.node import Mapping, Scalar
 from replay.manifests.static_rule import STATIC_SUFFIX

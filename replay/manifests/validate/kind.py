@@ -1,9 +1,19 @@
-"""Which validation belongs to which kind."""
+"""Which validation belongs to which kind, and how minors worded its errors that are worded otherwise today: the rules are the same.
+
+Wordings are from `k8s.io/kubernetes/pkg/apis/admissionregistration/validation`, and `k8s.io/apimachinery/pkg/util/validation` for keys
+and values of labels.
+"""
 
 from __future__ import annotations
 
+import re
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
 from replay.cellib.version import KubernetesVersion
 from replay.json import JSON
+from replay.kube.names import WORDING, wording_of
 from replay.manifests.expression import CheckedExpression, Expressions
 from replay.manifests.field_error import FieldError
 from replay.manifests.validate.policy import (
@@ -13,7 +23,6 @@ from replay.manifests.validate.policy import (
     validate_validating_policy,
 )
 from replay.manifests.validate.webhook import validate_webhook_configuration
-from replay.manifests.validate.wording import as_worded
 
 
 def validate(
@@ -35,3 +44,43 @@ def validate(
     else:
         errors = validate_webhook_configuration(obj, expressions)
     return [as_worded(error, kind, version) for error in errors], tuple(expressions.checked)
+
+
+class _Rewording(NamedTuple):
+    """The end of an error of fields with a name, since a minor and before."""
+
+    since: int
+    field: str
+    new: str
+    old: str
+
+
+_REWORDED = (
+    _Rewording(34, ".name", "must be a valid CEL identifier", "name is not a valid CEL identifier"),
+    _Rewording(34, ".message", "must be non-empty if specified", "message must be non-empty if specified"),
+    _Rewording(34, ".message", "must not contain line breaks", "message must not contain line breaks"),
+)
+
+_MATCH_RESOURCES = "spec.matchResources"
+_MISSPELT_UNTIL = 31
+_MATCH_RESOUCES = "spec.matchResouces"
+"""The path of bindings' criteria as errors spelled it."""
+
+_LENGTH = re.compile(rf"(must be no more than \d+) {WORDING.unit}\Z")
+
+
+def as_worded(error: FieldError, kind: str, version: KubernetesVersion) -> FieldError:
+    """An error of an object of a kind in the words of a minor."""
+    body = error.body
+    for each in _REWORDED:
+        if version.minor < each.since and error.path.endswith(each.field) and body.endswith(f": {each.new}"):
+            body = body.removesuffix(each.new) + each.old
+    words = wording_of(version.minor)
+    if words is not WORDING:
+        body = _LENGTH.sub(rf"\1 {words.unit}", body)
+        head, separator, after = body.rpartition(f": {WORDING.key} ")
+        body = f"{head}: {words.key} {after}" if separator else body
+    shown = ""
+    if version.minor <= _MISSPELT_UNTIL and kind.endswith("Binding") and error.path.startswith(_MATCH_RESOURCES):
+        shown = _MATCH_RESOUCES + error.path.removeprefix(_MATCH_RESOURCES)
+    return error if body is error.body and not shown else replace(error, body=body, shown_path=shown)

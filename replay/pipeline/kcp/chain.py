@@ -18,7 +18,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
 from replay.kcp.annotation import NO_CLUSTER
-from replay.kcp.authorizer import UnknownRolesAuthorizer
+from replay.kcp.user import UnknownRolesAuthorizer
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import Discovery
 from replay.kube.gvk import GroupResource, GroupVersionKind
