@@ -1,6 +1,6 @@
 """The data that the variables of a rule are looked up in (`pkg/engine/context`).
 
-Values are never changed in place, so a checkpoint is a reference to what was there. Entries of `context` are loaded when an expression first
+No value but that of `sort_by` is changed in place, so a checkpoint is a reference to what was there. Entries of `context` are loaded when an expression first
 names them; what was loaded at an outer level stays when an inner one ends.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
+from copy import deepcopy
 from typing import Any, Protocol
 
 import orjson
@@ -20,6 +21,8 @@ from replay.kyverno.rules.jmespath.interpreter import Library
 
 MAX_CONTEXT_BYTES = 2 * 1024 * 1024
 """Maximum size of a rule's context (`DefaultMaxContextSize`)."""
+_SORTS = "sort_by"
+"""The function that sorts a list in place: what it may sort is copied first, apart from checkpoints and the request."""
 
 
 class Loader(Protocol):
@@ -71,6 +74,8 @@ class Context:
             query = self.library.query(expression)
         except JMESPathError as error:
             raise RuleError(f"incorrect query {expression}: {error}") from None
+        if _SORTS in expression:
+            self.raw = deepcopy(self.raw)
         try:
             return query.search(self.raw)
         except JMESPathError as error:

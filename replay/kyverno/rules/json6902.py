@@ -38,6 +38,10 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
             resource = apply(resource, [operation])
         except JSONPatchError as error:
             raise RuleError(str(error)) from None
+    if resource is None and operations:  # operations that all change nothing leave no object to write
+        raise RuleError(
+            "json: error calling MarshalJSON for type *jsonpatch.partialDoc: invalid value, expected object"
+        )
     return resource
 
 

@@ -86,7 +86,7 @@ def _extreme_by(is_better: Callable[[Any, Any], bool]) -> Callable[[JSON, Expres
 
 
 def _sort_by(items: JSON, reference: ExpressionReference) -> JSON:
-    """The items in the order of what the expression says of them; the library sorts the list itself in place."""
+    """The list itself, sorted in place by what the expression says of its items: later expressions see it sorted, as in the library."""
     elements = plain_list(items)
     if len(elements) <= 1:
         return items
@@ -96,7 +96,8 @@ def _sort_by(items: JSON, reference: ExpressionReference) -> JSON:
     keys = [_evaluated(reference, item) for item in elements]
     if any(type(key) is not kind for key in keys):
         raise JMESPathError("error in sort_by comparison")
-    return [elements[number] for number in sorted(range(len(elements)), key=keys.__getitem__)]
+    items[:] = [elements[number] for number in sorted(range(len(elements)), key=keys.__getitem__)]
+    return items
 
 
 def _merge(*objects: JSON) -> JSON:
