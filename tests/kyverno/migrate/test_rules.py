@@ -334,7 +334,7 @@ def test_what_is_printed_is_a_set(tmp_path: Path) -> None:
     (tmp_path / "new").mkdir()
     written = tmp_path / "new" / "policies.yaml"
     result = CliRunner().invoke(app, ["check", str(_SAMPLE), "--migrate", "--out", str(written)])
-    assert (result.exit_code, result.output) == (0, "")
+    assert (result.exit_code, result.output) == (0, f"{written}: 5 policies of CEL for 3 of 3 rules\n")
     text = written.read_text("utf-8")
     names = [each["metadata"]["name"] for each in yaml.safe_load_all(text)]
     assert names == [
