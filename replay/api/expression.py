@@ -15,7 +15,7 @@ from replay.cellib.tagged import shown
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
 from replay.json import JSON
-from replay.pipeline.cel.cases import bindings_of
+from replay.pipeline.cel import bindings_of
 from replay.pipeline.version import version_of
 
 

@@ -14,9 +14,8 @@ from replay.audit.format.table import formats_named
 from replay.audit.ingest import Progress
 from replay.audit.store import Store as StoredLog
 from replay.compare.subject.owner import OWNER_LABEL
-from replay.pipeline.focus import Focus
 from replay.pipeline.forensic.sql import run_query
-from replay.pipeline.options import Options
+from replay.pipeline.options import Focus, Options
 from replay.pipeline.period import today
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.version import versions_of_sides

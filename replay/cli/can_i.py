@@ -60,7 +60,7 @@ def can_i(
     """
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.authorization.can_i import AuthorizationScenario, answer_cases, load_oracle  # noqa: PLC0415
-    from replay.pipeline.authorization.mode import configuration_of_mode  # noqa: PLC0415
+    from replay.pipeline.authorization.options import configuration_of_mode  # noqa: PLC0415
 
     if cases is None and not (verb and target and user):
         raise ReplayError("say what and who: VERB, a resource or path, and --as USER; or --cases FILE")

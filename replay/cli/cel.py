@@ -70,7 +70,7 @@ def _evaluate(
     expression: str, values: dict[str, Any], version: Any, kind_name: str, *, show_code: bool, as_json: bool
 ) -> int:
     from replay.cellib.environment import ExpressionKind  # noqa: PLC0415
-    from replay.pipeline.cel.expression import evaluate, json_of, text_of  # noqa: PLC0415
+    from replay.pipeline.cel import evaluate, json_of, text_of  # noqa: PLC0415
 
     try:
         kind = ExpressionKind(kind_name)
@@ -112,7 +112,7 @@ def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
     """Stream results, so that a long file needs no memory."""
     from replay.cel.ast.depth import with_deep_stack  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.cel.cases import results  # noqa: PLC0415
+    from replay.pipeline.cel import results  # noqa: PLC0415
 
     try:
         with ExitStack() as files:

@@ -80,8 +80,7 @@ def coverage(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.pipeline.coverage import coverage as measure  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.report.coverage_report import coverage_document, coverage_json, coverage_screen, policy_text  # noqa: PLC0415
 

@@ -138,8 +138,8 @@ def _compare_engines(
 
     from replay.cli.options import scenario_of  # noqa: PLC0415
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.diff_requests import compare_sources  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.pipeline.template_sources import compare_sources  # noqa: PLC0415
     from replay.report.diff_report import sources_json, sources_markdown, sources_text  # noqa: PLC0415
 
     scenario = scenario_of([] if log is None else [str(log)], cluster=cluster, kubernetes_version=kubernetes_version)
@@ -157,10 +157,10 @@ def _compare_access(
     sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
 ) -> NoReturn:
     """Print what RBAC newly grants."""
-    from replay.pipeline.authorization.access import compare_access  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
     from replay.pipeline.scenario import name_of  # noqa: PLC0415
+    from replay.pipeline.set_diff import compare_access  # noqa: PLC0415
     from replay.report.authorization.access import access_document, access_json, access_screen  # noqa: PLC0415
 
     change = compare_access(*sides, cluster, version_of(kubernetes_version, sides))
@@ -188,8 +188,8 @@ def _compare_pairs(
 
     from replay.cli.options import scenario_of  # noqa: PLC0415
     from replay.cli.progress import progress_on  # noqa: PLC0415
+    from replay.pipeline.diff_requests import compare_pairs  # noqa: PLC0415
     from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.pipeline.policy_pairs import compare_pairs  # noqa: PLC0415
     from replay.report.diff_report import pairs_json, pairs_text  # noqa: PLC0415
 
     current, candidate = sides

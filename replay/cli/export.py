@@ -22,7 +22,7 @@ from replay.cli.options import (
     scenario_of,
 )
 from replay.errors import ReplayError
-from replay.pipeline.testing.form import CaseForm, DecidingSet
+from replay.pipeline.project.format import CaseForm, DecidingSet
 
 EPILOG = (
     "Examples: replay export 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_audit/shop --minimise --out cases/privileged.yaml\n\n"
@@ -62,7 +62,7 @@ def export(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.testing.request import ExportOptions, export_request  # noqa: PLC0415
+    from replay.pipeline.export import ExportOptions, export_request  # noqa: PLC0415
     from replay.pipeline.whole_file import write_files  # noqa: PLC0415
 
     is_directory = form in (CaseForm.KAT, CaseForm.KYVERNO, CaseForm.GATOR)

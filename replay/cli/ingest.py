@@ -24,7 +24,7 @@ from replay.cli.options import (
 if TYPE_CHECKING:
     from replay.audit.ingest_report import IngestReport
     from replay.audit.live.tls import ServerTls
-    from replay.pipeline.live.filling import SegmentLimits
+    from replay.pipeline.live import SegmentLimits
     from replay.pipeline.replay.workers import Fleet
     from replay.pipeline.scenario import Scenario
     from replay.pipeline.store import Retention
@@ -95,7 +95,7 @@ def ingest(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.audit.live.tls import ServerTls  # noqa: PLC0415
-    from replay.pipeline.live.filling import SegmentLimits  # noqa: PLC0415
+    from replay.pipeline.live import SegmentLimits  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.pipeline.store import Retention, partition  # noqa: PLC0415
     from replay.report.render.terminal import print_document  # noqa: PLC0415
@@ -152,8 +152,7 @@ def _once(scenario: Scenario, rejects: Path | None, fleet: Fleet | None) -> tupl
 def _live(
     scenario: Scenario, listen: str, tls: ServerTls, pace: SegmentLimits, retention: Retention, rejects: Path | None
 ) -> tuple[IngestReport, int]:
-    from replay.pipeline.live.ending import ended_by_signals  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.live.filling import Filling  # noqa: PLC0415
+    from replay.pipeline.live import Filling, ended_by_signals  # noqa: PLC0415 - `--help` must not pay for it
 
     def tell(text: str) -> None:
         sys.stderr.write(f"{text}\n")

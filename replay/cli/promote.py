@@ -77,8 +77,7 @@ def promote(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.promote import promote as promote_policy  # noqa: PLC0415

@@ -122,14 +122,11 @@ def report(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.authorization.least_privilege import least_privilege  # noqa: PLC0415
-    from replay.pipeline.authorization.unused import UnusedQuestion  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
+    from replay.pipeline.authorization.unused import UnusedQuestion, least_privilege  # noqa: PLC0415
     from replay.pipeline.log import store_of  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
-    from replay.pipeline.weekly.output import print_weekly, weekly_markdown, write_weekly  # noqa: PLC0415
-    from replay.pipeline.weekly.report import WeeklyQuestion, weekly  # noqa: PLC0415
+    from replay.pipeline.weekly.report import WeeklyQuestion, print_weekly, weekly, weekly_markdown, write_weekly  # noqa: PLC0415  # noqa: PLC0415
     from replay.report.weekly.json import weekly_json  # noqa: PLC0415
 
     zone = time_zone(tz)

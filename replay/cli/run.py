@@ -145,8 +145,7 @@ def run(
     Reads audit logs, decides every request with the baseline and with the candidate, and reports the differences. A directory with
     audit.*, current/, candidate/ and cluster.* needs no options.
     """
-    from replay.pipeline.focus import Focus  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415 - `--help` must not pay for it
     from replay.pipeline.period import today  # noqa: PLC0415
 
     scenario = scenario_of(
@@ -208,7 +207,7 @@ def _once(
 
         from replay.cli.progress import progress_on  # noqa: PLC0415
         from replay.pipeline import output  # noqa: PLC0415
-        from replay.pipeline.project.alarm import USUAL, exit_code  # noqa: PLC0415
+        from replay.pipeline.output import USUAL, exit_code  # noqa: PLC0415
         from replay.pipeline.run import run as run_scenario  # noqa: PLC0415
         from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
 
@@ -243,7 +242,7 @@ def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline import output  # noqa: PLC0415
-    from replay.pipeline.project.loop import LoopOutcome, watch_runs  # noqa: PLC0415
+    from replay.pipeline.project.watch import LoopOutcome, watch_runs  # noqa: PLC0415
 
     def show(outcome: LoopOutcome) -> None:
         if isinstance(outcome, str | ReplayError):

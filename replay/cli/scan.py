@@ -24,8 +24,7 @@ from replay.cli.options import (
     Store,
     scenario_of,
 )
-from replay.pipeline.project.format import DocumentFormat
-from replay.pipeline.testing.form import CaseOperation
+from replay.pipeline.project.format import CaseOperation, DocumentFormat
 
 EPILOG = (
     "Example: replay scan cluster.jsonl audit.jsonl.zst --candidate manifests/next\n\n"

@@ -98,7 +98,7 @@ def serve(
     """
     from replay.audit.live.tls import ServerTls  # noqa: PLC0415 - `--help` must not pay for the rest
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.live.ending import ended_by_signals  # noqa: PLC0415
+    from replay.pipeline.live import ended_by_signals  # noqa: PLC0415
     from replay.pipeline.period import length  # noqa: PLC0415
     from replay.serve.server import serve as run_server  # noqa: PLC0415
     from replay.serve.settings import (  # noqa: PLC0415

@@ -75,8 +75,11 @@ def snapshot(
 
 def _by_workspace(contexts: list[str], kubeconfig: Path | None, out: Path, *, print_only: bool) -> None:
     """A folder for the workspace of each context."""
-    from replay.pipeline.kcp.snapshot import commands, take_workspace  # noqa: PLC0415 - few take one
-    from replay.pipeline.snapshot import kubectl_command  # noqa: PLC0415
+    from replay.pipeline.snapshot import (  # noqa: PLC0415 - few take one
+        commands,
+        kubectl_command,
+        take_workspace,
+    )
 
     directory = out.with_suffix("") if out.suffix else out
     for each in contexts:

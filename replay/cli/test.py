@@ -58,8 +58,8 @@ def run_cases(
 
     Needs no log. A case holds a request, the cluster around it and the expected decision (docs/cases.md).
     """
-    from replay.pipeline.testing.run import CaseOptions, run_tests  # noqa: PLC0415
-    from replay.pipeline.testing.watch import watch_cases  # noqa: PLC0415
+    from replay.pipeline.cases import CaseOptions, run_tests  # noqa: PLC0415
+    from replay.pipeline.project.watch import watch_cases  # noqa: PLC0415
     from replay.report.case_results import FORMATS  # noqa: PLC0415
 
     minors = versions_of(versions, kubernetes_version)

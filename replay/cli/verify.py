@@ -74,8 +74,7 @@ def verify(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.verify import verify as compare  # noqa: PLC0415
     from replay.report.verify_report import agrees, verify_document, verify_json, verify_screen  # noqa: PLC0415

@@ -1,17 +1,21 @@
-"""A result in the terminal, as text in any format there is, and as files."""
+"""A result in the terminal, as text in any format there is, as files, and as exit code."""
 
 from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 
 from rich.console import Console
 
+from replay.compare.api_version_use import Service
+from replay.compare.authorization import FINDINGS as AUTHORIZATION_FINDINGS
+from replay.compare.outcome import MUTATIONS, OutcomeKind
 from replay.compare.result import RunResult
-from replay.pipeline.project.format import DocumentFormat, Format
-from replay.pipeline.whole_file import write_files
+from replay.errors import ReplayError
+from replay.pipeline.project.format import DocumentFormat, FailOn, Format
+from replay.pipeline.whole_file import whole_file, write_files
 from replay.report.annotate import ANNOTATED
 from replay.report.render.document import Document
 from replay.report.render.html import html
@@ -23,6 +27,7 @@ from replay.report.run.hits import hits_csv
 from replay.report.run.json import summary_pieces
 from replay.report.run.report import PAGE_ROWS, run_document
 from replay.report.run.summary import run_summary
+from replay.report.run.views import lockout
 
 MOST_COMMENT = 60_000
 """A comment of a pull request holds 65,536 characters."""
@@ -73,3 +78,58 @@ def write_report(result: RunResult, directory: Path) -> None:
     text = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=FEW_HITS, with_summary=True)
     files = {"report.html": html(page), "report.md": markdown(text), "findings.csv": hits_csv(result)}
     write_files(directory, files, "the report")
+
+
+def write_page(document: Document, path: Path) -> None:
+    """Write one self-contained HTML file; raises ReplayError if it cannot be written."""
+    with whole_file(path, "the page") as file:
+        file.write(html(document).encode())
+
+
+USUAL = (FailOn.DENIED, FailOn.MUTATED, FailOn.REMOVED)
+"""Default, as in `kubectl diff`: anything newly denied, mutated, forbidden, allowed, or no longer served."""
+
+
+def exit_code(result: RunResult, fail_on: Collection[FailOn] = USUAL) -> int:
+    """1 where something is found that a run is to fail on, else 0; raises ReplayError for `none` beside others."""
+    if FailOn.NONE in fail_on and len(set(fail_on)) > 1:
+        raise ReplayError("`none` stands alone: it fails on nothing", path="--fail-on")
+    return int(any(_FOUND[each](result) for each in fail_on))
+
+
+def _denied(result: RunResult) -> bool:
+    authorization = result.authorization
+    changes = authorization is not None and any(authorization.outcomes[kind] for kind in AUTHORIZATION_FINDINGS)
+    return changes or result.summary.outcomes[OutcomeKind.NEWLY_DENIED] > 0
+
+
+def _locked_out(result: RunResult) -> bool:
+    """Whether a request of the cluster's own components is denied, and not in consequence of another denial."""
+    return any(key.outcome is OutcomeKind.NEWLY_DENIED and lockout(key) for key in result.summary.cells)
+
+
+def _mutated(result: RunResult) -> bool:
+    return any(result.summary.outcomes[kind] for kind in MUTATIONS)
+
+
+def _undecided(result: RunResult) -> bool:
+    return result.summary.outcomes[OutcomeKind.UNDETERMINED] > 0
+
+
+def _removed(result: RunResult) -> bool:
+    """Whether a request succeeded in an API version that the candidate's server no longer serves."""
+    return any(use.service is Service.REMOVED and use.succeeded for use in result.api_versions)
+
+
+def _nothing(_result: RunResult) -> bool:
+    return False
+
+
+_FOUND: Mapping[FailOn, Callable[[RunResult], bool]] = {
+    FailOn.DENIED: _denied,
+    FailOn.LOCKOUT: _locked_out,
+    FailOn.MUTATED: _mutated,
+    FailOn.UNDECIDED: _undecided,
+    FailOn.REMOVED: _removed,
+    FailOn.NONE: _nothing,
+}

@@ -23,7 +23,7 @@ from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
 from replay.pipeline.options import Options
 from replay.pipeline.period import microseconds, period
-from replay.pipeline.policy_name import resolve_policy_names
+from replay.pipeline.project.focus import resolve_policy_names
 from replay.pipeline.run import run_sets
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.consequence import bound_to_deny

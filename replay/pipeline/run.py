@@ -38,9 +38,7 @@ from replay.pipeline.authorization.run import (
     authorization_inputs,
     replay_authorization,
 )
-from replay.pipeline.facts import log_facts, set_facts
-from replay.pipeline.health import health_notes
-from replay.pipeline.kcp.diff import diff_workspaces
+from replay.pipeline.facts import health_notes, log_facts, set_facts
 from replay.pipeline.kcp.preparation import prepare
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import Manifests, manifests_of, set_files
@@ -65,6 +63,7 @@ from replay.pipeline.replay.webhook import NO_WEBHOOK_ANSWERS, WebhookAnswers, w
 from replay.pipeline.replay.workers import RunPart, WorkerPool, are_forked, forked_workers, prepare_workers
 from replay.pipeline.replay.world import world_of
 from replay.pipeline.scenario import STDIN, Scenario
+from replay.pipeline.set_diff import diff_workspaces
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.diff_report import diff_text
@@ -236,7 +235,7 @@ def _saved(store: Store, job: Job, summary: Summary, scenario: Scenario, options
     """Save the findings' cases if requested, and return notes."""
     if options.save_cases is None:
         return []
-    from replay.pipeline.testing.save import save_cases  # noqa: PLC0415 - other runs do not pay for it
+    from replay.pipeline.export import save_cases  # noqa: PLC0415 - other runs do not pay for it
 
     ready = with_history(store, job)
     return save_cases(store, ready, summary, scenario.candidate_paths, options)

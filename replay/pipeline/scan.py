@@ -35,10 +35,10 @@ from replay.kyverno.backend import Kyverno
 from replay.kyverno.background import BackgroundScan
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import Manifests, manifests_of
+from replay.pipeline.project.format import CaseOperation
 from replay.pipeline.replay.distinct_set import distinct_sets
 from replay.pipeline.replay.redaction import redacted_decision
 from replay.pipeline.scenario import Scenario, name_of
-from replay.pipeline.testing.form import CaseOperation
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 
 ALWAYS = 2**62

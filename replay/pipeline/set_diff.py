@@ -1,24 +1,95 @@
-"""What differs between two sets, without a log: manifests, what servers of two minors make of them, and authorization."""
+"""What differs between two sets, without a log: manifests, what servers of two minors make of them, authorization, and workspaces."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import NamedTuple
 
+from msgspec.structs import replace
+
+from replay.authorization.access import AccessChange, new_access
 from replay.authorization.chain import DEFAULT_CONFIGURATION
 from replay.authorization.diff import diff_authorization
-from replay.authorization.manifest import as_logged, load_authorization
-from replay.cellib.version import Versions
+from replay.authorization.manifest import as_logged, deleted_keys, laid_over, load_authorization
+from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.kube.admissionregistration import ManifestSet
+from replay.kube.rbac.kind import CLUSTER_ROLE, RBAC_GROUP, RBAC_KINDS
 from replay.manifests.diff import diff_sets
 from replay.manifests.minor_diff import diff_minors
 from replay.manifests.object_diff import ObjectDiff
 from replay.manifests.set_loader import set_objects
-from replay.pipeline.kcp.diff import diff_folders
+from replay.pipeline.kcp.folder import Folder, ShardFolders, load_folders, union
 from replay.pipeline.kcp.layout import is_by_workspace
+from replay.pipeline.kcp.planned import change_of
 from replay.pipeline.manifests import deciding_kinds, without_idle
+from replay.reconstruct.snapshot import read_snapshot
+
+
+def diff_workspaces(folders: ShardFolders) -> tuple[ObjectDiff, ...]:
+    """The differences, each object with the path of its workspace; a workspace that the candidate lacks stays as it is."""
+    differences: list[ObjectDiff] = []
+    for path, planned in sorted((folders.candidate or {}).items()):
+        differences += _diff(path, (folders.current or {}).get(path), planned, folders.cluster.get(path))
+    return tuple(differences)
+
+
+def _diff(path: str, current: Folder | None, planned: Folder, snapshot: Folder | None) -> Iterator[ObjectDiff]:
+    """Yield the differences of one workspace: policies, and other objects."""
+    change = change_of(current, planned, snapshot, "")
+    base = replace(union([] if current is None else [current]), objects=change.earlier)
+    for each in diff_sets(base, replace(union([planned]), objects=change.objects)):
+        new_name = f"{path}/{each.new_name}" if each.new_name else ""
+        yield replace(each, name=f"{path}/{each.name}", new_name=new_name)
+
+
+def diff_folders(
+    current: Path, candidate: Path, version: KubernetesVersion, workspaces: Collection[str] = ()
+) -> tuple[ObjectDiff, ...]:
+    """The same for two directories, of some workspaces, by path or pattern, or of all.
+
+    Raises ManifestError for what cannot be used, ReplayError for a pattern that means no workspace of either.
+    """
+    current_folders, candidate_folders = load_folders(current, version), load_folders(candidate, version)
+    for pattern in workspaces:
+        if not any(fnmatchcase(path, pattern) for path in (*current_folders, *candidate_folders)):
+            workspace_names = ", ".join(sorted({*current_folders, *candidate_folders}))
+            raise ReplayError(f"neither set has a workspace {pattern}: they have {workspace_names}", path="--workspace")
+    if workspaces:
+        candidate_folders = {
+            path: each
+            for path, each in candidate_folders.items()
+            if any(fnmatchcase(path, pattern) for pattern in workspaces)
+        }
+    return diff_workspaces(ShardFolders(current_folders, candidate_folders, {}))
+
+
+_KINDS = {kind.kind for kind in RBAC_KINDS}
+
+
+def compare_access(current: Path, candidate: Path, cluster: Path | None, version: KubernetesVersion) -> AccessChange:
+    """Return what the candidate newly grants. Raises ReplayError for unreadable sets, or without RBAC objects."""
+    for path in (current, candidate):
+        if not path.exists():
+            raise ReplayError("no such file or directory", path=str(path))
+    before, after = (load_authorization(path, version) for path in (current, candidate))
+    if after.rbac is None:
+        raise ReplayError(
+            "the candidate says nothing about RBAC: give a set with rbac/, or RBAC objects", path=str(candidate)
+        )
+    snapshot = read_snapshot(cluster) if cluster is not None else []
+    base = [
+        obj
+        for obj in snapshot
+        if obj.get("kind") in _KINDS and str(obj.get("apiVersion")).partition("/")[0] == RBAC_GROUP
+    ]
+    return new_access(
+        laid_over(base, before.rbac or ()),
+        laid_over(base, after.rbac, deleted_keys(before, after)),
+        is_whole=any(obj["kind"] == CLUSTER_ROLE.kind for obj in base),
+    )
 
 
 class SetDifference(NamedTuple):

@@ -1,4 +1,7 @@
-"""`replay snapshot`: which objects of a cluster decisions look up, and how the operator's own `kubectl` writes them down."""
+"""`replay snapshot`: which objects of a cluster decisions look up, and how the operator's own `kubectl` writes them down.
+
+A snapshot of a kcp shard has a part for each workspace.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,7 @@ from replay.cellib.version import KubernetesVersion
 from replay.compare.audit_policy import CRDS, NAMESPACES, SECRETS
 from replay.errors import SnapshotError
 from replay.json import JSON
+from replay.kcp.annotation import PATH, annotation
 from replay.kube.admissionregistration import GROUP, RESOURCES, ManifestSet
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupResource, split_api_version
@@ -27,7 +31,7 @@ from replay.pipeline.whole_file import whole_file
 
 TIMEOUT = 300
 """Seconds for one call of kubectl."""
-REGISTRATIONS = tuple(GroupResource(GROUP, name) for name in RESOURCES)
+_REGISTRATIONS = tuple(GroupResource(GROUP, name) for name in RESOURCES)
 POD_PLUGINS = (
     GroupResource("", "limitranges"),
     GroupResource("", "serviceaccounts"),
@@ -68,11 +72,11 @@ KYVERNO = (
 NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k8s.io", "events")})
 """Kinds that are never read: Secrets are private, and events are short-lived and many."""
 
-Run = Callable[[Sequence[str]], bytes]
+_Run = Callable[[Sequence[str]], bytes]
 """Function that runs a command and returns its output; raises SnapshotError."""
 
 
-class WantedResource(Struct, frozen=True):
+class _WantedResource(Struct, frozen=True):
     """The objects of one resource, and why; `optional` ones may be unknown to the server."""
 
     resource: GroupResource
@@ -80,14 +84,14 @@ class WantedResource(Struct, frozen=True):
     optional: bool = False
 
 
-def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = False) -> list[WantedResource]:
+def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = False) -> list[_WantedResource]:
     """Return the resources that the sets' decisions look up, each once, in order.
 
     With `objects`, also those whose old object policies read, for their state before the log.
     """
     loaded = [load_manifest_set(path, version=version) for path in sets]
     reads = [each for manifests in loaded for each in reads_of(manifests, version)]
-    resources: dict[GroupResource, WantedResource] = {}
+    resources: dict[GroupResource, _WantedResource] = {}
     for each in (*_lookups(reads), *_inventory(loaded), *(_old_objects(reads) if objects else ())):
         if each.resource not in NEVER:
             resources.setdefault(each.resource, each)
@@ -100,22 +104,23 @@ def secret_params(sets: Iterable[Path], version: KubernetesVersion) -> list[str]
     return sorted({each.policy for each in reads if each.param_kind and each.param_kind.kind == "Secret"})
 
 
-def _lookups(reads: Sequence[PolicyReads]) -> Iterator[WantedResource]:
+def _lookups(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
     mapper = EquivalentResourceMapper(builtin_discovery())
     yield from (
-        WantedResource(resource, "admission policies made through the API", optional=True) for resource in REGISTRATIONS
+        _WantedResource(resource, "admission policies made through the API", optional=True)
+        for resource in _REGISTRATIONS
     )
     yield from (
-        WantedResource(resource, "Gatekeeper's templates, constraints and mutators", optional=True)
+        _WantedResource(resource, "Gatekeeper's templates, constraints and mutators", optional=True)
         for resource in GATEKEEPER
     )
-    yield from (WantedResource(resource, "Kyverno's policies and exceptions", optional=True) for resource in KYVERNO)
+    yield from (_WantedResource(resource, "Kyverno's policies and exceptions", optional=True) for resource in KYVERNO)
     if any(NAMESPACE in each.inputs for each in reads):
-        yield WantedResource(NAMESPACES, "namespaceSelector and namespaceObject")
+        yield _WantedResource(NAMESPACES, "namespaceSelector and namespaceObject")
     if any(AUTHORIZER in each.inputs for each in reads):
-        yield from (WantedResource(resource, "authorizer") for resource in RBAC_RESOURCES)
+        yield from (_WantedResource(resource, "authorizer") for resource in RBAC_RESOURCES)
     if any(each.operations("", "pods", "", mapper) for each in reads):
-        yield from (WantedResource(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
+        yield from (_WantedResource(resource, "what built-in plugins add to pods") for resource in POD_PLUGINS)
     unknown = "\0", "\0", ""
     built_in = {served.resource.group for served in builtin_discovery()}
     named = {
@@ -131,24 +136,24 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[WantedResource]:
         if each.param_kind is not None and PARAMS in each.inputs:
             resource = _resource_of(each.param_kind.api_version, each.param_kind.kind)
             custom_params = custom_params or split_api_version(each.param_kind.api_version)[0] not in built_in
-            yield WantedResource(resource, f"parameters of {each.policy}")
+            yield _WantedResource(resource, f"parameters of {each.policy}")
     if custom_params or named - built_in - {"*"} or any(each.operations(*unknown, mapper) for each in reads):
-        yield WantedResource(CRDS, "the kinds of custom resources")
+        yield _WantedResource(CRDS, "the kinds of custom resources")
 
 
-def _inventory(sets: Iterable[ManifestSet]) -> Iterator[WantedResource]:
+def _inventory(sets: Iterable[ManifestSet]) -> Iterator[_WantedResource]:
     """The kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
     for manifests in sets:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
             if (group, kind) == ("", "Secret"):
                 continue  # a snapshot holds no Secrets, whoever reads them
-            yield WantedResource(
+            yield _WantedResource(
                 _resource_of(f"{group}/" if group else "", kind),
                 "what policies of an engine read of the cluster",
                 optional=True,
             )
         if any("kyverno.io/" in str(value.get("apiVersion")) for value in manifests.engine_objects):
-            yield WantedResource(
+            yield _WantedResource(
                 GroupResource("", "configmaps"), "Kyverno's configuration, and what contexts read", optional=True
             )
 
@@ -162,18 +167,18 @@ def _resource_of(api_version: str, kind: str) -> GroupResource:
     return GroupResource(group, kind.lower())
 
 
-def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[WantedResource]:
+def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
     mapper = EquivalentResourceMapper(builtin_discovery())
     changing = {"UPDATE", "DELETE"} & set(OPERATIONS)
     for served in builtin_discovery():
         resource = served.resource.group_resource
         for each in reads:
             if OLD_OBJECT in each.inputs and each.operations(*resource, "", mapper) & changing:
-                yield WantedResource(resource, f"old objects, which {each.policy} reads", optional=True)
+                yield _WantedResource(resource, f"old objects, which {each.policy} reads", optional=True)
                 break
 
 
-def command(each: WantedResource, kubectl: Sequence[str]) -> list[str]:
+def command(each: _WantedResource, kubectl: Sequence[str]) -> list[str]:
     """The kubectl command that prints the objects of one resource: a plain read."""
     return [*kubectl, "get", str(each.resource), "--all-namespaces", "--output=json"]
 
@@ -188,7 +193,7 @@ def kubectl_command(context: str = "", kubeconfig: Path | None = None) -> list[s
     return command
 
 
-def run_kubectl(arguments: Sequence[str]) -> bytes:
+def _run_kubectl(arguments: Sequence[str]) -> bytes:
     """Run kubectl; raises SnapshotError with its last line where it is not there or fails."""
     program = shutil.which(arguments[0])
     if program is None:
@@ -203,7 +208,7 @@ def run_kubectl(arguments: Sequence[str]) -> bytes:
     return process.stdout
 
 
-def take(resources: Sequence[WantedResource], kubectl: Sequence[str], out: Path, run: Run = run_kubectl) -> int:
+def take(resources: Sequence[_WantedResource], kubectl: Sequence[str], out: Path, run: _Run = _run_kubectl) -> int:
     """Write the objects of some resources to a file, one a line, and say how many; the file is in place only when whole.
 
     Raises SnapshotError where a resource that is needed cannot be read.
@@ -211,13 +216,13 @@ def take(resources: Sequence[WantedResource], kubectl: Sequence[str], out: Path,
     count = 0
     with whole_file(out, "the snapshot") as file:
         for each in resources:
-            for obj in objects_of(each, kubectl, run):
+            for obj in _objects_of(each, kubectl, run):
                 file.write(orjson.dumps(obj) + b"\n")
                 count += 1
     return count
 
 
-def objects_of(each: WantedResource, kubectl: Sequence[str], run: Run) -> Iterator[JSON]:
+def _objects_of(each: _WantedResource, kubectl: Sequence[str], run: _Run) -> Iterator[JSON]:
     """Yield the objects of one resource, never a Secret. Raises SnapshotError."""
     try:
         text = run(command(each, kubectl))
@@ -233,3 +238,58 @@ def objects_of(each: WantedResource, kubectl: Sequence[str], run: Run) -> Iterat
     for obj in items:
         if isinstance(obj, dict) and obj.get("kind") != "Secret":
             yield obj
+
+
+_LOGICAL_CLUSTER = _WantedResource(GroupResource("core.kcp.io", "logicalclusters"), "the path of the workspace")
+WORKSPACE_RESOURCES = (
+    *(_WantedResource(resource, "admission policies", optional=True) for resource in _REGISTRATIONS),
+    _WantedResource(GroupResource("apis.kcp.io", "apibindings"), "whose policies decide"),
+    _WantedResource(GroupResource("apis.kcp.io", "apiexports"), "what the workspace exports"),
+    _WantedResource(GroupResource("apis.kcp.io", "apiresourceschemas"), "the kinds that it exports"),
+    _WantedResource(
+        GroupResource("apiextensions.k8s.io", "customresourcedefinitions"), "the kinds of custom resources"
+    ),
+    _WantedResource(GroupResource("tenancy.kcp.io", "workspaces"), "the workspaces in it", optional=True),
+    _WantedResource(GroupResource("", "namespaces"), "namespaceSelector and namespaceObject"),
+)
+"""Resources that are read in every workspace, besides policy parameters."""
+
+
+def take_workspace(kubectl: Sequence[str], out: Path, run: _Run = _run_kubectl) -> tuple[str, int]:
+    """Write one workspace's objects to its folder; return its path and their number.
+
+    Raises SnapshotError if `kubectl` does not reach a workspace, or cannot read a resource.
+    """
+    logical_clusters = list(_objects_of(_LOGICAL_CLUSTER, kubectl, run))
+    path = next((named for obj in logical_clusters if (named := annotation(obj, PATH))), "")
+    if not path:
+        raise SnapshotError(f"`{' '.join(kubectl)}` is for no workspace of kcp: its LogicalCluster has no path")
+    by_resource = {_LOGICAL_CLUSTER.resource: logical_clusters}
+    for each in WORKSPACE_RESOURCES:
+        by_resource[each.resource] = list(_objects_of(each, kubectl, run))
+    for resource in _params(by_resource):
+        if resource not in by_resource:
+            by_resource[resource] = list(_objects_of(_WantedResource(resource, "parameters"), kubectl, run))
+    folder = out / path.replace(":", ".")
+    folder.mkdir(parents=True, exist_ok=True)
+    for resource, objects in by_resource.items():
+        with whole_file(folder / f"{resource}.json", "the snapshot") as file:
+            file.write(orjson.dumps({"apiVersion": "v1", "kind": "List", "items": objects}, option=orjson.OPT_INDENT_2))
+    return path, sum(map(len, by_resource.values()))
+
+
+def commands(kubectl: Sequence[str]) -> list[list[str]]:
+    """The kubectl commands that read one workspace, parameters of its policies aside."""
+    return [command(each, kubectl) for each in (_LOGICAL_CLUSTER, *WORKSPACE_RESOURCES)]
+
+
+def _params(objects: dict[GroupResource, list[JSON]]) -> list[GroupResource]:
+    """The resources of the parameters of the policies that were read; Secrets are in no snapshot."""
+    resources = set()
+    for policy in (each for resource in _REGISTRATIONS for each in objects.get(resource, ())):
+        kind = (policy.get("spec") or {}).get("paramKind")
+        if isinstance(kind, dict) and kind.get("kind") != "Secret":
+            group = split_api_version(str(kind.get("apiVersion") or ""))[0]
+            name = str(kind.get("kind")).lower()
+            resources.add(GroupResource(group, "configmaps" if (group, name) == ("", "configmap") else name))
+    return sorted(resources)

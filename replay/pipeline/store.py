@@ -1,7 +1,8 @@
-"""`replay ingest` and `replay store prune`: fill a store, remove its oldest ingests."""
+"""and : fill a store, remove its oldest ingests. Sizes are as an operator writes them."""
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from contextlib import ExitStack
@@ -24,9 +25,20 @@ from replay.pipeline.period import instant
 from replay.pipeline.replay.kept_result import forget
 from replay.pipeline.replay.workers import Fleet
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.size import octets
 from replay.storage.cluster import cluster_location, cluster_names
 from replay.storage.location import opened
+
+_SIZE = re.compile(r"(\d+)\s*(k|M|G|T)?B", re.IGNORECASE)
+_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
+
+
+def octets(text: str) -> int:
+    """How many bytes a text such as `256MB` says; raises ReplayError."""
+    match = _SIZE.fullmatch(text.strip())
+    if match is None:
+        raise ReplayError(f"no size `{text}`: write 500MB, 50GB, 2TB")
+    return int(match[1]) * _UNITS[(match[2] or "").lower()]
+
 
 _MICROSECOND = timedelta(microseconds=1)
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

@@ -28,8 +28,7 @@ from replay.distribution import install_command
 from replay.errors import ReplayError
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.authorization.run import authorization_inputs, replay_authorization
-from replay.pipeline.facts import log_facts, set_facts
-from replay.pipeline.health import health_notes
+from replay.pipeline.facts import health_notes, log_facts, set_facts
 from replay.pipeline.log import filled
 from replay.pipeline.manifests import manifests_of
 from replay.pipeline.options import Options

@@ -10,7 +10,7 @@ import pytest
 from replay.cel.ast.depth import with_deep_stack
 from replay.errors import ReplayError
 from replay.json import decode_json
-from replay.pipeline.cel.cases import results
+from replay.pipeline.cel import results
 from tests.support.cel_cases import COMPARED, CORPUS, decoded, is_answered, is_long, unpacked
 
 HERE = Path(__file__).parent / "data" / "cases.jsonl"

@@ -11,7 +11,7 @@ import pytest
 
 from replay.cel.ast.depth import with_deep_stack
 from replay.cellib.version import KubernetesVersion
-from replay.pipeline.cel.cases import results
+from replay.pipeline.cel import results
 from tests.support.cel_cases import CORPUS, SHARED, decoded, is_answered, is_long, unpacked
 
 HERE = Path(__file__).parent / "data" / "minors.jsonl"

@@ -23,7 +23,7 @@ from replay.cellib.environment import ExpressionKind, admission_env
 from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.version import NEWEST
 from replay.json import decode_json
-from replay.pipeline.cel.cases import bindings_of
+from replay.pipeline.cel import bindings_of
 
 CASES = Path(__file__).parents[1] / "admission" / "data" / "cases.jsonl"
 BUDGET = 10_000_000

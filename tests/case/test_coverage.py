@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.cases import CaseOptions, run_tests
 
 POLICY = """\
 apiVersion: admissionregistration.k8s.io/v1

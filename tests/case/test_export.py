@@ -13,14 +13,13 @@ from replay.case.exported import UnrepresentableError
 from replay.case.result import Status
 from replay.cli.app import app
 from replay.compare.outcome import OutcomeKind, outcome_kind
+from replay.pipeline.cases import CaseOptions, run_tests
+from replay.pipeline.export import Exporter, title, written
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests
 from replay.pipeline.log import opened
 from replay.pipeline.manifests import manifests_of
+from replay.pipeline.project.format import CaseForm
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.testing.export import Exporter
-from replay.pipeline.testing.form import CaseForm
-from replay.pipeline.testing.request import title, written
-from replay.pipeline.testing.run import CaseOptions, run_tests
 from replay.reconstruct.request import ReplayRequest
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"

@@ -8,7 +8,7 @@ import pytest
 
 from replay.case.case import CaseError
 from replay.case.result import CaseReport, Status, not_run_text
-from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.cases import CaseOptions, run_tests
 from replay.reconstruct.record.known import path_from_text, rendered
 
 HERE = Path(__file__).parent / "data"

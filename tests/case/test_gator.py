@@ -13,7 +13,7 @@ from replay.case.write.gator import gator_files
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.cases import CaseOptions, run_tests
 
 REGO = """\
 package needs

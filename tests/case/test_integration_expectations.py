@@ -15,7 +15,7 @@ from replay.case.result import CaseResult, Status
 from replay.cellib.version import NEWEST
 from replay.errors import ManifestError
 from replay.manifests.set_loader import load_manifest_set
-from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.cases import CaseOptions, run_tests
 
 Object = dict[str, Any]
 

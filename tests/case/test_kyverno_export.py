@@ -14,7 +14,7 @@ from replay.case.write.kyverno import kyverno_files
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Operation, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.cases import CaseOptions, run_tests
 
 _POD = {
     "apiVersion": "v1",

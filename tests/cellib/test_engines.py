@@ -16,7 +16,7 @@ from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
-from replay.pipeline.cel.cases import bindings_of
+from replay.pipeline.cel import bindings_of
 from tests.support import expression_strategies as strategies
 
 

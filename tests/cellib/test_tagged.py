@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from replay.pipeline.cel.cases import results
+from replay.pipeline.cel import results
 
 DOUBLED = [{"name": "v0", "expression": "[1]"}] + [
     {"name": f"v{index}", "expression": f"[variables.v{index - 1}, variables.v{index - 1}]"} for index in range(1, 30)

@@ -12,8 +12,8 @@ from typer.testing import CliRunner
 from replay.case.result import CaseReport
 from replay.cli.app import app
 from replay.errors import ReplayError
-from replay.pipeline.testing.run import CaseOptions
-from replay.pipeline.testing.watch import watch_cases
+from replay.pipeline.cases import CaseOptions
+from replay.pipeline.project.watch import watch_cases
 
 POLICY = """\
 apiVersion: admissionregistration.k8s.io/v1

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from replay.case.result import Status
-from replay.pipeline.testing.run import CaseOptions, run_tests
+from replay.pipeline.cases import CaseOptions, run_tests
 
 TEMPLATE = """\
 apiVersion: templates.gatekeeper.sh/v1

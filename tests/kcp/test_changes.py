@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import yaml
 
-from replay.pipeline.kcp.diff import diff_folders
 from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.set_diff import diff_folders
 
 pytestmark = pytest.mark.slow
 

@@ -14,14 +14,13 @@ import pytest
 
 from replay.cellib.version import KubernetesVersion
 from replay.errors import ReplayError
-from replay.pipeline.focus import Focus
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.forensic.lookup import LookupFilter, look_up
-from replay.pipeline.kcp.diff import diff_folders
 from replay.pipeline.kcp.layout import SHARD_VERSION
-from replay.pipeline.options import Options
+from replay.pipeline.options import Focus, Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.set_diff import diff_folders
 from replay.pipeline.verify import verify
 from replay.report.lookup_report import lookup_json
 

@@ -12,7 +12,7 @@ import pytest
 from replay.errors import SnapshotError
 from replay.pipeline.kcp.folder import load_folders
 from replay.pipeline.kcp.layout import SHARD_VERSION, workspace_folders
-from replay.pipeline.kcp.snapshot import take_workspace
+from replay.pipeline.snapshot import take_workspace
 
 PATHS = {"kcp.io/path": "root:provider", "kcp.io/cluster": "2p"}
 POLICY = {

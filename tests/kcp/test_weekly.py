@@ -11,13 +11,11 @@ from typing import Any
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.focus import Focus
 from replay.pipeline.kcp.layout import SHARD_VERSION
-from replay.pipeline.options import Options
+from replay.pipeline.options import Focus, Options
 from replay.pipeline.scan import ScanOptions, scan
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.weekly.output import weekly_markdown
-from replay.pipeline.weekly.report import WeeklyQuestion, weekly
+from replay.pipeline.weekly.report import WeeklyQuestion, weekly, weekly_markdown
 from replay.report.weekly.json import weekly_json
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "kcp"

@@ -11,7 +11,7 @@ from types import FrameType
 
 import pytest
 
-from replay.pipeline.live.ending import ended_by_signals
+from replay.pipeline.live import ended_by_signals
 from replay.pipeline.options import Options
 from replay.pipeline.replay.workers import replay_parts
 from tests.pipeline.test_workers import STORE, Double

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from replay.kube.admissionregistration import ManifestSet, MatchResources, Rule, ValidatingAdmissionPolicy
-from replay.pipeline.matched_resources import matched_resources
+from replay.pipeline.diff_requests import matched_resources
 
 
 def _rules(*kinds: str) -> dict[str, Any]:

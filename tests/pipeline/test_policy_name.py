@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.policy_name import resolve_policy_names
+from replay.pipeline.project.focus import resolve_policy_names
 
 TEAM, OTHER, PDB, HOOK = "team-label.static.k8s.io", "cand-team-label.static.k8s.io", "pdb-sane", "pdb-sane.example.com"
 KNOWN = (TEAM, OTHER, PDB, HOOK)

@@ -10,9 +10,9 @@ import pytest
 from replay.compare.template_sources import SourceComparison
 from replay.errors import ReplayError
 from replay.json import JSON
+from replay.pipeline.diff_requests import compare_sources
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.template_sources import compare_sources
 from replay.report.diff_report import sources_json, sources_markdown, sources_text
 
 TEMPLATE = """\

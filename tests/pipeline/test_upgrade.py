@@ -14,7 +14,7 @@ from replay.compare.api_version_use import Service, service_of
 from replay.errors import ReplayError
 from replay.kube.gvk import GroupVersionResource
 from replay.pipeline.options import Options
-from replay.pipeline.project.alarm import exit_code
+from replay.pipeline.output import exit_code
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.report.run.api_versions import removed_verdict

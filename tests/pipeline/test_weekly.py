@@ -16,12 +16,10 @@ from replay.audit.store import Store
 from replay.compare.weekly.effect import EffectAction, EffectSide
 from replay.compare.weekly.figures import Figures, FigureSource, PolicyReadiness, WeeklyResult
 from replay.errors import ReplayError
-from replay.pipeline.focus import Focus
-from replay.pipeline.options import Options
+from replay.pipeline.options import Focus, Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.weekly.output import write_weekly
-from replay.pipeline.weekly.report import WeeklyQuestion, weekly
+from replay.pipeline.weekly.report import WeeklyQuestion, weekly, write_weekly
 from replay.report.render.document import MICROSECONDS
 from replay.report.weekly.json import rfc3339, weekly_json
 

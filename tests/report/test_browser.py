@@ -14,8 +14,7 @@ from replay.compare.result import RunResult
 from replay.pipeline.options import Options
 from replay.pipeline.output import write_report
 from replay.pipeline.scenario import Scenario
-from replay.pipeline.weekly.output import write_weekly
-from replay.pipeline.weekly.report import WeeklyQuestion, weekly
+from replay.pipeline.weekly.report import WeeklyQuestion, weekly, write_weekly
 from replay.report.render.document import Align, Chart, Column, Document, Fact, Listing, Section, Table, Tone
 from replay.report.render.html import html
 from replay.report.run.hits import PAGE, hit_values

@@ -12,7 +12,7 @@ from replay.audit.directory.compaction import TOGETHER, compact_store
 from replay.audit.store import Store
 from replay.cli.app import app
 from replay.errors import StoreError
-from replay.pipeline.live.filling import Filling, SegmentLimits
+from replay.pipeline.live import Filling, SegmentLimits
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention
 from replay.storage.bucket import BucketStorage

@@ -71,11 +71,9 @@ def explain(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.forensic.explain import explain as explain_request  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
-    from replay.pipeline.output import show  # noqa: PLC0415
-    from replay.pipeline.page import write_page  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
+    from replay.pipeline.output import show, write_page  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.explain_json import explain_json  # noqa: PLC0415
     from replay.report.explain_report import explain_document  # noqa: PLC0415

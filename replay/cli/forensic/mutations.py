@@ -62,9 +62,8 @@ def mutations(
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.forensic.mutations import mutations as attribute  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.report.mutations_report import mutations_document, mutations_json  # noqa: PLC0415
 

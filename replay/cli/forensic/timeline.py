@@ -54,8 +54,8 @@ def timeline(
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
     from replay.pipeline.forensic.timeline import object_timeline  # noqa: PLC0415
+    from replay.pipeline.options import Focus  # noqa: PLC0415
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.report.timeline_report import timeline_document, timeline_json  # noqa: PLC0415

@@ -91,8 +91,7 @@ def accept(
 
     from replay.cli.progress import progress_on  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
-    from replay.pipeline.focus import Focus  # noqa: PLC0415
-    from replay.pipeline.options import Options  # noqa: PLC0415
+    from replay.pipeline.options import Focus, Options  # noqa: PLC0415
     from replay.pipeline.period import today  # noqa: PLC0415
     from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry  # noqa: PLC0415
     from replay.pipeline.run import run  # noqa: PLC0415

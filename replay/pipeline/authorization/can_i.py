@@ -20,8 +20,8 @@ from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
 from replay.kube.rbac.binding import SERVICE_ACCOUNT
 from replay.kube.rbac.kind import RBAC_KINDS
-from replay.pipeline.authorization.answers import named_answers, webhook_names
 from replay.pipeline.authorization.chains import Chains, sides
+from replay.pipeline.authorization.options import named_answers, webhook_names
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 

@@ -1,23 +1,29 @@
-"""`replay lookup` for what the authorizers did: requests by decision, reason, authorizer and binding."""
+"""What the authorizers did: for `replay lookup` by decision, reason, authorizer and binding, for a weekly report what they refused.
+
+Refused requests are in the log, unused bindings come from a replay of the baseline.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from fnmatch import fnmatchcase
 
 from msgspec import Struct
 
 from replay.audit.ingest import Progress
+from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.compare.authorization import resource_label
 from replay.compare.authorization_lookup import AlikeRequests, AuthorizationLookup
+from replay.compare.refusal import Refusals, Refused
 from replay.errors import ReplayError
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.pipeline.authorization.replay import AuthorizationReplay, Request, read_questions
-from replay.pipeline.authorization.run import authorization_inputs, chains_of
+from replay.pipeline.authorization.run import authorization_inputs, chains_of, replay_authorization
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of
-from replay.pipeline.manifests import manifests_of
+from replay.pipeline.manifests import Manifests, manifests_of
 from replay.pipeline.options import Options
 from replay.pipeline.scenario import Scenario
 
@@ -101,3 +107,18 @@ def _found(request: Request, attributes: AuthorizationAttributes, authorizer: st
         resource_label(attributes),
         attributes.namespace,
     )
+
+
+def refusals(store: Store, periods: Sequence[Period], manifests: Manifests, options: Options) -> Refusals:
+    """The last of the periods, with the one before it if there are two; unused bindings where the current set has authorizers."""
+    counts = [_counted(store, each) for each in periods]
+    inputs = authorization_inputs(manifests, options)
+    unused: tuple[str, ...] = ()
+    if inputs is not None:
+        unused = replay_authorization(store, inputs, past_job(store, manifests)).summary.unused
+    return Refusals(counts[-1], counts[0] if len(counts) > 1 else None, unused)
+
+
+def _counted(store: Store, period: Period) -> Counter[Refused]:
+    rows = store.query("forbidden", start=period.start, end=period.end).iter_rows()
+    return Counter({Refused(user, verb, target): count for user, verb, target, count in rows})

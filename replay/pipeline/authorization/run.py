@@ -20,9 +20,8 @@ from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.kind import RBAC_KINDS, RBAC_RESOURCES
 from replay.manifests.object_diff import ObjectDiff
-from replay.pipeline.authorization.answers import NamedAnswers, named_answers, webhook_names
 from replay.pipeline.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
-from replay.pipeline.authorization.mode import configuration_of_mode
+from replay.pipeline.authorization.options import NamedAnswers, configuration_of_mode, named_answers, webhook_names
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,
     Request,

@@ -1,29 +1,41 @@
-"""Input of the built-in authorizers at the time of a request: RBAC and the objects of nodes.
+"""Input of the built-in authorizers at the time of a request: RBAC, and the graph of the objects of nodes.
 
-All requests between two writes share one state. An object that is being written is missing, and decisions that depend
-on it are unknown.
+Objects change during a log, at any time. What never changes is read once, what changes is laid over it.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 
+import orjson
 import polars as pl
+from msgspec import Struct
 
-from replay.authorization.manifest import RBACKey
+from replay.audit.event import RequestRecord
+from replay.authorization.manifest import RBACKey, laid_over, rbac_key
+from replay.authorization.node_graph import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import ObjectLister
-from replay.reconstruct.cluster import CACHE_DELAY, ClusterLister
+from replay.kube.rbac.aggregation import aggregated
+from replay.kube.rbac.authorizer import RoleResolver
+from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_KINDS
+from replay.reconstruct.cluster import CACHE_DELAY, Cluster, ClusterLister
+from replay.reconstruct.history.clock import NEVER
+from replay.reconstruct.history.derived import instant
+from replay.reconstruct.history.effect import Effect, EffectKind
+from replay.reconstruct.history.history import CREATED, History
 from replay.reconstruct.record.known import attribute
+from replay.report.outcome_line import timestamp
 
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 _NO_SNAPSHOT = "give a snapshot of the cluster (--cluster)"
 
 
-class StateLister:
+class _StateLister:
     """The objects of some kinds at one time; of some it is only known that they may be there."""
 
     def __init__(
@@ -32,7 +44,7 @@ class StateLister:
         missing: Mapping[tuple[str, str, str], Missing],
         uncovered: Mapping[str, Missing],
     ) -> None:
-        """`missing` by kind, namespace and name; `uncovered` are kinds of which any object may exist."""
+        """`missing` by kind, namespace and name; `_uncovered` are kinds of which any object may exist."""
         self._objects = objects
         self._missing = missing
         self._uncovered = uncovered
@@ -93,12 +105,12 @@ RBACState = tuple[RBACKey, JSON | PartialObject | Missing]
 """An object that is there, or may be."""
 
 
-def uncovered(kind: GroupVersionKind) -> Missing:
+def _uncovered(kind: GroupVersionKind) -> Missing:
     """Return the unknown for a kind that the snapshot does not cover."""
     return Missing(kind.kind, f"the snapshot holds no {kind.kind}", _NO_SNAPSHOT)
 
 
-def state_at(
+def _state_at(
     lister: ClusterLister, kind: GroupVersionKind, namespace: str, name: str
 ) -> JSON | PartialObject | Missing | None:
     """Return an object at a time, None if absent. Unknown parts are missing."""
@@ -106,3 +118,309 @@ def state_at(
     if isinstance(state, Missing):
         return lister.perhaps_absent(kind, namespace, name) or state
     return state if state is None else attribute(state, kind.kind)
+
+
+_LOST = "a write to it is not in the log"
+_VANISHED = "a snapshot taken later does not hold it, and the log does not show when it was deleted"
+
+
+class ChangingObject:
+    """An object that changes in the time of the log, as of any time; equal states are one value."""
+
+    def __init__(self, cluster: Cluster, kind: GroupVersionKind, namespace: str, name: str) -> None:
+        """The cluster knows the object."""
+        self.key = (kind.kind, namespace, name)
+        self._cluster = cluster
+        self.kind = kind
+        history = cluster.history(kind, namespace, name)
+        assert history is not None
+        self.writes = tuple((effect.start, effect.end) for effect in history.effects)
+        """After which and before which instant each of its states was written."""
+        self._gaps = tuple(_gaps(cluster, kind, history, cluster.snapshot_object(kind.group, *self.key)))
+        self._instants = Instants(self.writes)
+        self._at: dict[tuple[int, int], JSON | PartialObject | Missing | None] = {}
+        self._values: dict[bytes, JSON | PartialObject | Missing | None] = {}
+
+    def at(self, start: int, end: int) -> JSON | PartialObject | Missing | None:
+        """Return the object at a time, None if absent. Unknown parts are missing."""
+        instant = self._instants.state_of(start, end)
+        if instant not in self._at:
+            value = _state_at(ClusterLister(self._cluster, start, end), self.kind, *self.key[1:])
+            gap = next((why for first, last, why in self._gaps if start < last + CACHE_DELAY and end >= first), None)
+            if gap is not None:
+                value = Missing(self.kind.kind, gap)
+            self._at[instant] = self._values.setdefault(orjson.dumps(value, default=str), value)
+        return self._at[instant]
+
+    @property
+    def states(self) -> Iterator[JSON | PartialObject | Missing]:
+        """Yield all its states outside of changes."""
+        states = (self.at(time, time) for time in self._instants.moments)
+        return (state for state in states if state is not None)
+
+
+def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: JSON) -> Iterator[tuple[int, int, str]]:
+    """From when until when, and why, an object may have been changed without a trace in the log."""
+    for earlier, after in pairwise(history.effects):
+        if _is_gap(earlier, after):
+            yield earlier.start, after.end, _LOST
+    if snapshot is not None or not history.effects or not cluster.is_covered(kind):
+        return
+    last = history.effects[-1]
+    if last.kind is EffectKind.STATE and last.revision is not None and last.revision < cluster.newest_revision:
+        yield last.start, NEVER, _VANISHED
+
+
+def _is_gap(earlier: Effect, after: Effect) -> bool:
+    """Whether something must have happened between two effects: the later is of another object, or of another version."""
+    if earlier.kind not in (EffectKind.STATE, EffectKind.GONE):
+        return False
+    record = after.exchange.record if after.exchange is not None else None
+    if earlier.kind is EffectKind.GONE:
+        if after.snapshot is not None:  # it was created at the time that it says
+            return instant(_created(after)) < after.start
+        # Only a creation follows; a collection that is deleted need not hold the object.
+        return record is not None and record.code != CREATED
+    if earlier.uid and after.uid and earlier.uid != after.uid:
+        return True
+    if record is None or earlier.revision is None:
+        return False
+    object_version = record.object_resource_version
+    is_other = record.verb == "update" and object_version.isdecimal() and int(object_version) > earlier.revision
+    return is_other or (record.verb == "create" and record.code == CREATED)
+
+
+def _created(effect: Effect) -> JSON:
+    return ((effect.state or {}).get("metadata") or {}).get("creationTimestamp")
+
+
+def unchanging(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> Iterator[RBACState]:
+    """The objects that are there all the time from `began`, when the log begins, on."""
+    for kind, namespace, name in _keys(cluster, kinds):
+        if not _changes(cluster, kind, namespace, name, began):
+            yield (kind.kind, namespace, name), cluster.snapshot_object(kind.group, kind.kind, namespace, name)
+
+
+def changing_objects(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> list[ChangingObject]:
+    """The objects that the log writes, and those of the snapshot that were written when the log had begun."""
+    return [
+        ChangingObject(cluster, kind, namespace, name)
+        for kind, namespace, name in _keys(cluster, kinds)
+        if _changes(cluster, kind, namespace, name, began)
+    ]
+
+
+def _keys(cluster: Cluster, kinds: Iterable[GroupVersionKind]) -> Iterator[tuple[GroupVersionKind, str, str]]:
+    return ((kind, namespace, name) for kind in kinds for _, _, namespace, name in cluster.keys(kind))
+
+
+def _changes(cluster: Cluster, kind: GroupVersionKind, namespace: str, name: str, began: int) -> bool:
+    if cluster.is_written(kind, namespace, name):
+        return True
+    history = cluster.history(kind, namespace, name)
+    return history is not None and not history.settled_before(began - CACHE_DELAY)
+
+
+class ChangingLister:
+    """The objects of one time that are not there all the time, or may not be."""
+
+    def __init__(self, states: Iterable[RBACState]) -> None:
+        """If two objects have one identity, the later one counts."""
+        self._states = dict(states)
+        self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
+
+    def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | PartialObject | Missing | None:
+        """See `Lister.get`."""
+        return self._states.get((kind.kind, namespace, name))
+
+    def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
+        """See `Lister.list`, sorted too."""
+        if self._listed is None:
+            self._listed = {}
+            for key, value in sorted(self._states.items(), key=lambda item: item[0]):
+                self._listed.setdefault(key[:2], []).append(value)
+        if namespace is not None:
+            return self._listed.get((kind.kind, namespace), ())
+        return [value for key, values in self._listed.items() if key[0] == kind.kind for value in values]
+
+
+class RBACStates:
+    """RBAC under one set over the time of a log: what never changes is read once, what changes is laid over it."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        constant: Iterable[RBACState],
+        own: Sequence[JSON] | None,
+        deleted: Collection[RBACKey] = frozenset(),
+    ) -> None:
+        """`own` are a set's objects over the cluster's, None if it has none; `deleted` are those that it deletes."""
+        self._overlaid = frozenset(map(rbac_key, own or ())) | frozenset(deleted)
+        self._aggregates = own is not None
+        missing, objects, partial = _divided((key, value) for key, value in constant if key not in self._overlaid)
+        laid = laid_over(objects, own, deleted)
+        self._cluster_roles = [obj for obj in (*objects, *(own or ())) if obj["kind"] == CLUSTER_ROLE.kind]
+        self._aggregated: dict[tuple[int, ...], list[RBACState]] = {}
+        absent = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
+        self.lister = _StateLister(ObjectLister([*laid, *partial]), missing, absent)
+        """What never changes."""
+        self.base = RoleResolver(self.lister)
+
+    def at(self, changing: Iterable[RBACState]) -> RoleResolver:
+        """The rules of a time at which there are, or may be, these objects beside those that never change."""
+        return RoleResolver(ChangingLister(self._changed(changing)), self.base)
+
+    def objects_at(self, changing: Iterable[RBACState]) -> list[JSON]:
+        """The objects of a time of which everything is known."""
+        constant = (obj for kind in RBAC_KINDS for obj in self.lister.list(kind, None) if isinstance(obj, dict))
+        state = {rbac_key(obj): obj for obj in constant}
+        state |= {key: value for key, value in self._changed(changing) if isinstance(value, dict)}
+        return [state[key] for key in sorted(state)]
+
+    def _changed(self, changing: Iterable[RBACState]) -> list[RBACState]:
+        own_states = [(key, value) for key, value in changing if key not in self._overlaid]
+        return [*own_states, *self._collecting(own_states)]
+
+    def _collecting(self, own_states: Sequence[RBACState]) -> Sequence[RBACState]:
+        """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""
+        roles = [value for key, value in own_states if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
+        if not roles:
+            return ()
+        # Equal values are one object, which `ChangingObject` keeps.
+        key = tuple(map(id, roles))
+        roles_with_rules = self._aggregated.get(key)
+        if roles_with_rules is None:
+            certain = [role for role in roles if not isinstance(role, Missing | PartialObject)]
+            collected = [role for role in aggregated([*self._cluster_roles, *certain]) if role.get("aggregationRule")]
+            unknown = _missing_role(roles)
+            roles_with_rules = self._aggregated[key] = [
+                (rbac_key(role), role if unknown is None else _with_unknown_rules(role, unknown)) for role in collected
+            ]
+        return roles_with_rules
+
+
+def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | None:
+    """Return the first unknown part of some roles."""
+    for role in roles:
+        if isinstance(role, Missing):
+            return role
+        if isinstance(role, PartialObject):
+            return role.missing[0]
+    return None
+
+
+def _with_unknown_rules(role: JSON, unknown: Missing) -> PartialObject:
+    """An aggregated role to which a role that is not known may add rules."""
+    return PartialObject({**role, "rules": [*(role.get("rules") or ()), unknown]}, (unknown,))
+
+
+def _divided(states: Iterable[RBACState]) -> tuple[dict[RBACKey, Missing], list[JSON], list[PartialObject]]:
+    """Objects by how much is known of them: nothing, all, or a part."""
+    missing: dict[RBACKey, Missing] = {}
+    objects: list[JSON] = []
+    partial: list[PartialObject] = []
+    for key, value in states:
+        if isinstance(value, Missing):
+            missing[key] = value
+        elif isinstance(value, PartialObject):
+            partial.append(value)
+        else:
+            objects.append(value)
+    return missing, objects, partial
+
+
+def _is_uncovered(cluster: Cluster, kind: GroupVersionKind) -> bool:
+    """Whether there may be any object of a kind: roles of a namespace may well not be there at all."""
+    return not any(map(cluster.is_covered, (kind,) if kind is CLUSTER_ROLE_BINDING else RBAC_KINDS))
+
+
+def bound_pods(writes: Iterable[RequestRecord]) -> dict[tuple[str, str], int]:
+    """The pods, by namespace and name, that the log shows to be bound, and from when on."""
+    return {
+        (record.namespace, record.name): record.received
+        for record in writes
+        if record.resource == "pods" and record.subresource == "binding" and 200 <= record.code < 300
+    }
+
+
+class GraphStates:
+    """The graph over the time of a log.
+
+    Requests are decided in their order, so that little changes from one to the next. `bindings` (`bound_pods`) tell of pods
+    without a body: one of which nothing is known but that it was created gives no node anything before it is bound.
+    """
+
+    def __init__(self, cluster: Cluster, bindings: Mapping[tuple[str, str], int], began: int) -> None:
+        """The log begins at `began`, in microseconds."""
+        self._cluster = cluster
+        self._bindings = bindings
+        self._graph = NodeGraph()
+        for key, value in unchanging(cluster, GRAPH_KINDS, began):
+            kind = next(kind for kind in GRAPH_KINDS if kind.kind == key[0])
+            self._graph.put(kind, vertex_of(kind, *key[1:]), value)
+        if not cluster.is_covered(POD):
+            self._graph.put(POD, None, _uncovered(POD))
+        self._objects = changing_objects(cluster, GRAPH_KINDS, began)
+        changes = sorted(
+            (time, number)
+            for number, each in enumerate(self._objects)
+            for time in {time for start, end in each.writes for time in (start, end + CACHE_DELAY)}
+        )
+        self._times = [time for time, _ in changes]
+        self._changed = [number for _, number in changes]
+        self._at: tuple[int, int] | None = None
+
+    def state_of(self, start: int, end: int) -> tuple[int, int]:
+        """Equal for all times between the same changes."""
+        return bisect_right(self._times, start), bisect_right(self._times, end)
+
+    def at(self, start: int, end: int) -> NodeGraph:
+        """Return the graph of a time. It is valid until the next call."""
+        now = self.state_of(start, end)
+        if self._at is None:
+            changed = set(range(len(self._objects)))
+        else:
+            changed = {
+                number
+                for number_before, after in zip(self._at, now, strict=True)
+                for number in self._changed[min(number_before, after) : max(number_before, after)]
+            }
+        for number in changed:
+            own = self._objects[number]
+            self._graph.put(own.kind, vertex_of(own.kind, *own.key[1:]), self._state(own, start, end))
+        self._at = now
+        return self._graph
+
+    def _state(self, own: ChangingObject, start: int, end: int) -> JSON | PartialObject | Missing | None:
+        state = own.at(start, end)
+        if own.kind is not POD or not isinstance(state, Missing):
+            return state
+        bound_at = self._bindings.get(own.key[1:])
+        if bound_at is None or bound_at <= end:
+            pod = self._bound_pod(*own.key[1:], start)
+            if pod is not None:
+                return pod
+        return None if bound_at is None or bound_at > end else state
+
+    def _bound_pod(self, namespace: str, name: str, start: int) -> JSON:
+        """A pod as it was ever seen on a node, if it existed by then: what belongs to the node through it never changes."""
+        history = self._cluster.history(POD, namespace, name)
+        states = [effect.state for effect in history.effects if effect.state] if history is not None else []
+        states.append(self._cluster.snapshot_object("", POD.kind, namespace, name))
+        for pod in reversed(states):
+            created = str(((pod or {}).get("metadata") or {}).get("creationTimestamp") or "")
+            if pod and (pod.get("spec") or {}).get("nodeName") and created and created <= timestamp(start):
+                return pod
+        return None
+
+
+class GraphAt(Struct, frozen=True):
+    """The graph of one time."""
+
+    states: GraphStates
+    start: int
+    end: int
+
+    def has_path(self, start: Vertex, node: str) -> bool | Missing:
+        """See `Graph`."""
+        return self.states.at(self.start, self.end).has_path(start, node)

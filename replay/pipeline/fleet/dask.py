@@ -14,9 +14,8 @@ from typing import cast
 from replay.audit.store import Store
 from replay.distribution import install_command
 from replay.errors import ReplayError
-from replay.pipeline.fleet.executor import OrderingExecutor
+from replay.pipeline.fleet.order import OrderingExecutor, WorkOrder, fingerprint, leave, require_same, work
 from replay.pipeline.fleet.parcels import FleetRun, Parcels, new_run
-from replay.pipeline.fleet.worker import WorkOrder, fingerprint, leave, require_same, work
 from replay.storage.location import opened
 from replay.storage.scratch import scratch
 

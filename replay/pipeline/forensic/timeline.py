@@ -12,8 +12,8 @@ from replay.errors import ReplayError
 from replay.kube.discovery import builtin_discovery
 from replay.kube.redact.by_object import decoded
 from replay.kube.redact.redactor import Redactor
-from replay.pipeline.focus import Focus
 from replay.pipeline.log import opened, require_known, set_variables
+from replay.pipeline.options import Focus
 from replay.pipeline.project.focus import chosen
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.record.body import Body

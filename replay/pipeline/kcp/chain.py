@@ -26,10 +26,8 @@ from replay.kube.lister import Lister
 from replay.kube.overlay import Overlay
 from replay.kube.schema import Schemas
 from replay.manifests.api_object import defaulted_api_objects
-from replay.pipeline.kcp.planned import NO_CHANGE
-from replay.pipeline.kcp.rebinding import Rebinding
+from replay.pipeline.kcp.planned import NO_CHANGE, Rebinding, Workspaces
 from replay.pipeline.kcp.timeline import NOTHING_PLANNED, Planned, PolicyTimeline, Sides, named
-from replay.pipeline.kcp.workspaces import Workspaces
 from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.cluster import NAMESPACE, ClusterLister
 from replay.reconstruct.shard.cluster import ShardCluster

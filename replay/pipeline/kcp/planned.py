@@ -1,19 +1,26 @@
-"""A candidate's changes of a workspace besides policies: bindings, exports, parameters, namespaces."""
+"""A candidate's changes of a workspace besides policies: bindings, exports, parameters, namespaces.
+
+They change which workspaces are known, and whose policies decide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from replay.json import JSON
 from replay.kcp.annotation import CLUSTER, annotated
+from replay.kcp.binding import API_BINDING, API_EXPORT, bound_from, exported, is_local, is_system, reference_of
 from replay.kube.admissionregistration import GROUP
+from replay.kube.attributes import Missing
+from replay.kube.gvk import GroupResource
 from replay.kube.object_lister import ObjectKey
 from replay.kube.overlay import Overlay
 from replay.pipeline.kcp.folder import Folder, ShardFolders, WorkspaceNames
 from replay.reconstruct.cluster import NAMESPACE, key_of
+from replay.reconstruct.shard.cluster import ShardCluster
 
 _OF_SERVER = frozenset(
     {"creationTimestamp", "generation", "managedFields", "resourceVersion", "selfLink", "uid", "ownerReferences"}
@@ -23,7 +30,7 @@ _WITH_STATUS = ("apis.kcp.io", "APIBinding")
 """Kind whose status decides: its bound resources."""
 
 
-class WorkspaceChange(Struct, frozen=True, dict=True):
+class _WorkspaceChange(Struct, frozen=True, dict=True):
     """Changed and new objects of a candidate, and the baseline's objects that they replace or remove."""
 
     objects: tuple[JSON, ...] = ()
@@ -45,28 +52,28 @@ class WorkspaceChange(Struct, frozen=True, dict=True):
         return objects
 
     @cached_property
-    def namespaces(self) -> WorkspaceChange:
+    def namespaces(self) -> _WorkspaceChange:
         """Return the changes that requests to this workspace read."""
         return self._part(namespaces=True)
 
     @cached_property
-    def lookups(self) -> WorkspaceChange:
+    def lookups(self) -> _WorkspaceChange:
         """Return the changes that this workspace's policies read."""
         return self._part(namespaces=False)
 
-    def _part(self, *, namespaces: bool) -> WorkspaceChange:
+    def _part(self, *, namespaces: bool) -> _WorkspaceChange:
         parts = ([obj for obj in each if _is_namespace(obj) is namespaces] for each in (self.objects, self.earlier))
-        return WorkspaceChange(*map(tuple, parts))
+        return _WorkspaceChange(*map(tuple, parts))
 
-    def over(self, other: WorkspaceChange) -> Overlay:
+    def over(self, other: _WorkspaceChange) -> Overlay:
         """Return this change and another as an overlay."""
         return Overlay((*self.objects, *other.objects), (*self.earlier, *other.earlier))
 
 
-NO_CHANGE = WorkspaceChange()
+NO_CHANGE = _WorkspaceChange()
 
 
-def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, WorkspaceChange]:
+def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, _WorkspaceChange]:
     """Return the candidate's changes, by logical cluster."""
     changes = {}
     for path, planned in (folders.candidate or {}).items():
@@ -77,7 +84,7 @@ def changes_of(folders: ShardFolders, names: WorkspaceNames) -> dict[str, Worksp
     return changes
 
 
-def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, cluster: str) -> WorkspaceChange:
+def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, cluster: str) -> _WorkspaceChange:
     """Return the candidate's changes of one workspace.
 
     The reference is the baseline, or the snapshot for kinds that the baseline lacks. A kind that the candidate lacks
@@ -89,7 +96,7 @@ def change_of(current: Folder | None, planned: Folder, snapshot: Folder | None, 
     changed = {key: obj for key, obj in planned_objects.items() if _intent(obj) != _intent(base.get(key))}
     gone = [key for key in said if key[:2] in kinds and key not in planned_objects]
     earlier = [base[key] for key in (*changed, *gone) if key in base]
-    return WorkspaceChange(
+    return _WorkspaceChange(
         tuple(annotated(_without_server_fields(obj), cluster) for obj in changed.values()),
         tuple(annotated(_without_server_fields(obj), cluster) for obj in earlier),
     )
@@ -125,3 +132,112 @@ def _without_server_fields(obj: JSON) -> JSON:
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
     fields = {key: value for key, value in obj.items() if key != "status" or key_of(obj)[:2] == _WITH_STATUS}
     return {**fields, "metadata": metadata}
+
+
+Policies = Mapping[str, tuple[JSON, ...]]
+"""By logical cluster the policies, bindings and webhook configurations, as the server holds them."""
+
+
+class Workspaces(Struct, frozen=True):
+    """Names and sets by workspace. A workspace without a set is unknown.
+
+    `heard` are logical clusters with events in the log. Writes to others are unknown. The log begins at `began`, in
+    microseconds.
+    """
+
+    names: WorkspaceNames = field(default_factory=WorkspaceNames)
+    current: Policies = field(default_factory=dict)
+    candidate: Policies = field(default_factory=dict)
+    heard: frozenset[str] = frozenset()
+    began: int = 0
+    changes: Mapping[str, _WorkspaceChange] = field(default_factory=dict)
+    """By logical cluster what else the candidate changes."""
+    only: frozenset[str] = frozenset()
+    """Names of the only validating policies that run; empty for all."""
+
+
+_GIVE_EXPORTS = "give a snapshot with the APIExports of its workspace"
+
+
+class Rebinding:
+    """A candidate's bindings: those of the time, with its changes.
+
+    A changed binding binds what its export offers, as kcp's controllers ensure.
+    """
+
+    def __init__(self, cluster: ShardCluster, workspaces: Workspaces) -> None:
+        """`workspaces` have the changes of the candidate."""
+        self._cluster, self._workspaces = cluster, workspaces
+        self._exports = {
+            (workspace, name): obj
+            for workspace, change in workspaces.changes.items()
+            for name, obj in change.of_kind(API_EXPORT.group, API_EXPORT.kind).items()
+        }
+        self._bindings = {
+            workspace: bindings
+            for workspace, change in workspaces.changes.items()
+            if (bindings := change.of_kind(API_BINDING.group, API_BINDING.kind))
+        }
+
+    def policy_workspace(
+        self, own: str | Missing, workspace: str, resource: GroupResource, start: int, end: int
+    ) -> str | Missing:
+        """Return whose policies would decide about a workspace's resource; `own` are those that did."""
+        if not (self._exports or workspace in self._bindings) or is_local(resource) or is_system(workspace):
+            return own
+        bindings = self._cluster.bindings(workspace, start, end)
+        changed = self._bindings.get(workspace, {})
+        unchanged = [state for states in bindings.states for state in states if _name(states) not in changed]
+        sources_of_bindings = [self._source(workspace, state, resource) for state in (*unchanged, *changed.values())]
+        sources = {source for source in sources_of_bindings if isinstance(source, str)} - {""}
+        if len(sources) == 1:
+            return sources.pop()
+        if sources:
+            return Missing("", f"the candidate binds {resource} from several workspaces")
+        unknown = next((source for source in sources_of_bindings if isinstance(source, Missing)), None)
+        if unknown is not None:
+            return unknown
+        if not bindings.are_all or resource in self._cluster.defined(workspace):
+            return own
+        return Missing("", f"the candidate binds {resource} from nobody, and the workspace has none of its own")
+
+    def _source(self, workspace: str, binding: JSON | Missing, resource: GroupResource) -> str | Missing:
+        """The logical cluster that a binding would bind a resource from, empty if it would not."""
+        if binding is None or isinstance(binding, Missing):
+            return binding or ""
+        path, name = reference_of(binding)
+        home = self._workspaces.names.cluster(path) if path else workspace
+        if (home, name) not in self._exports and not self._is_rebound(workspace, binding):
+            return bound_from(binding, resource)
+        export = self._exports[home, name] if (home, name) in self._exports else self._export(home, name)
+        if isinstance(export, Missing):
+            return export
+        return home if resource in exported(export) else ""
+
+    def _is_rebound(self, workspace: str, binding: JSON) -> bool:
+        """Whether a binding is one of the candidate that refers to another export than before, or has no status yet."""
+        name = _name([binding])
+        planned = self._bindings.get(workspace, {}).get(name)
+        if planned is None or binding is not planned:
+            return False
+        if not planned.get("status"):
+            return True
+        change = self._workspaces.changes.get(workspace, NO_CHANGE)
+        earlier = next((obj for obj in change.earlier if _is_binding(obj, name)), None)
+        return earlier is None or reference_of(earlier) != reference_of(planned)
+
+    def _export(self, workspace: str, name: str) -> JSON | Missing:
+        """The newest state of an export."""
+        history = self._cluster.of(workspace).history(API_EXPORT, "", name)
+        states = [effect.state for effect in history.effects if effect.state is not None] if history else []
+        where = self._workspaces.names.path(workspace)
+        return states[-1] if states else Missing("", f"what `{where}:{name}` exports is not known", _GIVE_EXPORTS)
+
+
+def _name(states: Iterable[JSON | Missing]) -> str:
+    """The name of a binding, empty where no state of it is known."""
+    return next((str(state["metadata"]["name"]) for state in states if isinstance(state, dict)), "")
+
+
+def _is_binding(obj: JSON, name: str) -> bool:
+    return (obj["kind"], _name([obj])) == (API_BINDING.kind, name)

@@ -1,20 +1,25 @@
-"""Preparation of a shard's replay: workspaces, and all policies that any of them ever had."""
+"""Preparation of a shard's replay: workspaces, and all policies that any of them ever had.
+
+Questions about the log ask for the workspaces of requests and of policies.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.audit.store import Store
 from replay.kube.admissionregistration import GROUP, RESOURCES
+from replay.kube.attributes import Missing
 from replay.kube.discovery import Discovery
+from replay.kube.gvk import GroupResource
 from replay.manifests.manifest_set import manifest_set_from_objects
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.folder import Folder, WorkspaceNames, require_workspace
-from replay.pipeline.kcp.planned import changes_of
-from replay.pipeline.kcp.workspaces import Policies, Workspaces
+from replay.pipeline.kcp.planned import Policies, Workspaces, changes_of
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.replay.distinct_set import only_named
 from replay.pipeline.replay.webhook import Sets
@@ -51,7 +56,7 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     if manifests.folders is None and (manifests.current or manifests.candidate):
         raise require_workspace(manifests.path)
     ((first, *_),) = store.answer("log_facts")
-    workspaces = replace(workspaces_of(manifests, rows), began=int(first or 0), only=manifests.only)
+    workspaces = replace(_workspaces_of(manifests, rows), began=int(first or 0), only=manifests.only)
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
     chain = ShardChain(cluster, workspaces, manifests.version, lambda sets: sets)
     current, candidate = (
@@ -64,7 +69,7 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     return Preparation(sets, cluster.discovery, workspaces)
 
 
-def workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
+def _workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Workspaces:
     """Return what sets and log say about workspaces; `rows` are logical cluster and path."""
     logged = list(rows)
     heard = frozenset(cluster for cluster, _ in logged)
@@ -82,3 +87,44 @@ def workspaces_of(manifests: Manifests, rows: Iterable[tuple[str, str]]) -> Work
 
 def _policies(folders: Mapping[str, Folder] | None, names: WorkspaceNames) -> Policies:
     return {names.cluster(path): folder.policies for path, folder in (folders or {}).items()}
+
+
+WorkspacePair = tuple[str, str]
+"""The paths of the workspace of a request, and of that whose policies decide about it, empty where that is not known."""
+NOWHERE: WorkspacePair = ("", "")
+
+
+class Places(Struct):
+    """Workspaces of a log's requests, by auditID; empty outside kcp."""
+
+    by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
+    resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)
+    """By logical cluster, group and resource the places of all requests about it."""
+
+    def of(self, audit_id: str) -> WorkspacePair:
+        """Return where a request was decided."""
+        return self.by_audit_id.get(audit_id, NOWHERE)
+
+
+def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> Places:
+    """The places of some requests, as log and snapshot tell; of all without any named."""
+    rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
+    if not rows or (audit_ids is not None and not audit_ids):
+        return Places()
+    names = _workspaces_of(manifests, rows).names
+    cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
+    ids = None if audit_ids is None else frozenset(audit_ids)
+    places_by_id: dict[str, WorkspacePair] = {}
+    resources: dict[tuple[str, str, str], set[WorkspacePair]] = {}
+    for audit_id, workspace, group, resource, start, end in store.query("request_workspaces").iter_rows():
+        if ids is None or audit_id in ids:
+            places_by_id[audit_id] = _place(cluster, names, workspace, (GroupResource(group, resource), start, end))
+            resources.setdefault((workspace, group, resource), set()).add(places_by_id[audit_id])
+    return Places(places_by_id, {key: frozenset(places) for key, places in resources.items()})
+
+
+def _place(
+    cluster: ShardCluster, names: WorkspaceNames, workspace: str, change: tuple[GroupResource, int, int]
+) -> WorkspacePair:
+    own = cluster.policy_workspace(workspace, *change)
+    return names.path(workspace), "" if isinstance(own, Missing) else names.path(own)

@@ -1,26 +1,141 @@
-"""`replay plugin`: the requests of a log, then given ones."""
+"""`replay plugin`: the requests of a log as the phase of the plugin had them, then given AdmissionRequests, each put to the plugin."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterable, Iterator, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
+import orjson
 from msgspec.structs import replace
 
+from replay.admission.builtin.plugin import Plugin
+from replay.admission.builtin.resource_quota.plugin import ResourceQuota
+from replay.admission.builtin.run import PhaseResult, PluginResult, ask
 from replay.audit.ingest import Progress
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
+from replay.kube.admission_request import attributes_of
 from replay.pipeline.forensic.past import Chosen, past_job
 from replay.pipeline.log import store_of
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.plugin.cases import case_results
-from replay.pipeline.plugin.config import configured_plugin, read_config
 from replay.pipeline.plugin.engine import ENGINES, engine_results
-from replay.pipeline.plugin.recorded import recorded_results
-from replay.pipeline.plugin.world import PluginWorld
-from replay.pipeline.replay.order import LoggedRequest, logged_request
+from replay.pipeline.plugin.world import PluginWorld, configured_plugin, read_config
+from replay.pipeline.replay.order import LoggedRequest, in_order, logged_request
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
+
+
+def result_line(result: PluginResult) -> dict[str, JSON]:
+    """A result as JSON: `allowed`, `changed`, and each phase that the plugin has."""
+    if result.unknown is not None:
+        return {"undetermined": [f"{result.unknown.path}: {result.unknown.reason}"]}
+    line: dict[str, JSON] = {"allowed": result.allowed, "changed": bool(result.patch)}
+    for name, phase in (("admit", result.admit), ("validate", result.validate)):
+        if phase is not None:
+            line[name] = _phase_line(phase)
+    return line
+
+
+def _phase_line(phase: PhaseResult) -> dict[str, JSON]:
+    line: dict[str, JSON] = {}
+    if (refusal := phase.refusal) is not None:
+        line["denied"] = {"code": refusal.code, "reason": refusal.reason, "message": refusal.message}
+        if refusal.is_in_any_order:
+            line["denied"]["messagePartsInAnyOrder"] = True
+        if refusal.variants:
+            line["denied"]["messageVariants"] = list(refusal.variants)
+    said = {
+        "patch": list(phase.patch),
+        "warnings": list(phase.warnings),
+        "auditAnnotations": phase.audit_annotations,
+        "effects": list(phase.effects),
+        "sent": phase.review_spec,
+    }
+    return line | {key: value for key, value in said.items() if value}
+
+
+def case_results(
+    plugin: Plugin, world: PluginWorld, cases: Iterable[tuple[int, bytes]], path: str
+) -> Iterator[dict[str, JSON]]:
+    """Yield one result line per case, in order; raises ReplayError with file and line for an invalid case."""
+    for number, line in cases:
+        try:
+            case = orjson.loads(line)
+            attributes = attributes_of(case["request"])
+            instant = case.get("time")
+            time = datetime.fromisoformat(instant) if instant else None
+        except (orjson.JSONDecodeError, AttributeError, KeyError, TypeError, ValueError) as error:
+            raise ReplayError(f"is no case with `id` and `request`: {error}", path=path, line=number) from error
+        world.mention(attributes.namespace)
+        result = ask(plugin, attributes, world.cluster, time=world.time_of(plugin, time))
+        world.take_effects(result)
+        if result.allowed:
+            world.follow(attributes)
+        more: dict[str, JSON] = {"synthetic": case["synthetic"]} if "synthetic" in case else {}
+        shown = {"time": _time_text(time)} if time is not None else {}
+        yield {"id": case["id"], **more, **shown, **result_line(result)}
+
+
+def _time_text(time: datetime) -> str:
+    """A time as result lines say it, in microseconds."""
+    return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def recorded_results(
+    plugin: Plugin, world: PluginWorld, requests: Iterable[LoggedRequest]
+) -> Iterator[dict[str, JSON]]:
+    """Yield a result line per request with an effect, or with an unknown one."""
+    for each in in_order(requests, by_receipt=plugin.is_timed):
+        record = each.request.record
+        world.mention(each.original.namespace)
+        time = datetime.fromtimestamp(record.received / 1_000_000, UTC)
+        at = world.time_of(plugin, time)
+        # where it is not known whether admission was asked, nothing is charged
+        result = _result(plugin if each.is_certain else copy.deepcopy(plugin), each, world, at)
+        line = _line(result, each)
+        if line:
+            yield {"id": record.audit_id, **({"time": _time_text(time)} if plugin.is_timed else {}), **line}
+        if each.is_certain:
+            world.take_effects(result)
+            if result.allowed:
+                world.follow(each.request.attributes)
+            _replenish(plugin, world, each, result, at)
+
+
+def _result(plugin: Plugin, each: LoggedRequest, world: PluginWorld, time: int) -> PluginResult:
+    """Return the plugin's result. The validating phase sees the object after webhooks, with the plugin's change."""
+    if plugin.is_last and each.validated is None:
+        return PluginResult()
+    if each.validated is None:
+        return ask(plugin, each.original, world.cluster, time=time)
+    result = ask(plugin, each.original, world.cluster, after=each.validated, time=time)
+    if plugin.admit is None or plugin.validate is None or not result.patch:
+        return result
+    again = ask(plugin, each.validated, world.cluster, time=time)
+    return again if again.unknown is not None else replace(result, validate=again.validate)
+
+
+def _line(result: PluginResult, each: LoggedRequest) -> dict[str, JSON]:
+    """The line, empty where nothing happens."""
+    if result.unknown is None and not result.has_effect:
+        return {}
+    if result.unknown is None and not each.is_certain:
+        reason = f"whether admission was asked is not known: {each.request.reached_reason}"
+        return {"undetermined": [reason]}
+    line = result_line(result)
+    if each.validated is None and "validate" in line:
+        admit = {"admit": line.pop("admit")} if "admit" in line else {}
+        line = {**line, "validateInput": "before", **admit, "validate": line.pop("validate")}
+    return line
+
+
+def _replenish(plugin: Plugin, world: PluginWorld, each: LoggedRequest, result: PluginResult, time: int) -> None:
+    """Release a request's quota usage, if the configuration says so."""
+    if isinstance(plugin, ResourceQuota) and world.replenishes and each.validated is not None:
+        plugin.follow(each.request.attributes, world.cluster, time, refused=not result.allowed)
+
 
 _WRITES = Chosen("verb not in ('list', 'watch', 'deletecollection')")
 

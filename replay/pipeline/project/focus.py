@@ -1,12 +1,13 @@
 """Selection of a run: policies, namespaces, users, a period.
 
-Requests are selected while the log is read. The sets keep the named policies and everything that changes objects,
-because the named policies decide about the result.
+A policy is named in full, with wildcards, or by as much of its name as tells it from all others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Iterator
+from difflib import get_close_matches
+from fnmatch import fnmatchcase
 
 from msgspec.structs import replace
 
@@ -18,17 +19,69 @@ from replay.authorization.manifest import NOTHING
 from replay.compare.outcome import OutcomeKind
 from replay.compare.summary import CellKey
 from replay.errors import ReplayError
+from replay.kube.admissionregistration import ManifestSet
 from replay.kube.engine_policy import engine_policies
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.focus import Focus
-from replay.pipeline.log import require_known
+from replay.pipeline.log import NEAR, require_known
 from replay.pipeline.manifests import Manifests
+from replay.pipeline.options import Focus
 from replay.pipeline.period import period, sql_time
-from replay.pipeline.policy_name import WILDCARDS, names_of, resolve_policy_names
 from replay.pipeline.replay.distinct_set import only_named
 from replay.pipeline.replay.job import Job
 from replay.reconstruct.cluster import Cluster
+
+WILDCARDS = frozenset("*?[")
+_STATIC = ".static.k8s.io"
+_CUT = "\u2026"
+"""Ending of static names in narrow reports."""
+
+
+def resolve_policy_names(name: str, names: Collection[str], place: str = "--policy") -> set[str]:
+    """Return the known names that match; raises ReplayError with near matches for none or several, at `place`.
+
+    A name without wildcards is complete, lacks the static suffix, or is a unique prefix or part. The first reading that
+    fits counts, so `team-label` is not also `default-team-label`.
+    """
+    if name in names:
+        return {name}
+    if WILDCARDS & set(name):
+        matches = {each for each in names if fnmatchcase(each, name)}
+        if matches:
+            return matches
+    holding: list[str] = []
+    for holding in _holding(name.removesuffix(_CUT).lower(), names):
+        if len(holding) == 1:
+            return set(holding)
+    near = holding or get_close_matches(name, sorted(names), n=NEAR, cutoff=0.4)
+    hint = f"; did you mean {' or '.join(f'`{each}`' for each in near[:NEAR])}?" if near else ""
+    what = f"`{name}` is part of {len(holding)} names" if holding else f"the sets have no policy `{name}`"
+    raise ReplayError(f"{what}{hint}", path=place)
+
+
+def names_of(manifests: ManifestSet) -> Iterator[str]:
+    """The names of all policies, of engines too, webhooks, their configurations, and built-in plugins of a set."""
+    yield from (policy.name for policy in manifests.validating_policies)
+    yield from (policy.name for policy in manifests.mutating_policies)
+    yield from (plugin.name for plugin in manifests.builtin)
+    for configuration in (*manifests.validating_webhooks, *manifests.mutating_webhooks):
+        yield configuration.name
+        yield from (webhook.name for webhook in configuration.webhooks)
+    yield from engine_policies(manifests.engine_objects)
+
+
+def is_part(name: str, names: Collection[str]) -> bool:
+    """Whether any known name holds a short one."""
+    return any(_holding(name.removesuffix(_CUT).lower(), names))
+
+
+def _holding(name: str, names: Collection[str]) -> Iterator[list[str]]:
+    """Yield names that a short one may mean, from the narrowest to the widest reading."""
+    if name:
+        yield sorted(each for each in names if each.lower() == f"{name}{_STATIC}")
+        yield sorted(each for each in names if each.lower().startswith(name))
+        yield sorted(each for each in names if name in each.lower())
+
 
 _OF_NAME = {
     "namespace": 'select 1 from request where "namespace" = $name limit 1',

@@ -1,15 +1,30 @@
-"""Running again whenever a file changes that the last run has read, or has come since."""
+"""Running again whenever a file changes that the last run has read, or has come since: `replay run --watch`, `replay test --watch`.
+
+The first run is a whole one. Later runs say what the change of a file changes.
+"""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from contextlib import ExitStack
 from glob import glob, has_magic
 from itertools import count
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from replay.audit.ingest import Progress
+from replay.case.result import CaseReport
+from replay.compare.result import RunResult
+from replay.errors import ReplayError
+from replay.pipeline.cases import CaseOptions, run_tests
+from replay.pipeline.options import Options
+from replay.pipeline.run import run
 from replay.pipeline.scenario import STDIN, Scenario
+from replay.report.run.brief import difference_line
 from replay.storage.listing import files_below
+from replay.storage.scratch import scratch
 
 INTERVAL = 0.5
 """Seconds between two looks."""
@@ -17,7 +32,7 @@ INTERVAL = 0.5
 FileStates = dict[str, tuple[int, int]]
 
 
-def watch(
+def _watch(
     paths: Iterable[str | Path],
     once: Callable[[], Iterable[str]],
     *,
@@ -57,7 +72,74 @@ def _expand(path: str) -> Iterable[str]:
     return sorted(glob(path, recursive=True)) if has_magic(path) and not Path(path).exists() else (path,)  # noqa: PTH207
 
 
-def inputs(scenario: Scenario, *others: Path | None) -> list[str | Path]:
+def _inputs(scenario: Scenario, *others: Path | None) -> list[str | Path]:
     """All that a run reads: logs, sets, the snapshot, which holds params, and others; what is not there yet may come."""
     paths = (scenario.current, scenario.candidate, *scenario.add, *scenario.apply, scenario.cluster, *others)
     return [*(log for log in scenario.logs if log != STDIN), *(path for path in paths if path is not None)]
+
+
+LoopOutcome = RunResult | ReplayError | str
+
+
+def watch_runs(
+    scenario: Scenario,
+    options: Options,
+    progress: Progress,
+    show: Callable[[LoopOutcome], None],
+    *,
+    rounds: Iterable[int] | None = None,
+) -> None:
+    """Run and show the result; after each change, show the difference in one line. Errors are shown too.
+
+    Without a store a temporary one is kept, so that no log is read twice. Raises ReplayError for a log that can only be
+    read once.
+    """
+    if STDIN in scenario.logs:
+        raise ReplayError("standard input can be read once: --watch needs files")
+    last: RunResult | None = None
+    logs_in_store: object = None
+    with ExitStack() as stack:
+        store = scenario.store or stack.enter_context(scratch()) / "store"
+
+        def once() -> Iterable[str]:
+            nonlocal last, logs_in_store
+            logs = state(scenario.logs, ())
+            try:
+                # A log that has not changed is not even looked at.
+                result = run(
+                    replace(scenario, store=store, logs=scenario.logs if logs != logs_in_store else ()),
+                    options,
+                    progress,
+                )
+            except ReplayError as error:
+                show(error)
+            else:
+                show(result if last is None else difference_line(last, result))
+                last, logs_in_store = result, logs
+            return ()
+
+        _watch(_inputs(scenario, options.accepted), once, rounds=rounds)
+
+
+def watch_cases(
+    options: CaseOptions,
+    show: Callable[[CaseReport | ReplayError], None],
+    *,
+    rounds: Iterable[int] | None = None,
+    sleep: Callable[[float], None] = time.sleep,
+) -> None:
+    """Run, then again after each change; what cannot be run is shown too, since the next change may mend it.
+
+    `rounds` are counted for ever unless given.
+    """
+
+    def once() -> Iterable[str]:
+        try:
+            report = run_tests(options)
+        except ReplayError as error:
+            show(error)
+            return ()
+        show(report)
+        return report.files
+
+    _watch((*options.paths, *options.policies), once, rounds=rounds, sleep=sleep)

@@ -39,11 +39,10 @@ from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.authorization.chains import Authorizers, Chains
-from replay.pipeline.authorization.policy_authorizer import asked_by, policy_authorizer
+from replay.pipeline.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.evidence import in_force
-from replay.pipeline.kcp.workspaces import Workspaces
+from replay.pipeline.kcp.planned import Workspaces
 from replay.pipeline.replay.decide import decide, decide_again, decide_keeping
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate

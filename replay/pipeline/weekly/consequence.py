@@ -19,7 +19,7 @@ from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.reach import LogAnswers
 from replay.pipeline.replay.workers import WorkerPool
 from replay.pipeline.replay.world import World, world_of
-from replay.pipeline.weekly.planned_policy import planned_policies
+from replay.pipeline.weekly.promotion import planned_policies
 from replay.pipeline.weekly.scope import ReportScope
 
 PeriodSide = tuple[int, EffectSide]

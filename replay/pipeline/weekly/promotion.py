@@ -1,20 +1,98 @@
-"""Which policies could be enforced: what each of those that only warn, audit or are planned would have denied."""
+"""Which policies could be enforced: what the candidate newly denies, and what those that only warn, audit or are planned would have denied."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
+from replay.compare.summary import placed
 from replay.compare.weekly.effect import EffectAction, EffectCell, EffectCounts, EffectKey, EffectSide
 from replay.compare.weekly.figures import MAX_OWNERS, MutationFigures, Owner, PolicyReadiness, Promotion
+from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
+from replay.manifests.diff import diff_sets
+from replay.manifests.object_diff import Verb
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.weekly.planned_policy import PlannedPolicy, planned_policies
+from replay.pipeline.manifests import Manifests
 from replay.pipeline.weekly.scope import OwnSets, ReportScope
+
+STATIC_SUFFIX = ".static.k8s.io"
+
+
+class _PlannedPolicy(Struct, frozen=True):
+    """A policy that could be enforced, and what tells of its denials."""
+
+    policy: ValidatingAdmissionPolicy
+    side: EffectSide
+    today: str
+    actions: frozenset[EffectAction]
+
+    def named(self, workspace: str) -> str:
+        """How a report calls it: with the workspace that it is of."""
+        return placed([self.policy.name], workspace)[0]
+
+
+def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:
+    """The candidate's denying policies that are new or changed, then what the current set has on trial and keeps."""
+    renamed: dict[str, str] = {}
+    changed: set[str] = set()
+    if manifests.current is not None and manifests.candidate is not None:
+        differences = diff_sets(manifests.current, manifests.candidate)
+        renamed = {each.new_name: each.name for each in differences if each.verb is Verb.RENAMED}
+        changed = {each.name for each in differences}
+    trial = {} if manifests.current is None else dict(_on_trial(manifests.current))
+    planned = set()
+    if manifests.candidate is not None:
+        for policy in _denying(manifests.candidate):
+            was = renamed.get(policy.name, policy.name)
+            if was in trial:
+                planned.add(was)
+                as_what = f" as {was.removesuffix(STATIC_SUFFIX)}" if was != policy.name else ""
+                yield _PlannedPolicy(
+                    policy, EffectSide.CANDIDATE, f"{trial[was][1]}{as_what}", frozenset({EffectAction.DENY})
+                )
+            elif manifests.current is None or not _is_enforced(manifests.current, was):
+                yield _PlannedPolicy(policy, EffectSide.CANDIDATE, "not there", frozenset({EffectAction.DENY}))
+            elif was in changed or any(b in changed for b in _bindings(manifests.current, was)):
+                yield _PlannedPolicy(policy, EffectSide.CANDIDATE, "denies differently", frozenset({EffectAction.DENY}))
+    for name, (policy, today) in trial.items():
+        if name not in planned:
+            yield _PlannedPolicy(policy, EffectSide.CURRENT, today, frozenset({EffectAction.WARN, EffectAction.AUDIT}))
+
+
+def _on_trial(manifests: ManifestSet) -> Iterator[tuple[str, tuple[ValidatingAdmissionPolicy, str]]]:
+    """Yield policies without a denying binding, with what they do instead."""
+    for policy in manifests.validating_policies:
+        actions = _actions(manifests, policy.name)
+        if actions and "Deny" not in actions:
+            words = {"Warn": "warns", "Audit": "audits"}
+            yield policy.name, (policy, " and ".join(words[each] for each in ("Warn", "Audit") if each in actions))
+
+
+def _denying(manifests: ManifestSet) -> Iterable[ValidatingAdmissionPolicy]:
+    return [policy for policy in manifests.validating_policies if _is_enforced(manifests, policy.name)]
+
+
+def _is_enforced(manifests: ManifestSet, policy: str) -> bool:
+    return "Deny" in _actions(manifests, policy)
+
+
+def _actions(manifests: ManifestSet, policy: str) -> set[str]:
+    return {
+        action
+        for binding in manifests.validating_bindings
+        if binding.policy_name == policy
+        for action in binding.validation_actions
+    }
+
+
+def _bindings(manifests: ManifestSet, policy: str) -> Iterator[str]:
+    return (binding.name for binding in manifests.validating_bindings if binding.policy_name == policy)
+
 
 EffectCells = Mapping[EffectKey, EffectCell]
 _Series = tuple[EffectSide, EffectAction, str]
@@ -50,7 +128,7 @@ def promotions(
     )
 
 
-def _evaluated(planned: PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMapper) -> Predicate:
+def _evaluated(planned: _PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMapper) -> Predicate:
     criteria = planned.policy.match_constraints
     predicate = coarse_predicate([] if criteria is None else [criteria], mapper, version=own.version)
     return predicate if own.within is None else both(predicate, own.within)
@@ -89,7 +167,7 @@ class _WorkloadDenials(Struct):
 
 
 def _promotion(
-    planned: PlannedPolicy, name: str, effects: tuple[EffectCells, Mapping[_Series, list[int]]], requests: int
+    planned: _PlannedPolicy, name: str, effects: tuple[EffectCells, Mapping[_Series, list[int]]], requests: int
 ) -> Promotion:
     """Count a policy's cells; where one both warns and audits, a request counts once, by the action that shows more."""
     cells, halves = effects

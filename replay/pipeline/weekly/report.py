@@ -1,4 +1,4 @@
-"""`replay report` as a function: from a log or a store and a period to a `WeeklyResult`."""
+"""`replay report` as a function: from a log or a store and a period to a `WeeklyResult`, in each of its forms."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from msgspec import Struct
 from msgspec.structs import replace
+from rich.console import Console
 
 from replay.audit.ingest import Progress
 from replay.audit.period import Period
@@ -21,7 +22,7 @@ from replay.compare.subject.owner import OWNER_LABEL
 from replay.compare.weekly.effect import EffectSide
 from replay.compare.weekly.figures import Figures, FileFidelity, WeeklyResult
 from replay.errors import AuditLogError, ReplayError
-from replay.pipeline.authorization.refusals import refusals
+from replay.pipeline.authorization.lookup import refusals
 from replay.pipeline.facts import set_facts
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import opened
@@ -33,14 +34,39 @@ from replay.pipeline.replay.workers import WorkerPool, prepare_workers, replay_p
 from replay.pipeline.scan import scan_store
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.weekly.consequence import Enforcement, worlds_of
-from replay.pipeline.weekly.figures import Slot, figures_of
+from replay.pipeline.weekly.figures import ReadinessJob, Slot, figures_of
 from replay.pipeline.weekly.part import WeeklyPart, WeeklyTask
-from replay.pipeline.weekly.planned_policy import STATIC_SUFFIX
-from replay.pipeline.weekly.promotion import candidate_mutations
-from replay.pipeline.weekly.readiness import ReadinessJob
+from replay.pipeline.weekly.promotion import STATIC_SUFFIX, candidate_mutations
 from replay.pipeline.weekly.scope import scope_of
+from replay.pipeline.whole_file import write_files
 from replay.report.render.document import MICROSECONDS, moment
-from replay.report.weekly.json import kept_before, read_figures
+from replay.report.render.html import html
+from replay.report.render.markdown import markdown
+from replay.report.render.terminal import print_document
+from replay.report.weekly.json import kept_before, kept_name, read_figures, weekly_json
+from replay.report.weekly.report import PAGE_ROWS, weekly_document, weekly_screen
+
+
+def print_weekly(result: WeeklyResult, console: Console, zone: tzinfo, *, full: bool = False) -> None:
+    """Print the first screen of a report, or the full report."""
+    print_document(weekly_document(result, zone=zone) if full else weekly_screen(result, zone), console)
+
+
+def weekly_markdown(result: WeeklyResult, zone: tzinfo, *, brief: bool) -> str:
+    """The report as Markdown; `brief` fits a comment of a pull request."""
+    return markdown(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=not brief), brief=brief)
+
+
+def write_weekly(result: WeeklyResult, directory: Path, zone: tzinfo, *, brief: bool) -> None:
+    """`report.html`, `report.md` and `report.json` in a directory, which is made, and the JSON for the next report.
+
+    Raises ReplayError if they cannot be written.
+    """
+    page = html(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=True))
+    text, data = weekly_markdown(result, zone, brief=brief), weekly_json(result)
+    names = {"report.html": page, "report.md": text, "report.json": data, kept_name(result.figures.period): data}
+    write_files(directory, names, "the report")
+
 
 _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15))
 """Steps of time series; the longest divides every offset of a time zone, so that days of any zone add up from it."""

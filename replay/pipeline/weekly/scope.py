@@ -14,11 +14,10 @@ from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
-from replay.pipeline.focus import Focus
 from replay.pipeline.kcp.folder import union
-from replay.pipeline.kcp.place import Places, WorkspacePair, places_of
-from replay.pipeline.kcp.preparation import SHARD_LOOKUPS
+from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, Places, WorkspacePair, places_of
 from replay.pipeline.manifests import Manifests
+from replay.pipeline.options import Focus
 from replay.pipeline.project.focus import chosen, together
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.shard.cluster import ShardCluster

@@ -18,7 +18,7 @@ from replay.cellib.expression import ExpressionCompiler
 from replay.cellib.tagged import tagged
 from replay.cellib.version import NEWEST
 from replay.kube.attributes import Missing, PartialObject
-from replay.pipeline.cel.cases import bindings_of
+from replay.pipeline.cel import bindings_of
 from tests.support import expression_strategies as strategies
 from tests.support.creation import creation_of_pod
 

@@ -10,9 +10,8 @@ import orjson
 import pytest
 
 from replay.admission.builtin.registry import BY_NAME
-from replay.pipeline.plugin.cases import case_results
-from replay.pipeline.plugin.config import configured_plugin, read_config
-from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.plugin.results import case_results
+from replay.pipeline.plugin.world import PluginWorld, configured_plugin, read_config
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
 SHARED = Path(__file__).parents[3].parent / "shared"

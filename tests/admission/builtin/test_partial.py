@@ -22,8 +22,7 @@ from replay.kube.admission_request import attributes_of
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
-from replay.pipeline.plugin.config import configured_plugin, read_config
-from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.plugin.world import PluginWorld, configured_plugin, read_config
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 from tests.admission.builtin.test_corpus import CONFIGS, SHARED
 

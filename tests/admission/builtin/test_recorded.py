@@ -11,11 +11,8 @@ from typing import Any
 import orjson
 import pytest
 
-from replay.pipeline.plugin.cases import case_results
-from replay.pipeline.plugin.config import configured_plugin, read_config
-from replay.pipeline.plugin.recorded import recorded_results
-from replay.pipeline.plugin.results import logged_requests
-from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.plugin.results import case_results, logged_requests, recorded_results
+from replay.pipeline.plugin.world import PluginWorld, configured_plugin, read_config
 from replay.pipeline.replay.order import LoggedRequest
 from replay.pipeline.scenario import Scenario
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot

@@ -14,9 +14,8 @@ from replay.admission.builtin.run import ask
 from replay.errors import ManifestError
 from replay.kube.admission_request import attributes_of
 from replay.kube.attributes import Missing, PartialObject
-from replay.pipeline.plugin.config import PluginConfig
-from replay.pipeline.plugin.line import result_line
-from replay.pipeline.plugin.world import PluginWorld
+from replay.pipeline.plugin.results import result_line
+from replay.pipeline.plugin.world import PluginConfig, PluginWorld
 
 NODE = {
     "apiVersion": "v1",

@@ -6,7 +6,7 @@ import pytest
 import yaml
 
 from replay.errors import ReplayError
-from replay.pipeline.authorization.mode import configuration_of_mode
+from replay.pipeline.authorization.options import configuration_of_mode
 
 
 def manifest(path: Path, *words: str) -> str:

@@ -14,13 +14,13 @@ from replay.compare.result import RunResult
 from replay.errors import ReplayError
 from replay.kube.lister import ObjectLister
 from replay.kube.rbac.authorizer import RoleResolver
-from replay.pipeline.authorization.least_privilege import least_privilege
 from replay.pipeline.authorization.lookup import AuthorizationQuestion, look_up_authorization
 from replay.pipeline.authorization.replay import Request, read_questions
+from replay.pipeline.authorization.unused import least_privilege
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.log import opened
 from replay.pipeline.options import Options
-from replay.pipeline.project.alarm import exit_code
+from replay.pipeline.output import exit_code
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify

@@ -16,10 +16,10 @@ from replay.compare.authorization import AuthorizationOutcome
 from replay.errors import ReplayError
 from replay.json import JSON
 from replay.kube.rbac.rule import rule_text
-from replay.pipeline.authorization.access import compare_access
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
+from replay.pipeline.set_diff import compare_access
 from tests.support.log_lines import event
 
 SAMPLE = Path(__file__).parents[3] / "sample_audit"

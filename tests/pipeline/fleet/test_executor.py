@@ -15,10 +15,9 @@ from msgspec.structs import replace
 
 from replay.audit.store import Store
 from replay.errors import ReplayError
-from replay.pipeline.fleet import worker
-from replay.pipeline.fleet.executor import OrderingExecutor
+from replay.pipeline.fleet import order
+from replay.pipeline.fleet.order import OrderingExecutor, WorkOrder, leave, require_same, work
 from replay.pipeline.fleet.parcels import Parcels, new_run
-from replay.pipeline.fleet.worker import WorkOrder, leave, require_same, work
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
@@ -134,17 +133,17 @@ def test_a_scheduler_that_forgets(short_sample: Path, tmp_path: Path) -> None:
 
 
 def test_a_store_that_a_worker_does_not_see(tmp_path: Path) -> None:
-    order = WorkOrder(new_run(str(tmp_path / "nowhere")), worker.fingerprint(), (700, 10, 10), ("0" * 64,), b"")
+    mine = WorkOrder(new_run(str(tmp_path / "nowhere")), order.fingerprint(), (700, 10, 10), ("0" * 64,), b"")
     with pytest.raises(
         ReplayError, match=r"nowhere: worker \S+ does not see it: keep the store on a file system of all"
     ):
-        work(order)
-    leave(order.run)
+        work(mine)
+    leave(mine.run)
 
 
 def test_another_replay() -> None:
-    assert worker.fingerprint().startswith("replay 0.")
-    require_same(worker.fingerprint(), "worker a")
+    assert order.fingerprint().startswith("replay 0.")
+    require_same(order.fingerprint(), "worker a")
     with pytest.raises(
         ReplayError, match=r"^worker a: has replay .*, the command replay 0\.0\.9: use one image for all$"
     ):

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from replay.errors import ReplayError
-from replay.pipeline.focus import Focus
 from replay.pipeline.forensic.timeline import object_timeline
+from replay.pipeline.options import Focus
 from replay.pipeline.scenario import Scenario
 from replay.report.timeline_report import Change, timeline_document, timeline_json
 

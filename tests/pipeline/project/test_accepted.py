@@ -15,8 +15,8 @@ from replay.compare.accepted import Acceptance
 from replay.compare.outcome import OutcomeKind
 from replay.errors import ReplayError
 from replay.pipeline.options import Options
+from replay.pipeline.output import exit_code
 from replay.pipeline.project.accepted import acceptances, accepted_text, add_accepted, expiry, read_accepted
-from replay.pipeline.project.alarm import exit_code
 from replay.pipeline.project.format import FailOn
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from replay.audit.store import Store
 from replay.compare.outcome import OutcomeKind
 from replay.errors import ReplayError
-from replay.pipeline.focus import Focus
 from replay.pipeline.forensic.mutations import mutations
 from replay.pipeline.manifests import manifests_of
-from replay.pipeline.options import Options
+from replay.pipeline.options import Focus, Options
 from replay.pipeline.project.focus import named_policies
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario

@@ -21,8 +21,7 @@ from replay.errors import ReplayError
 from replay.pipeline.options import Options
 from replay.pipeline.output import MOST_COMMENT, run_pieces
 from replay.pipeline.project.format import Format
-from replay.pipeline.project.loop import LoopOutcome, watch_runs
-from replay.pipeline.project.watch import state
+from replay.pipeline.project.watch import LoopOutcome, state, watch_runs
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.report.run.brief import MOST_LINES, NOTHING, brief_lines, difference_line

@@ -1,17 +1,26 @@
-"""Requests of a log as cases: what their decision needs is recorded while it is made, and it is made again from the case."""
+"""Requests of a log as cases: `replay export` of one, `replay run --save-cases` of each distinct finding.
+
+What a decision needs is recorded while it is made, and it is made again from the case.
+"""
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain
 from replay.admission.decision import Decision
+from replay.audit.ingest import Progress
+from replay.audit.store import Store
 from replay.case.case import Case, CaseError, Unusable
 from replay.case.decide import CaseDecider
 from replay.case.difference import differences, plain
@@ -21,7 +30,15 @@ from replay.case.form.own import read_document
 from replay.case.minimise import minimised
 from replay.case.policies import PolicyLoader, is_policy
 from replay.case.recorded import RecordingLister, recording
+from replay.case.write.gator import gator_files
+from replay.case.write.kat import kat_files
+from replay.case.write.kubectl import kubectl_command
+from replay.case.write.kyverno import kyverno_files
+from replay.case.write.own import case_text
+from replay.case.write.review import review
 from replay.cellib.version import KubernetesVersion
+from replay.compare.outcome import OutcomeKind
+from replay.compare.summary import CellKey, Example, Summary
 from replay.errors import UNFORESEEN, ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
@@ -30,8 +47,17 @@ from replay.kube.redact.structure import REDACTED
 from replay.kube.redact.values import SECRET_FIELDS
 from replay.manifests.read.node import node_from_json
 from replay.manifests.set_loader import SetObjects, set_objects
+from replay.pipeline.authorization.run import authorization_inputs
+from replay.pipeline.cases import CaseOptions, run_tests
+from replay.pipeline.forensic.past import past_job, requests_of
+from replay.pipeline.log import opened, require_known
+from replay.pipeline.manifests import manifests_of
+from replay.pipeline.options import Options
+from replay.pipeline.project.format import CaseForm, DecidingSet
 from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.redaction import redacted_decision, redactor_of
+from replay.pipeline.scenario import Scenario
+from replay.pipeline.whole_file import write_files
 from replay.reconstruct.request import Reached, ReplayRequest
 
 CRD = "CustomResourceDefinition"
@@ -224,3 +250,144 @@ def _hidden(value: JSON, redactor: Redactor) -> JSON:
 def _without_managed_fields(obj: JSON) -> JSON:
     metadata = {name: value for name, value in (obj.get("metadata") or {}).items() if name != "managedFields"}
     return {**obj, "metadata": metadata}
+
+
+class ExportOptions(Struct, frozen=True, kw_only=True):
+    """Which request is written, how, and what the set on `side` decides; `beside` is where the file will be."""
+
+    audit_id: str
+    item: int = 0
+    side: DecidingSet | None = None
+    form: CaseForm = CaseForm.CASE
+    minimise: bool = False
+    redact: bool = True
+    beside: Path | None = None
+
+
+def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
+    """The files by their names; those of kat, kyverno and gator make a directory, of the others there is one alone.
+
+    Raises ReplayError for a request that is not known, or that the form cannot hold.
+    """
+    side = options.side or (DecidingSet.CANDIDATE if scenario.candidate_paths else DecidingSet.CURRENT)
+    in_force = () if scenario.current is None else (scenario.current,)
+    paths = scenario.candidate_paths if side is DecidingSet.CANDIDATE else in_force
+    if not paths:
+        raise ReplayError(f"no {side.value} set: give --{side.value}, which decides the request")
+    manifests = manifests_of(scenario)
+    authorizers = authorization_inputs(manifests, Options())
+    with opened(scenario, progress) as store:
+        require_known(store, "audit_id", options.audit_id)
+        job = replace(past_job(store, manifests), authorizers=authorizers)
+        requests = list(requests_of(store, job, [options.audit_id], is_full=True))
+        if not 0 <= options.item < len(requests):
+            raise ReplayError(f"the request is about {len(requests)} objects: --item is 0 to {len(requests) - 1}")
+        request = requests[options.item]
+        exporter = Exporter(job, list(DecidingSet).index(side), paths, redact=options.redact)
+        exported, case = exporter.exported(request, title(request), minimise=options.minimise)
+        exported = exporter.again(exported, case) if options.minimise else exported
+    return written(exported, case, options.form, options.beside)
+
+
+def title(request: ReplayRequest) -> str:
+    """Return a case's name for its request."""
+    attributes = request.attributes
+    resource = str(attributes.resource.group_resource)
+    resource = f"{resource}/{attributes.subresource}" if attributes.subresource else resource
+    name = "/".join(filter(None, (attributes.namespace, attributes.name)))
+    return f"{attributes.operation.value} {resource} {name} by {attributes.user_info.username}"
+
+
+_FILES: Mapping[CaseForm, Callable[[Exported], Mapping[str, str]]] = {
+    CaseForm.KAT: kat_files,
+    CaseForm.KYVERNO: kyverno_files,
+    CaseForm.GATOR: gator_files,
+}
+_READ_AGAIN = (CaseForm.REVIEW, *_FILES)
+
+
+def written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None = None) -> Mapping[str, str]:
+    """Return a form's files; raises UnrepresentableError if it cannot hold the case.
+
+    Forms of other tools are read again and decided by their rules.
+    """
+    files = _written(exported, case, form, beside)
+    if form in _READ_AGAIN:
+        with TemporaryDirectory(prefix="replay-") as directory:
+            write_files(Path(directory), files, "the case")
+            policies = tuple(map(Path, exported.policy_paths))
+            report = run_tests(CaseOptions(paths=(Path(directory),), policies=policies))
+        for result in report.results:
+            if result.lines:
+                raise UnrepresentableError(f"the form has no place for something that matters: {result.lines[0]}")
+    return files
+
+
+def _written(exported: Exported, case: dict[str, JSON], form: CaseForm, beside: Path | None) -> Mapping[str, str]:
+    if form in _FILES:
+        return _FILES[form](exported)
+    if form is CaseForm.REVIEW:
+        return {"review.json": orjson.dumps(review(exported), option=orjson.OPT_INDENT_2).decode() + "\n"}
+    if form is CaseForm.KUBECTL:
+        return {"repeat.sh": kubectl_command(exported)}
+    return {"case.yaml": case_text(exported, case, beside)}
+
+
+_CANDIDATE = 1
+_LONGEST = 100
+
+
+class _Finding(Struct, frozen=True):
+    """Key of a distinct finding, and the first request that shows it."""
+
+    outcome: OutcomeKind
+    policies: tuple[str, ...]
+    resource: str
+    example: Example
+
+
+def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...], options: Options) -> list[str]:
+    """Write the cases, and say how many there are and which findings no case can hold; `paths` are where the candidate set is.
+
+    `job` has the history of the log. Raises ReplayError where the directory cannot be written.
+    """
+    directory = options.save_cases
+    assert directory is not None
+    exporter = Exporter(job, _CANDIDATE, paths, redact=options.redact)
+    files: dict[str, str] = {}
+    unheld: Counter[str] = Counter()
+    for finding in _distinct(summary):
+        requests = list(requests_of(store, job, [finding.example.audit_id], is_full=True))
+        request = requests[finding.example.item]
+        try:
+            exported, case = exporter.exported(request, f"{finding.outcome.value}: {title(request)}", minimise=True)
+        except UnrepresentableError as error:
+            unheld[error.message] += 1
+            continue
+        files[_name(finding, files)] = case_text(exported, case, directory)
+    write_files(directory, files, "the cases")
+    lines = [f"{len(files)} cases of distinct findings were saved in {directory}"]
+    return lines + [f"{count} distinct findings are no cases: {reason}" for reason, count in unheld.most_common()]
+
+
+def _distinct(summary: Summary) -> Iterator[_Finding]:
+    """Yield findings that differ in outcome, policies, resource or change, in log order."""
+    first: dict[tuple[object, ...], tuple[CellKey, Example]] = {}
+    for key, cell in summary.cells.items():
+        if key.follows:
+            continue
+        group = (key.outcome, key.policies, key.resource, key.shapes)
+        example = cell.examples[0]
+        if group not in first or (example.seq, example.item) < (first[group][1].seq, first[group][1].item):
+            first[group] = key, example
+    for key, example in sorted(first.values(), key=lambda each: (each[1].seq, each[1].item)):
+        yield _Finding(key.outcome, key.policies, key.resource, example)
+
+
+def _name(finding: _Finding, names: dict[str, str]) -> str:
+    """Return a file name that describes the finding."""
+    policy = finding.policies[0].removesuffix(".static.k8s.io") if finding.policies else ""
+    text = "-".join(filter(None, (finding.outcome.value, policy, finding.resource)))
+    base = re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST]
+    numbered = (base if number == 1 else f"{base}-{number}" for number in range(1, len(names) + 2))
+    return next(f"{name}.yaml" for name in numbered if f"{name}.yaml" not in names)

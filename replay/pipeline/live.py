@@ -1,13 +1,15 @@
-"""`replay ingest --follow` and `--listen`: fill a store from a growing log, and remove old data, until the end."""
+"""`replay ingest --follow` and `--listen`: fill a store from a growing log, and remove old data, until a signal ends it."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 
 from msgspec import Struct
 
@@ -22,11 +24,39 @@ from replay.audit.store import Store
 from replay.errors import ReplayError, StoreError
 from replay.pipeline.period import length
 from replay.pipeline.scenario import STDIN, Scenario
-from replay.pipeline.size import octets
-from replay.pipeline.store import Retention, prune
+from replay.pipeline.store import Retention, octets, prune
 from replay.report.render.document import plural
 from replay.storage.location import opened
 from replay.storage.storage import Storage
+
+_ENDINGS = (signal.SIGINT, signal.SIGTERM)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[Callable[[], bool]]:
+    """Yield a function that tells whether the first Ctrl-C or SIGTERM has come. A second one ends the process at once.
+
+    The handler runs between any two steps of the main thread. It takes no lock that this thread may hold, so it uses no
+    `threading.Event`.
+    """
+    numbers: list[int] = []
+    handlers = {number: signal.getsignal(number) for number in _ENDINGS}
+
+    def restore() -> None:
+        for number, handler in handlers.items():
+            signal.signal(number, handler)
+
+    def end(number: int, _frame: FrameType | None) -> None:
+        restore()
+        numbers.append(number)
+
+    for number in _ENDINGS:
+        signal.signal(number, end)
+    try:
+        yield lambda: bool(numbers)
+    finally:
+        restore()
+
 
 _POLL_SECONDS = 0.5
 _ORDER_SECONDS = 3600.0

@@ -1,0 +1,250 @@
+"""Requests that two sets, or two sources, decide differently: `replay diff --log` by pairs of policies, `--engines` by Rego and CEL of a template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import yaml
+from msgspec.structs import replace
+
+from replay.admission.decision import Verdict
+from replay.audit.ingest import Progress
+from replay.cellib.version import KubernetesVersion
+from replay.compare.policy_pairs import PairComparison, PolicyPair, Witness, is_denied_by, paired
+from replay.compare.template_sources import SourceAnswers, SourceComparison, comparison
+from replay.errors import ReplayError
+from replay.gatekeeper.engine import GatekeeperEngine
+from replay.gatekeeper.two_sources import TwoSources, two_sources
+from replay.json import JSON
+from replay.kube.admissionregistration import ManifestSet
+from replay.kube.discovery import Discovery, builtin_discovery
+from replay.kube.engine_policy import VALIDATION, engine_policies, policy_name, policy_names, rule_name
+from replay.kyverno.kind_selector import selected_resources
+from replay.kyverno.rules.go_value import as_map
+from replay.manifests.engine_object import engine_documents
+from replay.manifests.set_loader import load_manifest_set
+from replay.pipeline.options import Options
+from replay.pipeline.plugin.engine import engine_cases
+from replay.pipeline.run import run
+from replay.pipeline.scenario import Scenario
+from replay.reconstruct.snapshot import read_snapshot
+from replay.storage.scratch import scratch
+
+_PODS: Final = "/pods"
+_OF_PODS: Final = frozenset(
+    {
+        *(
+            "apps/daemonsets",
+            "apps/deployments",
+            "apps/replicasets",
+            "apps/statefulsets",
+            "batch/cronjobs",
+            "batch/jobs",
+        ),
+        *("/replicationcontrollers", "/pods/ephemeralcontainers"),
+    }
+)
+"""What counts as pods in a policy for pods: it may name them, or leave them to Kyverno."""
+
+
+def matched_resources(manifests: ManifestSet) -> dict[str, frozenset[str]]:
+    """`group/resource` of all that each policy matches; a policy that cannot be read so has none."""
+    found = {
+        each.name: _resources((rule.api_groups, rule.resources) for rule in each.match_constraints.resource_rules)
+        for each in manifests.validating_policies
+        if each.match_constraints is not None
+    }
+    discovery = builtin_discovery()
+    for value in manifests.engine_objects:
+        found.update(_of_engine(value, discovery))
+    return found
+
+
+def _of_engine(value: Mapping[str, Any], discovery: Discovery) -> Iterator[tuple[str, frozenset[str]]]:
+    if not policy_names(value) or ".gatekeeper.sh/" in str(value.get("apiVersion")):
+        return
+    spec = as_map(value.get("spec"))
+    if value.get("kind") in ("ClusterPolicy", "Policy"):
+        for rule in spec.get("rules") or ():
+            yield rule_name(value, rule.get("name")), _of_rule(rule, discovery)
+        return
+    rules = as_map(spec.get("matchConstraints")).get("resourceRules") or ()
+    yield policy_name(value), _resources((each.get("apiGroups") or (), each.get("resources") or ()) for each in rules)
+
+
+def _of_rule(rule: Mapping[str, Any], discovery: Discovery) -> frozenset[str]:
+    match = as_map(rule.get("match"))
+    filters = (match, *(match.get("any") or ()), *(match.get("all") or ()))
+    kinds = [str(kind) for each in filters for kind in as_map(each.get("resources")).get("kinds") or ()]
+    selected = selected_resources(discovery, kinds)
+    return _resources(((group,), (f"{name}/{sub}" if sub else name,)) for group, _, name, sub in selected)
+
+
+def _resources(rules: Iterable[tuple[Iterable[str], Iterable[str]]]) -> frozenset[str]:
+    found = frozenset(
+        f"{group}/{resource}" for groups, resources in rules for group in groups for resource in resources
+    )
+    return found - _OF_PODS if _PODS in found else found
+
+
+def compare_pairs(
+    scenario: Scenario, written: Path | None, options: Options, progress: Progress, version: KubernetesVersion
+) -> list[PairComparison]:
+    """Decide the requests of a log with both sets of a scenario, and compare pair by pair; `written` is a file of pairs.
+
+    Raises ReplayError for what cannot be used.
+    """
+    sets = [load_manifest_set(path, version=version) for path in (scenario.current, scenario.candidate) if path]
+    old, new = map(_policies, sets)
+    matched = {name: resources for each in sets for name, resources in matched_resources(each).items()}
+    pairs = paired(old, new, () if written is None else _read(written, old, new), matched)
+    compared = [PairComparison(pair) for pair in pairs]
+    with scratch() as directory:
+        outcomes = directory / "outcomes.jsonl"
+        run(scenario, replace(options, outcomes=outcomes), progress)
+        with outcomes.open("rb") as lines:
+            for line in lines:
+                value = orjson.loads(line)
+                if value["current"]["verdict"] != Verdict.NOT_REACHED:
+                    _count(compared, value)
+    return compared
+
+
+def _policies(manifests: ManifestSet) -> tuple[str, ...]:
+    """The names of all that validates: policies of engines, and native ones."""
+    native = (each.name for each in manifests.validating_policies)
+    return tuple(dict.fromkeys((*engine_policies(manifests.engine_objects), *native)))
+
+
+def _read(path: Path, old: Sequence[str], new: Sequence[str]) -> list[PolicyPair]:
+    """The pairs of a file: a list of `{old, new}`, each a name or a list of names."""
+    try:
+        entries = yaml.safe_load(path.read_text("utf-8"))
+    except OSError as error:
+        raise ReplayError(f"the pairs cannot be read: {error.strerror}", path=str(path)) from None
+    except (UnicodeDecodeError, yaml.YAMLError) as error:
+        raise ReplayError(f"cannot be read: {' '.join(str(error).split())}", path=str(path)) from None
+    if not isinstance(entries, list):
+        raise ReplayError("is no list of pairs: write `- {old: NAME, new: NAME}`", path=str(path))
+    return [_pair(each, index, path, old, new) for index, each in enumerate(entries)]
+
+
+def _pair(entry: Any, index: int, path: Path, old: Sequence[str], new: Sequence[str]) -> PolicyPair:
+    names: dict[str, tuple[str, ...]] = {}
+    for field, known in (("old", old), ("new", new)):
+        value = entry.get(field) if isinstance(entry, dict) else None
+        own = tuple(map(str, value)) if isinstance(value, list) else (str(value),) if value else ()
+        unknown = next((name for name in own if name not in known), None)
+        if not own or unknown is not None:
+            what = f"`{unknown}` is no policy of its set" if unknown is not None else f"has no `{field}`"
+            raise ReplayError(f"pair {index + 1}: {what}: name a policy as `replay run` does", path=str(path))
+        names[field] = own
+    return PolicyPair(names["old"], names["new"])
+
+
+def _count(compared: Iterable[PairComparison], value: Mapping[str, Any]) -> None:
+    sides = value["current"], value["candidate"]
+    denials = [{str(each["policy"]): str(each["message"]) for each in side["denials"]} for side in sides]
+    unknown = {str(each["policy"]) for side in sides for each in side["undetermined"]}
+    if not unknown and not any(denials):
+        return
+    for each in compared:
+        if is_denied_by((*each.pair.old, *each.pair.new), unknown):
+            each.undetermined += 1
+            continue
+        old, new = is_denied_by(each.pair.old, denials[0]), is_denied_by(each.pair.new, denials[1])
+        each.both += old and new
+        if old is not new:
+            names, said = (each.pair.old, denials[0]) if old else (each.pair.new, denials[1])
+            message = next(said[name] for name in names if name in said)
+            (each.old_only if old else each.new_only).append(_witness(value, message))
+
+
+def _witness(value: Mapping[str, Any], message: str) -> Witness:
+    resource, name = value["resource"], "/".join(filter(None, (value["namespace"], value["name"])))
+    kind = "/".join(filter(None, (resource["resource"], resource["subresource"])))
+    return Witness(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", message)
+
+
+_DENIED_BY: Final = f'admission webhook "{VALIDATION}" denied the request: '
+
+
+def compare_sources(
+    path: Path, scenario: Scenario, cases: Sequence[Path], options: Options, progress: Progress
+) -> SourceComparison:
+    """Ask both sources of the templates in a file or directory about the requests of a log and of cases.
+
+    `scenario` names the log and the snapshot. Raises ReplayError for what cannot be used.
+    """
+    if not path.exists():
+        raise ReplayError("no such file or directory", path=str(path))
+    sources = two_sources((each.value for each in engine_documents(path)), str(path))
+    has_log = bool(scenario.logs or scenario.store is not None)
+    if not has_log and not cases:
+        raise ReplayError("no requests: give a log after the template, or AdmissionRequests with --cases")
+    answers = [*(_of_log(sources, scenario, options, progress) if has_log else ())]
+    cluster = [dict(obj) for obj in read_snapshot(scenario.cluster)] if cases and scenario.cluster is not None else []
+    answers += _of_cases(sources, cases, cluster)
+    return comparison(sources.templates, answers)
+
+
+def _of_log(sources: TwoSources, scenario: Scenario, options: Options, progress: Progress) -> Iterator[SourceAnswers]:
+    """The requests of the log that admission saw, as a run with one source before and the other after decides them."""
+    with scratch() as directory:
+        sides = [directory / "rego", directory / "cel"]
+        for side, objects in zip(sides, (sources.rego, sources.cel), strict=True):
+            (side / "gatekeeper").mkdir(parents=True)
+            text = "---\n".join(f"{json.dumps(each)}\n" for each in objects)
+            (side / "gatekeeper" / "objects.yaml").write_text(text, "utf-8")
+        outcomes = directory / "outcomes.jsonl"
+        asked = replace(scenario, current=sides[0], candidate=sides[1], add=())
+        run(asked, replace(options, outcomes=outcomes), progress)
+        with outcomes.open("rb") as lines:
+            for line in lines:
+                value = orjson.loads(line)
+                if value["current"]["verdict"] != Verdict.NOT_REACHED:
+                    yield _of_line(value)
+
+
+def _of_line(value: Mapping[str, Any]) -> SourceAnswers:
+    sides = value["current"], value["candidate"]
+    unknown = next((gap["reason"] for side in sides for gap in side["undetermined"]), "")
+    resource, name = value["resource"], "/".join(filter(None, (value["namespace"], value["name"])))
+    kind = "/".join(filter(None, (resource["resource"], resource["subresource"])))
+    rego, cel = (_messages(side["denials"]) for side in sides)
+    return SourceAnswers(value["auditID"], f"{value['operation']} {kind} {name} by {value['user']}", rego, cel, unknown)
+
+
+def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """Return the client's messages. All denials of one webhook share a message."""
+    return tuple(dict.fromkeys(str(each["message"]).removeprefix(_DENIED_BY) for each in denials))
+
+
+def _of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON]) -> Iterator[SourceAnswers]:
+    """The validating requests of cases."""
+    rego, cel = (GatekeeperEngine(objects, cluster) for objects in (sources.rego, sources.cel))
+    for path in cases:
+        for case in engine_cases(path):
+            if case.validating is None:
+                continue
+            lines = [engine.results(None, case.validating) for engine in (rego, cel)]
+            unknown = next((str(line["undetermined"][0]) for line in lines if "undetermined" in line), "")
+            said = [() if unknown else _denials(line["validate"]) for line in lines]
+            yield SourceAnswers(case.id, _described(case.validating), said[0], said[1], unknown)
+
+
+def _denials(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """The denials of an answer, or why the webhook fails."""
+    message = answer.get("message")
+    return tuple(answer.get("denials") or ([message] if message else ()))
+
+
+def _described(request: Mapping[str, Any]) -> str:
+    kind = (request.get("kind") or {}).get("kind") or ""
+    name = "/".join(filter(None, (request.get("namespace"), request.get("name"))))
+    user = (request.get("userInfo") or {}).get("username") or ""
+    return " ".join(filter(None, (request.get("operation"), kind, name, f"by {user}" if user else "")))

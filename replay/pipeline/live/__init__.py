@@ -1,1 +1,0 @@
-"""Stores that are filled while a log grows."""

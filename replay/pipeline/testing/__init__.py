@@ -1,1 +1,0 @@
-"""Tests of policies with cases, and cases made from requests."""
