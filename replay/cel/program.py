@@ -12,8 +12,7 @@ from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.tree import Ast
 from replay.cel.check.estimate import estimate
 from replay.cel.compiled.codegen import Compiled, compile_expression
-from replay.cel.compiled.emitter import MessageProvider
-from replay.cel.compiled.pycode import NotCompiledError
+from replay.cel.compiled.emitter import MessageProvider, NotCompiledError
 from replay.cel.declare.cost import CostTracker
 from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.declare.estimate import ANY_SIZE, Range

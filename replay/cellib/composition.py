@@ -9,7 +9,7 @@ from replay.cel.ast.depth import with_deep_stack
 from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import SCALARS, LeaveError
 from replay.cel.value.bounds import UndeterminedError, UndeterminedValue
-from replay.cel.value.materialize import materialized
+from replay.cel.value.concat import materialized
 from replay.cel.value.values import Unknown, Value
 from replay.cellib.activation import Activation
 from replay.cellib.environment import ExpressionKind

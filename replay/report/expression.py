@@ -18,7 +18,7 @@ from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, Li
 from replay.cel.strict.trace import Trace
 from replay.cel.syntax.unparse import unparse
 from replay.cel.value.bounds import UndeterminedError
-from replay.cel.value.materialize import materialized
+from replay.cel.value.concat import materialized
 from replay.cel.value.partial import PartialValue
 from replay.cel.value.text import display, type_name
 from replay.cel.value.typed import untyped

@@ -24,8 +24,7 @@ from replay.cel.ast.tree import (
     Select,
     StructExpr,
 )
-from replay.cel.check.checker import check
-from replay.cel.check.literal_type import literal_type
+from replay.cel.check.checker import check, literal_type
 from replay.cel.declare.declarations import STANDARD_LIBRARY
 from replay.cel.declare.library import Function, Library, Overload, VariableDecl
 from replay.cel.declare.macros import macro_table

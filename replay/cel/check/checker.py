@@ -1,8 +1,4 @@
-"""Gives every node a type and every name and call a meaning, or finds what is wrong (`checker/checker.go` of cel-go).
-
-The tree is not changed: where a name turns out to be qualified or a receiver to be a namespace, the nodes above are made anew.
-Each wording of a diagnostic stands in `replay.cel.check.diagnostics`.
-"""
+"""Gives every node a type and every name and call a meaning, or finds what is wrong (`checker/checker.go` of cel-go)."""
 
 from __future__ import annotations
 
@@ -30,11 +26,9 @@ from replay.cel.ast.tree import (
     StructField,
 )
 from replay.cel.check.diagnostics import Diagnostics
-from replay.cel.check.literal_type import literal_type
-from replay.cel.check.loop_type import UNCHECKED, loop_types
-from replay.cel.declare.overload import OverloadResolver
 from replay.cel.declare.scope import CandidateOverload, Declarations, Resolved, Signatures
 from replay.cel.declare.unification import (
+    OverloadResolver,
     Substitutions,
     is_dyn,
     is_dyn_or_error,
@@ -44,7 +38,57 @@ from replay.cel.declare.unification import (
 )
 from replay.cel.declare.wellknown import WELL_KNOWN_MESSAGES, WELL_KNOWN_TYPES
 from replay.cel.release import NEWEST_RELEASE, Release
-from replay.cel.value.types import BOOL, DYN, ERROR, UNSPECIFIED, Kind, Type, list_type, map_type, optional_type
+from replay.cel.value.types import (
+    BOOL,
+    BYTES,
+    DOUBLE,
+    DYN,
+    ERROR,
+    INT,
+    NULL,
+    STRING,
+    UINT,
+    UNSPECIFIED,
+    Kind,
+    Type,
+    list_type,
+    map_type,
+    optional_type,
+)
+from replay.cel.value.values import Uint, Value
+
+_LITERAL_TYPES: Final[dict[type, Type]] = {
+    bool: BOOL,
+    int: INT,
+    Uint: UINT,
+    float: DOUBLE,
+    str: STRING,
+    bytes: BYTES,
+    type(None): NULL,
+}
+
+
+def literal_type(value: Value) -> Type:
+    """The type of a literal's value."""
+    return _LITERAL_TYPES[type(value)]
+
+
+_UNCHECKED: Final = frozenset({Kind.DYN, Kind.ERROR, Kind.TYPE_PARAM})
+"""Ranges that may turn out to be anything."""
+
+
+def _loop_types(range_type: Type, *, two: bool, release: Release) -> tuple[Type, Type] | None:
+    """The types of the first and, where there are `two`, of the second variable; None for what has no elements."""
+    if range_type.kind is Kind.LIST:
+        element = range_type.parameters[0]
+        return (INT, element) if two else (element, element)
+    if range_type.kind is Kind.MAP:
+        key, value = range_type.parameters
+        return key, value
+    if range_type.kind in _UNCHECKED:
+        # cel-go 0.22, the first with a second variable, gives it no type here.
+        return DYN, DYN if release >= Release.V0_23 else UNSPECIFIED
+    return None
 
 
 def check(
@@ -371,9 +415,9 @@ class _Checker:
         )
 
     def loop_variables(self, node: Comprehension, iter_range: Expr, range_type: Type) -> dict[str, Type]:
-        if range_type.kind in UNCHECKED:
+        if range_type.kind in _UNCHECKED:
             self.substitutions.is_assignable(DYN, range_type)
-        types = loop_types(range_type, two=bool(node.iter_var2), release=self.release)
+        types = _loop_types(range_type, two=bool(node.iter_var2), release=self.release)
         if types is None:
             self.diagnostics.not_a_comprehension_range(iter_range, range_type)
             types = ERROR, ERROR if self.release >= Release.V0_23 else UNSPECIFIED

@@ -1,12 +1,8 @@
-"""What cel-go's validators refuse in checked expressions: literals that cannot succeed, and literals of mixed types.
-
-A validator looks at a checked tree and reports what it finds (`cel/validator.go`, `ext/formatting.go`). They run in the order
-in which an environment lists them, after a check without findings.
-"""
+"""What cel-go's validators refuse in checked expressions: literals that cannot succeed, literals of mixed types, and format strings."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from replay.cel.ast.below import children, descendants
@@ -16,10 +12,60 @@ from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.declare.unification import is_equivalent, unwrap_optional
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.value import conversion
-from replay.cel.value.format_string import FormatError, conversions
 from replay.cel.value.regexp import check_pattern
 from replay.cel.value.types import Kind, Type, optional_type
 from replay.cel.value.values import EvalError, Value
+
+_LETTERS: Final = "sdfebxXo"
+_DIGITS: Final = "0123456789"
+
+
+class _FormatError(ValueError):
+    """A format string is malformed, or has more clauses than arguments; the argument is the server's text."""
+
+
+def _conversions(text: str, count: int) -> Iterator[str]:
+    """The letters of the clauses in order, for `count` arguments; raises `_FormatError` where the server finds an error."""
+    data = text.encode("utf-8", "replace")
+    position = used = 0
+    while position < len(data):
+        position += 1
+        if data[position - 1 : position] != b"%":
+            continue
+        if data[position : position + 1] == b"%":
+            position += 1
+            continue
+        if position >= len(data):
+            raise _FormatError("unexpected end of string")
+        if used >= count:
+            raise _FormatError(f"index {used} out of range")
+        position = _after_precision(data, position)
+        letter = chr(data[position])
+        if letter not in _LETTERS:
+            raise _FormatError(f'could not parse formatting clause: unrecognized formatting clause "{letter}"')
+        yield letter
+        position += 1
+        used += 1
+
+
+def _after_precision(data: bytes, position: int) -> int:
+    """Skip `.digits`; something follows it."""
+    if data[position : position + 1] != b".":
+        return position
+    start = position = position + 1
+    while position < len(data) and chr(data[position]) in _DIGITS:
+        position += 1
+    prefix = "could not parse formatting clause: error while parsing precision: "
+    if position >= len(data):
+        raise _FormatError(prefix + "could not find end of precision specifier")
+    digits = data[start:position].decode()
+    if not digits or int(digits[:20]) >= 2**63:
+        reason = "value out of range" if digits else "invalid syntax"
+        raise _FormatError(
+            f'{prefix}error while converting precision to integer: strconv.Atoi: parsing "{digits}": {reason}'
+        )
+    return position
+
 
 AstValidator = Callable[[Ast, Diagnostics], None]
 """Validator that reports problems of a checked expression."""
@@ -148,13 +194,13 @@ def string_format_or_crash(ast: Ast, diagnostics: Diagnostics) -> None:
 def _check_format(ast: Ast, node: Call, text: str, arguments: Sequence[Expr], diagnostics: Diagnostics) -> None:
     used = 0
     try:
-        for index, letter in enumerate(conversions(text, len(arguments))):
+        for index, letter in enumerate(_conversions(text, len(arguments))):
             used = index + 1
             _check_clause(ast, letter, arguments[index])
     except _ClauseError as error:
         diagnostics.report(error.node, f"error during formatting: {error.message}")
         return
-    except FormatError as error:
+    except _FormatError as error:
         diagnostics.report(node, str(error))
         return
     if len(arguments) > used:

@@ -7,9 +7,8 @@ from collections.abc import Callable
 
 from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Const, Expr, Ident, ListExpr, Select
-from replay.cel.compiled.emitter import Emitter
+from replay.cel.compiled.emitter import Code, Emitter, NotCompiledError
 from replay.cel.compiled.fastpath import LONG, MAX_COST, call, remembering, searcher, with_trait
-from replay.cel.compiled.pycode import Code, NotCompiledError
 from replay.cel.declare.cost import REGEX_FACTOR, STRING_FACTOR, scaled
 from replay.cel.release import Release
 from replay.cel.value.types import Kind

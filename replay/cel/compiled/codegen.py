@@ -1,24 +1,9 @@
-"""Compiles a checked expression to Python source over plain decoded JSON.
-
-The code is a pure function of the tree. It answers the usual case, inline, and raises for all else: a missing key is a
-`KeyError`, a wrong type a `TypeError` or a guard that calls `leave()`; the strict engine then evaluates the expression
-again and alone decides about errors. That keeps three promises cheap: a compiled result always equals the strict one,
-errors and unknowns are absorbed in one place, and nothing needs to be counted. Order of evaluation is free for the same
-reason; what `&&`, `||` and `?:` guard stays guarded because evaluating it would leave for nothing.
-
-**Cost.** Each step has an upper bound, given that no text or list is longer than `fastpath.LONG` where its length
-matters (helpers leave if it is). `Compiled.bound` is the sum over all steps outside of folds, at most `MAX_BOUND`. A fold
-adds its bound per element times the number of elements to `spent` and leaves past `fastpath.LOOP_LIMIT`. Both are far
-below the limit of one expression, so it cannot have been exceeded where compiled code answers.
-
-**Safety.** Names in the source are made here: an author's name appears only behind a suffix, texts only as `repr` of a
-literal, everything else by reference. The code runs without builtins and reaches no attribute.
-"""
+"""Compiles a checked expression to Python source over plain decoded JSON."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from msgspec import Struct
 
@@ -36,13 +21,76 @@ from replay.cel.ast.tree import (
     StructExpr,
 )
 from replay.cel.compiled.calls import emit_call
-from replay.cel.compiled.emitter import Emitter, MessageProvider, NodeWriters
+from replay.cel.compiled.emitter import Code, Emitter, MessageProvider, NodeWriters, NotCompiledError
 from replay.cel.compiled.folds import emit_fold
-from replay.cel.compiled.literals import emit_literal
-from replay.cel.compiled.pycode import Code, NotCompiledError
+from replay.cel.declare.cost import LIST_COST, MAP_COST, STRUCT_COST
 from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.value.types import Kind
-from replay.cel.value.values import Value
+from replay.cel.value.values import EvalError, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+
+def _emit_literal(emitter: Emitter, node: ListExpr | MapExpr | StructExpr) -> Code:
+    """The code of a literal."""
+    match node:
+        case ListExpr():
+            return _list(emitter, node)
+        case MapExpr():
+            return _map(emitter, node)
+        case StructExpr():
+            return _object(emitter, node)
+
+
+def _list(emitter: Emitter, node: ListExpr) -> Code:
+    if node.optional_indices:
+        raise NotCompiledError("a list has optional elements")
+    emitter.charge(LIST_COST)
+    return Code(f"[{', '.join(_element(emitter, element) for element in node.elements)}]", "list")
+
+
+def _element(emitter: Emitter, node: Expr) -> str:
+    code = emitter.emit(node)
+    if code.kind == "optional":
+        raise NotCompiledError("an optional is an element")
+    if emitter.in_object and code.kind == "json":
+        return f"{emitter.use('scalar')}({code.text})"
+    return code.text
+
+
+def _map(emitter: Emitter, node: MapExpr) -> Code:
+    emitter.charge(MAP_COST)
+    entries = []
+    for entry in node.entries:
+        if entry.optional or not (isinstance(entry.key, Const) and isinstance(entry.key.value, str)):
+            raise NotCompiledError("a map has keys that are no texts, or optional entries")
+        entries.append(f"{entry.key.value!r}: {_element(emitter, entry.value)}")
+    return Code("{" + ", ".join(entries) + "}", "dict")
+
+
+def _object(emitter: Emitter, node: StructExpr) -> Code:
+    emitter.charge(STRUCT_COST)
+    outer, emitter.in_object = emitter.in_object, True
+    fields = []
+    for item in node.fields:
+        if item.optional:
+            raise NotCompiledError("an object has optional fields")
+        fields.append(f"{item.field!r}: {_element(emitter, item.value)}")
+    emitter.in_object = outer
+    name = emitter.refer("new", _builder(node.type_name, emitter.messages.new_object))
+    return Code(f"{name}({{{', '.join(fields)}}})", "object")
+
+
+def _builder(type_name: str, new_object: Callable[..., Value]) -> Callable[[Mapping[str, Value]], Value]:
+    def build(fields: Mapping[str, Value]) -> Value:
+        value = new_object(type_name, fields)
+        if isinstance(value, EvalError):
+            raise value
+        return value
+
+    return build
+
 
 MAX_BOUND = 100_000
 """The greatest bound on the cost of the steps outside of folds with which an expression is compiled."""
@@ -129,9 +177,9 @@ _WRITERS: Final[NodeWriters] = {
     Select: _select,
     Call: emit_call,
     Comprehension: emit_fold,
-    ListExpr: emit_literal,
-    MapExpr: emit_literal,
-    StructExpr: emit_literal,
+    ListExpr: _emit_literal,
+    MapExpr: _emit_literal,
+    StructExpr: _emit_literal,
 }
 
 

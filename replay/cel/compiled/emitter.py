@@ -1,8 +1,4 @@
-"""Writer of compiled code: the lines of a function so far, its names, and the bound on its cost.
-
-Each kind of node has its own module (`calls`, `folds`, `literals`, `codegen`). The writer gets them as a table, so they
-do not import each other.
-"""
+"""Writer of compiled code: the pieces that it is put together from, the lines of a function so far, its names, and the bound on its cost."""
 
 from __future__ import annotations
 
@@ -11,12 +7,30 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
+from msgspec import Struct
+
 from replay.cel.ast.tree import Ast, Expr
 from replay.cel.compiled import fastpath
-from replay.cel.compiled.pycode import Code, NotCompiledError
 from replay.cel.declare.dispatcher import Dispatcher
 from replay.cel.value.types import Kind
 from replay.cel.value.values import Value
+
+
+class NotCompiledError(Exception):
+    """This expression is for the strict engine alone; `str()` says why."""
+
+
+class Code(Struct, frozen=True):
+    """A Python expression: its text, the Python type it is known to have, and whether it is a mere name or literal.
+
+    `kind` is `bool`, `int` (in range), `str`, `list`, `dict`, `object`, `optional` (a value or `ABSENT`) or `json`
+    (anything).
+    """
+
+    text: str
+    kind: str = "json"
+    atom: bool = False
+
 
 _MAX_NODES = 2_000
 

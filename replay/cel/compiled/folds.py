@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from replay.cel.ast import operator
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr
-from replay.cel.compiled.emitter import Emitter
+from replay.cel.compiled.emitter import Code, Emitter, NotCompiledError
 from replay.cel.compiled.fastpath import LOOP_LIMIT
-from replay.cel.compiled.pycode import Code, NotCompiledError
 
 
 class FoldShape(Struct, frozen=True):

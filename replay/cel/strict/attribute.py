@@ -1,8 +1,4 @@
-"""Variables with a path of selections: resolved as one unit, with optional and presence-testing selections.
-
-Shape and order of evaluation are those of cel-go's `interpreter/attributes.go`, because they decide which error is
-seen first and what is charged. All functions return an `EvalError` or `Unknown` as a value.
-"""
+"""Variables with a path of selections: resolved as one unit, with optional and presence-testing selections."""
 
 from __future__ import annotations
 
@@ -11,7 +7,6 @@ from typing import Protocol
 
 from replay.cel.release import Release
 from replay.cel.strict.frame import Frame, Operand
-from replay.cel.strict.native import through_go
 from replay.cel.value.partial import PartialValue, stopping
 from replay.cel.value.selection import ElementError, Present, lookup, select
 from replay.cel.value.text import go_type_name
@@ -19,11 +14,27 @@ from replay.cel.value.values import (
     OPTIONAL_NONE,
     EvalError,
     ObjectValue,
+    OpaqueValue,
     OptionalValue,
     TypeValue,
     Unknown,
     Value,
 )
+
+
+def _through_go(value: Value) -> Value:
+    """The same value, but for optionals, types and values of libraries.
+
+    Optionals lose all their layers and types become their names. What a library wraps is nothing that CEL knows: it ends as
+    an `EvalError`, which is returned, since it stands inside an optional.
+    """
+    while isinstance(value, OptionalValue):
+        value = value.value if value.has_value else None
+    if isinstance(value, TypeValue):
+        return value.name
+    if isinstance(value, OpaqueValue) and value.native_go_type:
+        return EvalError(f"unsupported conversion to ref.Val: ({value.native_go_type}){value}")
+    return value
 
 
 class Qualifier(Protocol):
@@ -170,7 +181,7 @@ def apply_qualifiers(frame: Frame, value: Value, qualifiers: Sequence[Qualifier]
         if not value.has_value:
             return value
         optional = True
-        value = value.value if frame.release >= Release.V0_29 else through_go(value.value)
+        value = value.value if frame.release >= Release.V0_29 else _through_go(value.value)
     for qualifier in qualifiers:
         optional = optional or qualifier.optional
         if not optional:

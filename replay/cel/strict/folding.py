@@ -1,16 +1,48 @@
-"""Constants found while planning (cel-go `interpreter/decorators.go`, the server's `cel.OptOptimize`)."""
+"""Constants found while planning (cel-go `interpreter/decorators.go`, the server's `cel.OptOptimize`), and `x in [constants]` as a look-up."""
 
 from __future__ import annotations
 
+from replay.cel.declare.cost import CostTracker
 from replay.cel.release import Release
 from replay.cel.strict.frame import Frame
-from replay.cel.strict.literal_step import ListStep, MapStep
-from replay.cel.strict.membership import MembershipStep, membership_key
-from replay.cel.strict.step import CallStep, ConstStep, ObservedStep, Step
+from replay.cel.strict.step import CallStep, ConstStep, ListStep, MapStep, ObservedStep, Step
 from replay.cel.value.number import INT_MAX, lossless_int, lossless_uint
+from replay.cel.value.partial import stopping
 from replay.cel.value.regexp import check_pattern
 from replay.cel.value.text import go_type_name
-from replay.cel.value.values import EvalError, PanicError, Uint, Value
+from replay.cel.value.values import EvalError, MapKey, PanicError, Uint, Unknown, Value
+
+
+class _MembershipStep:
+    """`x in [constants]` as a look-up: numbers of equal value match across types; free (cel-go `evalSetMembership`)."""
+
+    __slots__ = ("_members", "_operand", "id")
+
+    def __init__(self, node_id: int, operand: Step, members: frozenset[Value]) -> None:
+        """`members` are `_membership_key`s."""
+        self.id = node_id
+        self._operand = operand
+        self._members = members
+
+    def exec(self, frame: Frame) -> Value:
+        """Whether the operand is a member."""
+        value = self._operand.exec(frame)
+        if isinstance(value, EvalError | Unknown):
+            return stopping(value)
+        if isinstance(value, bytes):
+            raise PanicError("runtime error: hash of unhashable type types.Bytes")
+        if not isinstance(value, str | int | float):
+            return False
+        return _membership_key(value) in self._members
+
+    def charge(self, tracker: CostTracker, value: Value) -> None:
+        """Nothing."""
+
+
+def _membership_key(value: Value) -> Value:
+    """A primitive as a key that keeps the types apart."""
+    return value if type(value) is str else MapKey(value)
+
 
 CONVERSIONS = frozenset(
     {"bool", "bytes", "double", "duration", "dyn", "int", "string", "timestamp", "type", "uint"},
@@ -98,20 +130,20 @@ def _membership(step: CallStep) -> Step:
         # Other literals, such as null or a list, are not kept in a set: cel-go compares with each element.
         if not isinstance(element, str | int | float):
             return step
-        members.add(membership_key(element))
+        members.add(_membership_key(element))
         members.update(_equal_numbers(element))
-    return MembershipStep(step.id, step.args[0], frozenset(members))
+    return _MembershipStep(step.id, step.args[0], frozenset(members))
 
 
 def _equal_numbers(value: Value) -> list[Value]:
     """The keys under which the same number of another type is found; an int is converted to double as it is."""
     if type(value) is float:
         integer, unsigned = lossless_int(value), lossless_uint(value)
-        return [membership_key(n) for n in (integer, unsigned) if n is not None]
+        return [_membership_key(n) for n in (integer, unsigned) if n is not None]
     if type(value) is int:
-        same: list[Value] = [membership_key(float(value))]
-        return [*same, membership_key(Uint(value))] if value >= 0 else same
+        same: list[Value] = [_membership_key(float(value))]
+        return [*same, _membership_key(Uint(value))] if value >= 0 else same
     if type(value) is Uint:
-        same = [membership_key(float(value))]
-        return [*same, membership_key(int(value))] if value <= INT_MAX else same
+        same = [_membership_key(float(value))]
+        return [*same, _membership_key(int(value))] if value <= INT_MAX else same
     return []

@@ -37,13 +37,15 @@ from replay.cel.strict.attribute import (
 )
 from replay.cel.strict.fold import FoldStep
 from replay.cel.strict.folding import PlanError, constant, fold_constants, has_constant_value, invalid_key
-from replay.cel.strict.literal_step import ListStep, MapStep, ObjectStep
 from replay.cel.strict.step import (
     AttributeStep,
     CallStep,
     ConstStep,
     EqualityStep,
+    ListStep,
     LogicStep,
+    MapStep,
+    ObjectStep,
     ObservedStep,
     OptionalOrStep,
     PresenceStep,

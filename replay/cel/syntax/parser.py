@@ -27,8 +27,7 @@ from replay.cel.ast.tree import (
 from replay.cel.declare.macros import MacroError, MacroTable
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer, literal
-from replay.cel.syntax.nesting import is_shallow
-from replay.cel.syntax.precedence import BINARY
+from replay.cel.syntax.precedence import BINARY, is_shallow
 
 _MAX_NESTING = 80
 

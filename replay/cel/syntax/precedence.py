@@ -1,4 +1,4 @@
-"""How strongly binary operators bind."""
+"""How strongly binary operators bind, and how deep an expression can be at most, from its tokens alone."""
 
 from __future__ import annotations
 
@@ -22,3 +22,44 @@ BINARY: Final = {
     lexer.PERCENT: (operator.MODULO, 3),
 }
 """Function and binding strength by token; all of them group to the left."""
+
+
+_MAX_TOKENS = 240
+
+_OPENING: Final = frozenset((lexer.LPAREN, lexer.LBRACKET, lexer.LBRACE))
+_CLOSING: Final = frozenset((lexer.RPAREN, lexer.RBRACKET, lexer.RBRACE))
+_LOGICAL: Final = frozenset((lexer.LOGICAL_AND, lexer.LOGICAL_OR))
+_DEEPENING: Final = frozenset((*BINARY, lexer.DOT, lexer.QUESTIONMARK))
+_OPERAND_ENDS: Final = frozenset((*_CLOSING, lexer.IDENTIFIER, lexer.ESC_IDENTIFIER, lexer.STRING, lexer.BYTES))
+"""Tokens after which a bracket opens an index. After other tokens it opens a list."""
+
+
+def is_shallow(kinds: list[int]) -> bool:
+    """Whether no limit on depth can be exceeded: an upper bound of the depth at any place, from the tokens alone.
+
+    Chains deepen by one per operator, field and index. They end at a comma, a closing bracket and at `&&` and `||`, which are
+    balanced.
+    """
+    if len(kinds) <= _MAX_TOKENS:
+        return True
+    levels = [0]
+    ternaries = 0
+    bound = 0
+    previous = lexer.EOF
+    for kind in kinds:
+        if kind in _DEEPENING or (kind == lexer.LBRACKET and previous in _OPERAND_ENDS):
+            levels[-1] += 1
+            bound += 1
+            ternaries += kind == lexer.QUESTIONMARK
+        if kind in _OPENING:
+            levels.append(1)
+            bound += 1
+        elif kind in _CLOSING:
+            bound -= levels.pop() if len(levels) > 1 else 0
+        elif kind == lexer.COMMA or (kind in _LOGICAL and not ternaries):
+            bound -= levels[-1] - 1
+            levels[-1] = 1
+        if bound > _MAX_TOKENS:
+            return False
+        previous = kind
+    return True
