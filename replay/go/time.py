@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from datetime import UTC, datetime, timedelta, timezone
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -454,3 +455,15 @@ class _Parser:
         if self._day >= 0 and self._day != day:
             raise self._error(": day-of-year does not match day")
         return month, day
+
+
+def timestamp(microseconds: int) -> str:
+    """RFC 3339 with microseconds, as audit logs have it (`metav1.MicroTime`)."""
+    seconds, rest = divmod(microseconds, 1_000_000)
+    return f"{_second(seconds)}.{rest:06d}Z"
+
+
+@lru_cache(maxsize=64)
+def _second(seconds: int) -> str:
+    """The beginning of a time, which is that of all requests of a second."""
+    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"

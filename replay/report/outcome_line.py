@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from typing import Any, NamedTuple
 
 import orjson
@@ -12,6 +10,7 @@ import orjson
 from replay.admission.decision import Decision, Denial, Verdict
 from replay.audit.event import RequestRecord
 from replay.compare.outcome import DecidedIn, Outcome
+from replay.go.time import timestamp
 from replay.world.result import RequestEnd
 
 _NOWHERE: Mapping[str, str | None] = {}
@@ -172,15 +171,3 @@ def decision_value(decision: Decision, where: Mapping[str, str | None] = _NOWHER
                 {"policy": each.policy, "binding": each.binding, "message": each.message} for each in denials
             ]
     return value
-
-
-def timestamp(microseconds: int) -> str:
-    """RFC 3339 with microseconds, as audit logs have it."""
-    seconds, rest = divmod(microseconds, 1_000_000)
-    return f"{_second(seconds)}.{rest:06d}Z"
-
-
-@lru_cache(maxsize=64)
-def _second(seconds: int) -> str:
-    """The beginning of a time, which is that of all requests of a second."""
-    return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"

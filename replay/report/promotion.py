@@ -12,8 +12,8 @@ from replay.compare.confidence import Confidence, Doubt, confidence
 from replay.compare.outcome import OutcomeKind
 from replay.compare.promoted_policy import PromotedBinding, PromotedPolicy
 from replay.compare.summary import Gap
+from replay.go.time import timestamp
 from replay.json import JSON
-from replay.report.outcome_line import timestamp
 from replay.report.render.document import (
     Align,
     Column,

@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from replay.authorization.case import AttributesError, answer_line, attributes_from_case
 from replay.authorization.chain import AuthorizerChain
+from replay.authorization.chains import Chains, sides
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import NOTHING, dangling_bindings, load_authorization
 from replay.authorization.trace import Authorization
@@ -20,7 +21,6 @@ from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.discovery import Discovery
 from replay.kube.rbac.binding import SERVICE_ACCOUNT
 from replay.kube.rbac.kind import RBAC_KINDS
-from replay.pipeline.authorization.chains import Chains, sides
 from replay.pipeline.authorization.options import named_answers, webhook_names
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.snapshot import numbered_lines, read_snapshot

@@ -13,6 +13,7 @@ from msgspec import Struct, field
 from replay.audit import queries
 from replay.audit.part import user_info_from_json
 from replay.audit.store import Store
+from replay.authorization.chains import Chains, StateKey, asks_graph
 from replay.authorization.question import Question
 from replay.authorization.request_info import attributes_from_uri
 from replay.authorization.trace import Authorization
@@ -31,14 +32,13 @@ from replay.compare.authorization import (
     is_no_longer_known,
     webhooks_asked,
 )
+from replay.go.time import timestamp
 from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.authorizer import Grants
 from replay.matching.coarse import Predicate
-from replay.pipeline.authorization.chains import Chains, StateKey, asks_graph
 from replay.pipeline.replay.gate import Gate
-from replay.report.outcome_line import timestamp
 
 _WRITES = frozenset(["create", "update", "patch", "delete", "deletecollection"])
 _CONNECT = frozenset(["attach", "exec", "portforward", "proxy"])

@@ -11,6 +11,7 @@ from replay.audit.event import RequestRecord
 from replay.audit.place import LogPosition
 from replay.audit.store import Store
 from replay.authorization.chain import DEFAULT_CONFIGURATION
+from replay.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
 from replay.authorization.diff import diff_authorization
 from replay.authorization.manifest import dangling_bindings
 from replay.authorization.request_info import attributes_from_uri
@@ -20,7 +21,6 @@ from replay.compare.authorization import AuthorizationSummary
 from replay.kube.authorizer import AuthorizationAttributes
 from replay.kube.rbac.kind import RBAC_KINDS, RBAC_RESOURCES
 from replay.manifests.object_diff import ObjectDiff
-from replay.pipeline.authorization.chains import AuthorizationSide, Chains, asks_graph, sides
 from replay.pipeline.authorization.options import NamedAnswers, configuration_of_mode, named_answers, webhook_names
 from replay.pipeline.authorization.replay import (
     AuthorizationReplay,

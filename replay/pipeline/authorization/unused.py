@@ -20,6 +20,7 @@ from replay.audit.ingest import Progress
 from replay.audit.period import Period
 from replay.audit.store import Store
 from replay.authorization.access import Subject
+from replay.authorization.chains import NO_GRAPH, Chains, sides
 from replay.authorization.manifest import RBACKey, rbac_key
 from replay.compare.permission_use import BindingUse, PermissionUse, PermissionUses, SubjectUse
 from replay.errors import AuditLogError, ReplayError
@@ -31,7 +32,6 @@ from replay.kube.rbac.authorizer import Grant, Grants, rule_allows, source_text
 from replay.kube.rbac.binding import SERVICE_ACCOUNT, missing_in, subject_key
 from replay.kube.rbac.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, RBAC_GROUP
 from replay.kube.rbac.rule import Permission, compacted, permission_asked, permissions_of, rule_of
-from replay.pipeline.authorization.chains import NO_GRAPH, Chains, sides
 from replay.pipeline.authorization.replay import Request, read_questions
 from replay.pipeline.forensic.past import past_job
 from replay.pipeline.log import store_of

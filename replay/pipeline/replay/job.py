@@ -27,6 +27,7 @@ from replay.admission.reads import AUTHORIZER, OLD_OBJECT
 from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
+from replay.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.compare.subject.owner import OWNER_LABEL
 from replay.compare.subject.workload import Owners
@@ -39,7 +40,6 @@ from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.pipeline.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.evidence import in_force
 from replay.pipeline.kcp.planned import Workspaces

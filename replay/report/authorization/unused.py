@@ -10,9 +10,9 @@ import yaml
 from replay.compare.confidence import Confidence, Doubt
 from replay.compare.narrowed_rbac import narrowed
 from replay.compare.permission_use import BindingUse, PermissionUses, SubjectUse, is_unlogged
+from replay.go.time import timestamp
 from replay.json import JSON
 from replay.kube.rbac.rule import compacted, rule_of, rule_text
-from replay.report.outcome_line import timestamp
 from replay.report.render.document import (
     Align,
     Column,

@@ -7,7 +7,7 @@ from typing import Any
 
 from replay.compare.result import RunResult
 from replay.compare.subject.hit import Hit, hits
-from replay.report.outcome_line import timestamp
+from replay.go.time import timestamp
 from replay.report.render.document import Align, Column, Section, Table, Tone, inert, minute, number, plural
 from replay.report.run.views import WORDS
 

@@ -17,6 +17,17 @@ from replay.authorization.chain import DEFAULT_CONFIGURATION, AuthorizerChain, C
 from replay.authorization.configuration import AuthorizationConfiguration
 from replay.authorization.manifest import AuthorizationManifests, RBACKey, deleted_keys
 from replay.authorization.node_graph import NodeGraph
+from replay.authorization.state import (
+    ChangingObject,
+    GraphAt,
+    GraphStates,
+    Instants,
+    RBACState,
+    RBACStates,
+    bound_pods,
+    changing_objects,
+    unchanging,
+)
 from replay.authorization.webhook import AuthorizerAnswers, NoAnswers
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.identity import IdentityMap
@@ -34,17 +45,6 @@ from replay.kube.rbac.authorizer import (
     unused_bindings,
 )
 from replay.kube.rbac.kind import CLUSTER_ROLE_BINDING, RBAC_KINDS, ROLE_BINDING
-from replay.pipeline.authorization.state import (
-    ChangingObject,
-    GraphAt,
-    GraphStates,
-    Instants,
-    RBACState,
-    RBACStates,
-    bound_pods,
-    changing_objects,
-    unchanging,
-)
 from replay.reconstruct.cluster import Cluster, ClusterLister
 
 _READ_BY_NODES = frozenset(

@@ -16,6 +16,7 @@ from msgspec import Struct
 from replay.audit.event import RequestRecord
 from replay.authorization.manifest import RBACKey, laid_over, rbac_key
 from replay.authorization.node_graph import GRAPH_KINDS, POD, NodeGraph, Vertex, vertex_of
+from replay.go.time import timestamp
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
@@ -29,7 +30,6 @@ from replay.reconstruct.history.derived import instant
 from replay.reconstruct.history.effect import Effect, EffectKind
 from replay.reconstruct.history.history import CREATED, History
 from replay.reconstruct.record.known import attribute
-from replay.report.outcome_line import timestamp
 
 _BEFORE_ALL, _AFTER_ALL = -(2**63), 2**63
 _NO_SNAPSHOT = "give a snapshot of the cluster (--cluster)"
