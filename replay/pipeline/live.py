@@ -59,6 +59,7 @@ def ended_by_signals() -> Iterator[Callable[[], bool]]:
 
 
 _POLL_SECONDS = 0.5
+_RETRY_SECONDS = 5.0
 _ORDER_SECONDS = 3600.0
 """Seconds between removals of old data and compactions. The store is closed and opened again for these."""
 
@@ -130,12 +131,18 @@ class Filling(Struct, frozen=True):
                 yield storage
 
     def _filled(self, log: LiveLog) -> IngestReport:
-        """Fill the store and put it in order, by turns, until the end."""
+        """Fill the store and put it in order, by turns, until the end. While the store cannot be written, the log waits."""
         report = IngestReport()
         while not self.is_ended():
-            self._put_in_order()
-            with self._store() as store:
-                report += self._filled_for_a_while(store, log)
+            try:
+                self._put_in_order()
+                with self._store() as store:
+                    report += self._filled_for_a_while(store, log)
+            except (StoreError, OSError) as error:
+                self.tell(f"the store cannot be written, the log waits: {error}")
+                again = time.monotonic() + _RETRY_SECONDS
+                while time.monotonic() < again and self._goes_on():
+                    log.waiting()
         return report
 
     def _filled_for_a_while(self, store: Store, log: LiveLog) -> IngestReport:

@@ -2,7 +2,7 @@
 
 A log, by default the recording `bench`, is played at some times its speed into the listener, as API servers send it. Two trials run, and
 the manifests of a third change every ten seconds, while a reader opens pages. With --kills the service and all its processes are killed so
-often in the middle; with --full-disk its disk is full for a while; with --clock-back its clock goes back an hour (needs libfaketime).
+often in the middle; with --full-disk its disk is full for a while; with --clock-back its clock goes back an hour.
 
 Prints what was acknowledged and what the store holds, how long pages took, the memory of all processes together, and whether the results at
 the end are those of `replay run`, byte for byte.
@@ -22,7 +22,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from datetime import datetime
 from pathlib import Path
@@ -44,7 +44,8 @@ EDIT_SECONDS = 10.0
 READ_SECONDS = 0.1
 PATIENCE = 1800.0
 DISK = 192 << 20
-FAKETIME = Path("/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1")
+FULL_SECONDS = 10.0
+CLOCK = Path(__file__).parents[1] / "support" / "clock"
 TRIALS = ("one", "two", "edited")
 
 
@@ -80,19 +81,47 @@ def _batch(at: float, events: list[Any]) -> Batch:
     return Batch(at, orjson.dumps(document), tuple(event["auditID"] for event in events))
 
 
+class Played(NamedTuple):
+    """What is played, how fast, over which sets, and what happens meanwhile."""
+
+    batches: Sequence[Batch]
+    scenario: Path
+    speed: float = 20.0
+    kills: int = 0
+    has_full_disk: bool = False
+    has_clock_back: bool = False
+
+
+class Outcome(NamedTuple):
+    """What came of it; `differs` are the trials whose results are not those of `replay run`."""
+
+    events: int
+    seconds: float
+    refused: dict[int, int]
+    acknowledged: int
+    missing: set[str]
+    pages: list[tuple[float, str]]
+    statuses: dict[int, int]
+    failed: set[str]
+    memory: float
+    last: float
+    code: int
+    differs: list[str]
+
+
 class Service:
     """`replay serve` on two ports of its own, which is started again after each kill."""
 
-    def __init__(self, place: Path, disk: Path, environment: dict[str, str]) -> None:
+    def __init__(self, place: Path, disk: Path, scenario: Path, environment: dict[str, str]) -> None:
         self.place, self.store = place, disk / "store"
+        self.source = scenario / "candidate"
         self.page, self.listener = free_port(), free_port()
         self._environment = {**os.environ, **environment}
         self._log = (place / "said").open("wb")
-        shop = RECORDINGS / "shop"
-        self.inputs = ("--current", shop / "current", "--cluster", shop / "cluster.jsonl.zst")
-        self.candidates = {"one": shop / "candidate", "two": place / "two", "edited": place / "edited"}
-        shutil.copytree(shop / "candidate", place / "edited")
-        shutil.copytree(shop / "candidate", place / "two")
+        self.inputs = ("--current", scenario / "current", "--cluster", scenario / "cluster.jsonl.zst")
+        self.candidates = {"one": self.source, "two": place / "two", "edited": place / "edited"}
+        shutil.copytree(self.source, place / "edited")
+        shutil.copytree(self.source, place / "two")
         next((place / "two").rglob("memory-limits.yaml")).unlink()
         self.process = self._start()
 
@@ -106,6 +135,13 @@ class Service:
         return subprocess.Popen(
             [str(each) for each in command], stderr=self._log, start_new_session=True, env=self._environment
         )
+
+    def wait(self) -> None:
+        """Wait until it receives events."""
+        while self.process.poll() is None:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", self.listener), timeout=10):
+                return
+            time.sleep(0.2)
 
     def kill(self) -> None:
         """End all processes as a loss of power would, and start again."""
@@ -126,7 +162,7 @@ class Service:
         """Change the message of a policy of the third trial."""
         path = next(self.candidates["edited"].rglob("memory-limits.yaml"))
         new = path.with_suffix(".new")
-        text = next((RECORDINGS / "shop" / "candidate").rglob("memory-limits.yaml")).read_text("utf-8")
+        text = next(self.source.rglob("memory-limits.yaml")).read_text("utf-8")
         new.write_text(text.replace("need a memory limit", f"need a memory limit ({number})"), encoding="utf-8")
         new.replace(path)
 
@@ -150,7 +186,7 @@ def free_port() -> int:
 class Sender(threading.Thread):
     """Sends batches at a speed, each until it is acknowledged, as an API server does."""
 
-    def __init__(self, service: Service, played: list[Batch], speed: float) -> None:
+    def __init__(self, service: Service, played: Sequence[Batch], speed: float) -> None:
         super().__init__(daemon=True)
         self._service, self._played, self._speed = service, played, speed
         self.acknowledged: set[str] = set()
@@ -255,19 +291,20 @@ def fill(disk: Path, seconds: float) -> None:
     path.unlink()
 
 
-def decided(service: Service, events: int) -> dict[str, bytes]:
-    """Wait until each trial is decided over all events, and return the documents."""
+def decided(service: Service, requests: int) -> dict[str, bytes]:
+    """Wait until each trial is decided over all requests, and return the documents."""
     deadline = time.monotonic() + PATIENCE
     files = {name: Path(f"{service.store}.trials") / "trials" / name / "summary.json" for name in TRIALS}
+    found: dict[str, bytes] = {}
     while time.monotonic() < deadline:
         time.sleep(2)
         with suppress(OSError, ValueError, http.client.HTTPException):
             trials = orjson.loads(service.get("/api/v1/trials")[1])["trials"]
             found = {name: path.read_bytes() for name, path in files.items()}
-            counts = {name: orjson.loads(content)["log"]["events"] for name, content in found.items()}
-            if all(each["phase"] == "ready" for each in trials) and set(counts.values()) == {events}:
+            counts = {orjson.loads(content)["log"]["requests"] for content in found.values()}
+            if all(each["phase"] == "ready" for each in trials) and counts == {requests}:
                 return found
-    raise AssertionError((counts, [(each["name"], each["phase"], each["error"]) for each in trials]))
+    raise AssertionError([orjson.loads(content)["log"] for content in found.values()])
 
 
 def run_bytes(service: Service, candidate: Path) -> bytes:
@@ -283,6 +320,65 @@ def run_bytes(service: Service, candidate: Path) -> bytes:
     return out.read_bytes()
 
 
+def play(played: Played) -> Outcome:
+    """Play, read, edit and disturb."""
+    with tempfile.TemporaryDirectory() as name, small_disk(Path(name) / "disk", played.has_full_disk) as disk:
+        clock = Path(name) / "clock"
+        clock.write_text("0")
+        set_back = {"PYTHONPATH": str(CLOCK), "REPLAY_TEST_CLOCK": str(clock)}
+        service = Service(Path(name), disk, played.scenario, set_back if played.has_clock_back else {})
+        return _outcome(service, played, clock)
+
+
+def _outcome(service: Service, played: Played, clock: Path) -> Outcome:
+    chance = random.Random(46)
+    length = played.batches[-1].at / played.speed
+    moments = sorted(chance.uniform(0.02, 0.98) * length for _ in range(played.kills))
+    sender, reader = Sender(service, played.batches, played.speed), Reader(service)
+    service.wait()
+    begin = time.monotonic()
+    for thread in (sender, reader):
+        thread.start()
+    edits, is_disturbed = 0, False
+    while sender.is_alive():
+        time.sleep(0.1)
+        if service.process.poll() is not None:
+            raise AssertionError((service.place / "said").read_text("utf-8"))
+        passed = time.monotonic() - begin
+        if passed >= EDIT_SECONDS * (edits + 1):
+            edits += 1
+            service.edit(edits)
+        if moments and passed >= moments[0]:
+            moments.pop(0)
+            service.kill()
+        if passed >= length / 2 and not is_disturbed:
+            is_disturbed = True
+            if played.has_clock_back:
+                clock.write_text("-3600")
+            if played.has_full_disk:
+                threading.Thread(target=fill, args=(service.store.parent, FULL_SECONDS), daemon=True).start()
+    sent = time.monotonic()
+    found = decided(service, len({each for batch in played.batches for each in batch.ids}))
+    last = time.monotonic() - sent
+    reader.ended.set()
+    reader.join()
+    code = service.end()
+    return Outcome(
+        sum(len(batch.ids) for batch in played.batches),
+        sender.seconds,
+        sender.refused,
+        len(sender.acknowledged),
+        sender.acknowledged - set(audit_ids(service.store)),
+        sorted(reader.took),
+        reader.statuses,
+        reader.failed,
+        reader.memory,
+        last,
+        code,
+        [name for name, content in found.items() if content != run_bytes(service, service.candidates[name])],
+    )
+
+
 def main() -> None:
     """The command line."""
     parser = argparse.ArgumentParser()
@@ -293,65 +389,25 @@ def main() -> None:
     parser.add_argument("--full-disk", action="store_true")
     parser.add_argument("--clock-back", action="store_true")
     options = parser.parse_args()
-    played = batches(options.log, options.events)
-    with tempfile.TemporaryDirectory() as name, small_disk(Path(name) / "disk", options.full_disk) as disk:
-        clock = Path(name) / "clock"
-        clock.write_text("+0\n")
-        faked = {
-            "LD_PRELOAD": str(FAKETIME),
-            "FAKETIME_TIMESTAMP_FILE": str(clock),
-            "FAKETIME_NO_CACHE": "1",
-            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
-        }
-        measure(Service(Path(name), disk, faked if options.clock_back else {}), played, options, clock)
-
-
-def measure(service: Service, played: list[Batch], options: argparse.Namespace, clock: Path) -> None:
-    """Play, read, edit and disturb; print what came of it."""
-    chance = random.Random(46)
-    length = played[-1].at / options.speed
-    moments = sorted(chance.uniform(0.02, 0.98) * length for _ in range(options.kills))
-    sender, reader = Sender(service, played, options.speed), Reader(service)
-    begin = time.monotonic()
-    for thread in (sender, reader):
-        thread.start()
-    edits, is_disturbed = 0, False
-    while sender.is_alive():
-        time.sleep(0.1)
-        passed = time.monotonic() - begin
-        if passed >= EDIT_SECONDS * (edits + 1):
-            edits += 1
-            service.edit(edits)
-        if moments and passed >= moments[0]:
-            moments.pop(0)
-            service.kill()
-        if passed >= length / 2 and not is_disturbed:
-            is_disturbed = True
-            if options.clock_back:
-                clock.write_text("-1h\n")
-            if options.full_disk:
-                threading.Thread(target=fill, args=(service.store.parent, 10.0), daemon=True).start()
-    events = sum(len(batch.ids) for batch in played)
-    sent = time.monotonic()
-    found = decided(service, events)
-    last = time.monotonic() - sent
-    reader.ended.set()
-    reader.join()
-    code = service.end()
-    held = set(audit_ids(service.store))
-    times = sorted(took for took, _ in reader.took)
-    slowest = max(reader.took)
-    sys.stdout.write(
-        f"{events:,} events sent in {sender.seconds:.1f} s ({events / sender.seconds:,.0f} a second), refused {sender.refused}; "
-        f"{len(sender.acknowledged):,} requests acknowledged, {len(sender.acknowledged - held)} of them missing\n"
-        f"{len(times):,} pages {reader.statuses}: half in {times[len(times) // 2] * 1000:.0f} ms, 95 % in "
-        f"{times[int(len(times) * 0.95)] * 1000:.0f} ms, the slowest, {slowest[1]}, in {slowest[0] * 1000:.0f} ms; failed {sorted(reader.failed)}\n"
-        f"memory of all processes together at most {reader.memory:,.0f} MiB; {edits} edits; decided over all {last:.0f} s after the "
-        f"last event; exit {code}\n"
+    played = Played(
+        batches(options.log, options.events),
+        RECORDINGS / "shop",
+        options.speed,
+        options.kills,
+        options.full_disk,
+        options.clock_back,
     )
-    for name, content in found.items():
-        is_equal = content == run_bytes(service, service.candidates[name])
-        sys.stdout.write(f"{name}: {'equals' if is_equal else 'DIFFERS FROM'} `replay run`\n")
+    found = play(played)
+    count = len(found.pages)
+    half, most, (slowest, path) = found.pages[count // 2][0], found.pages[int(count * 0.95)][0], found.pages[-1]
+    sys.stdout.write(
+        f"{found.events:,} events sent in {found.seconds:.1f} s ({found.events / found.seconds:,.0f} a second), "
+        f"refused {found.refused}; {found.acknowledged:,} requests acknowledged, {len(found.missing)} of them missing\n"
+        f"{count:,} pages {found.statuses}: half in {half * 1000:.0f} ms, 95 % in {most * 1000:.0f} ms, "
+        f"the slowest, {path}, in {slowest * 1000:.0f} ms; failed {sorted(found.failed)}\n"
+        f"memory of all processes together at most {found.memory:,.0f} MiB; decided over all {found.last:.0f} s after the last "
+        f"event; exit {found.code}; results that differ from `replay run`: {found.differs}\n"
+    )
 
 
 if __name__ == "__main__":
