@@ -116,7 +116,7 @@ class Collector(Struct, frozen=True):
         """What may be answered in one branch, as far as this object is concerned."""
         number, state = meeting.number, branch.state
         if state is None and number is None and not (meeting.collection.is_refused and self.existence.now):
-            yield ServerAnswer(meeting.logged, None)
+            yield ServerAnswer(meeting.admitted, None)
         elif branch.is_absent:
             is_unsent = meeting.by_controller
             is_gone = number is not None and not meeting.is_held

@@ -112,6 +112,11 @@ ROWS = [
         ],
         [("succeeds", 201), ("succeeds", 201), ("succeeds", 200), ("absent", 404), ("succeeds", 200)],
     ),
+    Row(
+        "a deletion of a collection in which an object may be",
+        [missed("patch"), refused("patch", query="?fieldManager=me"), refused("deletecollection", "")],
+        [("absent", 404), ("unknown", 0), ("succeeds", 200)],
+    ),
     Row("a deletion of a collection of nothing", [refused("deletecollection", "")], [("succeeds", 0)]),
     Row("a patch that is none", [missed("patch"), refused("patch")], [("absent", 404), ("absent", 404)]),
     Row(
