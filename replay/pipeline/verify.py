@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from replay.admission.builtin.pod.service_account import ServiceAccount
 from replay.admission.decision import Verdict
 from replay.admission.ordered.registry import policy_names
 from replay.audit.answer.observed import observe
+from replay.audit.answer.refusal import RefusalPhase, wording_of
 from replay.audit.event import RequestRecord
 from replay.audit.ingest import Progress
 from replay.audit.part import StorePart
@@ -40,6 +42,7 @@ from replay.pipeline.replay.redaction import redactor_of
 from replay.pipeline.replay.replayer import as_far_as_reached
 from replay.pipeline.replay.workers import prepare_workers, replay_parts
 from replay.pipeline.scenario import Scenario
+from replay.reconstruct.reached import FORBIDDEN
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.storage.scratch import scratch
 
@@ -48,6 +51,8 @@ NAMESPACE_DELAY = 2_000_000
 WRITES = frozenset({"create", "update", "patch", "delete"})
 SAMPLE = 25
 """Sampling rate of the second engine."""
+_RANDOM = frozenset({ServiceAccount.name})
+"""Plugins whose mutations have random names, which no second evaluation has."""
 
 
 if TYPE_CHECKING:
@@ -77,7 +82,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
 
     @cached_property
     def _mutating(self) -> frozenset[str]:
-        return policy_names(self.job.distinct_sets[0], mutating=True)
+        return policy_names(self.job.distinct_sets[0], mutating=True) - _RANDOM
 
     @cached_property
     def _other_engine(self) -> SecondOpinion | None:
@@ -102,16 +107,22 @@ class VerifyJob(Struct, frozen=True, dict=True):
         """Compare all requests of a part."""
         result = VerifyPart()
         for records in part.objects(self.job.predicate):
-            for request in self.job.reconstructor.requests(records):
-                self._compare(request, records, result)
+            job = self._again if any(map(_is_refused_early, records)) else self.job
+            for request in job.reconstructor.requests(records):
+                self._compare(job, request, records, result)
         return result
 
-    def _compare(self, request: ReplayRequest, records: Sequence[RequestRecord], part: VerifyPart) -> None:
+    @cached_property
+    def _again(self) -> Job:
+        """The job in which plugins change objects again: for objects of which one refused a request while it was to change it."""
+        return replace(self.job, again=True)
+
+    def _compare(self, job: Job, request: ReplayRequest, records: Sequence[RequestRecord], part: VerifyPart) -> None:
         record = request.record
         if request.reached is Reached.FAILED_BEFORE:
             return
-        lister = self.job.cluster.at(record)
-        decisions = self.job.decisions(request, lister)
+        lister = job.cluster.at(record)
+        decisions = job.decisions(request, lister)
         decision = as_far_as_reached(request, decisions)[0]
         part.total += 1
         part.decided += decision.verdict is not Verdict.UNDETERMINED
@@ -139,6 +150,12 @@ class VerifyJob(Struct, frozen=True, dict=True):
         if any(_overlap(other, record, NAMESPACE_DELAY) for other in self._namespaces.get(record.namespace, ())):
             return "its namespace was changing"
         return ""
+
+
+def _is_refused_early(record: RequestRecord) -> bool:
+    """Return whether a built-in plugin refused a request before policies could change it."""
+    wording = wording_of(record.status_message, record.resource) if record.code >= FORBIDDEN else None
+    return wording is not None and wording.phase is RefusalPhase.BEFORE_MUTATION
 
 
 def _overlap(other: RequestRecord, record: RequestRecord, delay: int) -> bool:

@@ -16,10 +16,17 @@ from replay.pipeline.replay.webhook import Sets
 from replay.reconstruct.server.builtin import REPRODUCED
 
 
-def distinct_sets(sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False) -> Sets:
-    """Return the parts of both sets that must run; `names` are webhooks and plugins with an answerer."""
+def distinct_sets(
+    sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False, again: bool = False
+) -> Sets:
+    """Return the parts of both sets that must run; `names` are webhooks and plugins with an answerer.
+
+    `with_plugins` keeps the plugins that both sets have alike. What these change is not done `again` unless that is said: the log shows it.
+    """
     own_sets = without_shared_webhooks(sets, names)
-    return with_shared_plugins(own_sets, REPRODUCED) if with_plugins else without_shared_plugins(own_sets, names)
+    if not with_plugins:
+        return without_shared_plugins(own_sets, names)
+    return with_shared_plugins(own_sets, frozenset() if again else REPRODUCED)
 
 
 def only_named(manifests: ManifestSet, names: frozenset[str]) -> ManifestSet:

@@ -122,6 +122,8 @@ class Job(Struct, frozen=True, dict=True):
     """What is replayed of the requests that `predicate` selects, if not all."""
     with_plugins: bool = False
     """Whether built-in plugins of which both sets say the same are asked all the same."""
+    again: bool = False
+    """Whether plugins that both sets have alike change objects again, although the log shows what they did."""
     entries: Entries = field(default_factory=dict)
     """What plugins that remember say of requests."""
     gate: Gate = OPEN
@@ -169,7 +171,7 @@ class Job(Struct, frozen=True, dict=True):
     def sets_without(self, names: frozenset[Name]) -> Sets:
         """What of both sets is asked while some objects are not there."""
         sets = without(self.sets, names) if names else self.sets
-        return distinct_sets(sets, self.webhooks.names, with_plugins=self.with_plugins)
+        return distinct_sets(sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
 
     def shard_chain(self, *, alone: bool = False) -> ShardChain:
         """The chains of all workspaces; `alone`: the candidate's, beside no policies."""
@@ -231,7 +233,7 @@ class Job(Struct, frozen=True, dict=True):
     @cached_property
     def distinct_sets(self) -> Sets:
         """Both sets without the webhooks that both call alike and nobody answers for."""
-        return distinct_sets(self.sets, self.webhooks.names, with_plugins=self.with_plugins)
+        return distinct_sets(self.sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
