@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from itertools import product
 from typing import NamedTuple, Protocol
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.admission.admitted import UNCHANGED, Admitted, carried
 from replay.admission.alike.decisions import AlikeDecisions, Made, is_creation
+from replay.admission.builtin.cluster import NAMESPACE
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
 from replay.admission.effects import ADMITTED, joined
 from replay.admission.mutating.object_patcher import ObjectPatchers
+from replay.admission.ordered.builtin import BuiltinPlugin
 from replay.admission.ordered.by_minor import compiled_by_minor
 from replay.admission.ordered.plugin import (
     AdmissionPlugin,
@@ -38,8 +42,9 @@ from replay.kube.attributes import Attributes, Missing
 from replay.kube.authorizer import Authorizer
 from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
-from replay.kube.overlay import Overlay, definitions
+from replay.kube.overlay import GroupKind, Overlay, definitions, objects_by_kind
 from replay.kube.rbac.authorizer import RBACAuthorizer
+from replay.kube.rbac.kind import RBAC_GROUP
 from replay.kube.schema import Schemas
 
 _NO_BACKENDS: Backends = {}
@@ -115,6 +120,7 @@ class Chain:
         self._busy_plugins = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets) if overlays is None else overlays
+        self._differing = _differing(sets, plugins) if overlays is None else None
         self._asked_by = asked_by
         self._alike = AlikeDecisions()
 
@@ -204,6 +210,8 @@ class Chain:
             original = attributes.with_object(original)
         if self._overlays is None:
             sides = [Side(original, attributes, lister)] * self._sets
+        elif self._differing is not None and not self._differing.touches(attributes):
+            sides = [_laid_over(self._overlays[0], original, attributes, lister)] * self._sets
         else:
             sides = [_laid_over(overlay, original, attributes, lister) for overlay in self._overlays]
         if self._asked_by is not None:
@@ -347,6 +355,52 @@ def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
         Overlay(manifests.objects, (*(first if manifests is not sets[0] else ()), *manifests.removed))
         for manifests in sets
     ]
+
+
+class _Differing(Struct, frozen=True):
+    """The objects that some sets lay over the cluster differently, of kinds that only built-in plugins look up."""
+
+    namespaces: frozenset[str]
+    """Those of the objects, and the namespaces that differ themselves."""
+    concerned: frozenset[tuple[str, str]]
+    """Group and resource of the requests for which a plugin looks up an object without a namespace; `*` stands for all."""
+
+    def touches(self, attributes: Attributes) -> bool:
+        """Return whether the sets may meet a request differently."""
+        if not attributes.namespace or attributes.namespace in self.namespaces:
+            return True
+        group, resource = attributes.resource.group, attributes.resource.resource
+        return any(each in self.concerned for each in product((group, "*"), (resource, "*")))
+
+
+def _differing(sets: Sequence[ManifestSet], plugins: Sequence[AdmissionPlugin]) -> _Differing | None:
+    """Return what the sets lay over the cluster differently, None where policies, engines or authorizers may look it up."""
+    first = objects_by_kind(sets[0].objects)
+    namespaces, kinds, unscoped = set[str](), set[GroupKind](), set[GroupKind]()
+    for manifests in sets[1:]:
+        candidate, removed = objects_by_kind(manifests.objects), objects_by_kind(manifests.removed)
+        for kind in {*first, *candidate, *removed}:
+            own, other = first.get(kind, {}), candidate.get(kind, {})
+            for name in {*own, *other, *removed.get(kind, {})}:
+                if own.get(name) == other.get(name) and name not in removed.get(kind, {}):
+                    continue
+                kinds.add(kind)
+                if namespace := name[1] if kind == (NAMESPACE.group, NAMESPACE.kind) else name[0]:
+                    namespaces.add(namespace)
+                else:
+                    unscoped.add(kind)
+    builtin = [each for each in plugins if isinstance(each, BuiltinPlugin)]
+    others = {kind for each in plugins if each not in builtin for own in sets for kind in each.looked_up(own)}
+    if kinds & others or any(group == RBAC_GROUP for group, _ in kinds) or any(each.engine_objects for each in sets):
+        return None
+    concerned = {
+        (group, resource.partition("/")[0])
+        for each in builtin
+        if unscoped & set(each.type.looks_up)
+        for group, resources in each.type.concerns
+        for resource in resources
+    }
+    return _Differing(frozenset(namespaces), frozenset(concerned))
 
 
 def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, lister: Lister) -> Side:

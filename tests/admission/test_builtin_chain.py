@@ -148,6 +148,55 @@ def test_what_two_sets_decide(current: ManifestSet, candidate: ManifestSet, now:
         assert found[1][2] == then[2]
 
 
+def of(kind: str, namespace: str = "", name: str = "x", **more: Any) -> JSON:
+    metadata = {"name": name, **({"namespace": namespace} if namespace else {})}
+    return {"apiVersion": "v1", "kind": kind, "metadata": metadata, **more}
+
+
+PRIORITY: JSON = {**of("PriorityClass"), "apiVersion": "scheduling.k8s.io/v1", "value": 1}
+STORAGE: JSON = {**of("StorageClass"), "apiVersion": "storage.k8s.io/v1"}
+ROLE: JSON = {**of("Role", "other"), "apiVersion": "rbac.authorization.k8s.io/v1"}
+PARAMS = validating("p", "true", paramKind={"apiVersion": "v1", "kind": "ConfigMap"})
+PLUGINS = ("LimitRanger", "Priority", "PodSecurity", "DefaultStorageClass")
+
+
+@pytest.mark.parametrize(
+    ("objects", "policies", "is_shared"),
+    [
+        ([], [], True),
+        ([limits(max={"cpu": "1"})], [], False),
+        ([of("LimitRange", "other")], [], True),
+        ([restricted()], [], False),
+        ([of("Namespace", name="other")], [], True),
+        ([PRIORITY], [], False),
+        ([STORAGE], [], True),
+        ([of("ConfigMap", "other")], [], True),
+        ([of("ConfigMap", "other")], PARAMS, False),
+        ([ROLE], [], False),
+    ],
+    ids=[
+        "no objects",
+        "a LimitRange of the namespace",
+        "a LimitRange of another namespace",
+        "the namespace",
+        "another namespace",
+        "a class of pods",
+        "a class of claims",
+        "what nobody looks up",
+        "what a policy may look up anywhere",
+        "a role",
+    ],
+)
+def test_sets_meet_a_pod_alike_whose_objects_do_not_concern_it(
+    objects: list[JSON], policies: list[JSON], is_shared: bool
+) -> None:
+    """What the sets meet alike is decided once."""
+    sets = (a_set(*PLUGINS, policies=policies), a_set(*PLUGINS, policies=policies, objects=objects))
+    chain = Chain(sets, NEWEST, builtin_discovery(), Schemas())
+    pod = request(POD, namespace_object=NAMESPACE)
+    assert chain.asking(pod, pod, ObjectTracker([NAMESPACE]), {}).is_shared is is_shared
+
+
 def test_what_is_not_known_before_mutation_leaves_the_plugin_open() -> None:
     _, candidate = decide(a_set(), a_set("AlwaysPullImages"), Missing("object", "it is not recorded"))
     assert candidate.verdict is Verdict.UNDETERMINED

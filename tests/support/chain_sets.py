@@ -66,7 +66,7 @@ def policy(name: str, *mutations: str, **spec: Any) -> list[JSON]:
     ]
 
 
-def validating(name: str, expression: str) -> list[JSON]:
+def validating(name: str, expression: str, **spec: Any) -> list[JSON]:
     return [
         {
             "apiVersion": API,
@@ -76,6 +76,7 @@ def validating(name: str, expression: str) -> list[JSON]:
                 "failurePolicy": "Fail",
                 "matchConstraints": EVERYTHING,
                 "validations": [{"expression": expression}],
+                **spec,
             },
         },
         {

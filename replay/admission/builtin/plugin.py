@@ -7,10 +7,11 @@ review. Plugins read plain JSON. Reading an unknown value of the request or the 
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Protocol
 
+import orjson
 from msgspec import Struct, field
 
 from replay.admission.builtin.cluster import PluginCluster
@@ -34,7 +35,7 @@ class Refusal(Struct, frozen=True):
     variants: tuple[str, ...] = ()
 
 
-class Review(Struct):
+class Review(Struct, dict=True):
     """One request before one phase of a plugin; the lists are what the phase notes.
 
     `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on; the validating
@@ -59,19 +60,16 @@ class Review(Struct):
         Only the parts that are read must be known.
         """
         if self.copied is None:
-            self.copied = self._readable(self.attributes.object)
+            value = self.attributes.object
+            plain = known(value)
+            is_shared = not (self.is_read_only or isinstance(value, PartialObject))
+            self.copied = orjson.loads(orjson.dumps(plain)) if is_shared else plain
         return self.copied
 
-    @property
+    @cached_property
     def old_object(self) -> JSON:
-        """Return the old object as plain JSON, None if there is none; raises UnknownInputError."""
-        return self._readable(self.attributes.old_object)
-
-    def _readable(self, value: Any) -> Any:
-        """Return an object whose unknown parts raise when read, as a copy unless it is read-only."""
-        if isinstance(value, PartialObject):
-            return guarded(value.value)
-        return known(value) if self.is_read_only else copy.deepcopy(known(value))
+        """The old object as plain JSON, None if there is none; raises UnknownInputError."""
+        return known(self.attributes.old_object)
 
     @property
     def resource(self) -> str:

@@ -10,8 +10,8 @@ from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError, require_known, unguarded
 from replay.admission.builtin.plugin import Plugin, PluginPhase, Refusal, Review
 from replay.json import JSON
+from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.kube.json_patch import diff
 
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
 """Exceptions for objects that no server would decode. QuantityError is one of them."""
@@ -96,11 +96,19 @@ def phase_result(
         return _result(review, refusal, ()), attributes.object
     original = attributes.object
     if not isinstance(original, PartialObject):
-        return _result(review, refusal, diff(original, review.copied)), review.copied
-    mutated_object = unguarded(review.copied)
-    patch = diff(original.value, mutated_object)
+        patch = _changes(original, review.copied)
+        return _result(review, refusal, patch), json_patch.apply(original, patch)
+    patch = _changes(original.value, unguarded(review.copied))
     require_known([each.get("value") for each in patch])
-    return _result(review, refusal, patch), PartialObject(mutated_object, original.missing)
+    return _result(review, refusal, patch), PartialObject(json_patch.apply(original.value, patch), original.missing)
+
+
+def _changes(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:
+    """Return the patch between two objects. Most are equal, which is much cheaper to see than to compare them part by part.
+
+    What the patch makes of the first one shares with it what stays, so that later comparisons look at nothing else.
+    """
+    return () if old == new else json_patch.diff(old, new)
 
 
 def _result(review: Review, refusal: Refusal | None, patch: Iterable[JSON]) -> PhaseResult:

@@ -191,6 +191,12 @@ def keeps_books(sets: Iterable[ManifestSet]) -> bool:
     return any(plugin.settings(manifests) is not None for manifests in sets for plugin in stateful)
 
 
+def without_books(manifests: ManifestSet) -> ManifestSet:
+    """Return a set without the plugins that remember: what they say of a request depends on no other one."""
+    stateful = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books}
+    return _without(manifests, stateful)
+
+
 def check_plugins(manifests: ManifestSet) -> None:
     """Raise ManifestError with the server's text for a configuration of a built-in plugin that it does not start with."""
     for plugin in BUILTIN_PLUGINS:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+import orjson
 from msgspec.structs import replace
 
 from replay.admission.chain import Chain
-from replay.admission.ordered.registry import criteria_of, keeps_books, looked_up_resources
+from replay.admission.ordered.registry import criteria_of, keeps_books, looked_up_resources, without_books
 from replay.audit.event import RequestRecord
 from replay.audit.place import LOOKUPS
 from replay.audit.store import Store
@@ -19,7 +20,7 @@ from replay.kube.gvk import GroupResource
 from replay.kube.object_ref import ObjectRef
 from replay.kube.plugin.priority import PRIORITY_CLASS
 from replay.kube.rbac.kind import RBAC_GROUP
-from replay.matching.coarse import coarse_predicate
+from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
 from replay.pipeline.manifests import Manifests
@@ -86,7 +87,10 @@ def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
 
 
 def with_ledger(store: Store, job: Job) -> Job:
-    """Return the job with what plugins that remember say of requests; the gate of the job must be known."""
+    """Return the job with what plugins that remember say of requests; the gate of the job must be known.
+
+    Of requests that no other plugin or policy may match, it reads only these, and those that failed.
+    """
     if not keeps_books(job.distinct_sets) or not isinstance(job.chain, Chain):
         return job
     ledger = ledger_of(
@@ -98,9 +102,13 @@ def with_ledger(store: Store, job: Job) -> Job:
         gate=job.gate,
         is_whole=job.trust.is_whole,
     )
-    if ledger is None:
-        return job
-    return replace(job, entries=entries_of(store, ledger, job.reconstructor, job.cluster))
+    entries = {} if ledger is None else entries_of(store, ledger, job.reconstructor, job.cluster)
+    mapper = EquivalentResourceMapper(job.cluster.discovery)
+    others = coarse_predicate(criteria_of(map(without_books, job.distinct_sets)), mapper, version=job.versions.oldest)
+    told = orjson.dumps(sorted({seq for seq, _ in entries})).decode()
+    sql = f"({others.sql} or code >= 400 or seq in (select unnest(cast(? as bigint[]))))"
+    read = Predicate(sql, (*others.parameters, told))
+    return replace(job, entries=entries, predicate=both(job.predicate, read))
 
 
 def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
