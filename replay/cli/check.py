@@ -255,7 +255,7 @@ def _print(
 
 
 def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output: CheckFormat, out: Path | None) -> None:
-    from replay.kyverno.migrate.migration import migration  # noqa: PLC0415 - it imports the whole engine
+    from replay.kyverno.migrate.rule import migration  # noqa: PLC0415 - it imports the whole engine
     from replay.pipeline.whole_file import STDOUT, put  # noqa: PLC0415
     from replay.report.conversion import migration_json, migration_lines, migration_summary  # noqa: PLC0415
 

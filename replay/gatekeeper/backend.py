@@ -9,11 +9,10 @@ from typing import Any
 from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.webhook.answer import WebhookAnswer, WebhookReview
 from replay.admission.webhook.webhooks import Phase, WebhookInvocation
-from replay.gatekeeper.inventory import inventory_of_all
+from replay.gatekeeper.cluster import inventory_of_all, typed_namespace
 from replay.gatekeeper.match import NotKnownError
 from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.value import UnknownValue, Value
-from replay.gatekeeper.typed_namespace import typed_namespace
 from replay.gatekeeper.webhook import Answer, mutate, validate
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet

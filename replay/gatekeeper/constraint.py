@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Iterable, Sequence
+from typing import Any, Final
 
 from msgspec import Struct
 
@@ -146,3 +146,35 @@ def _with_floats(value: JSON) -> JSON:
     if isinstance(value, list):
         return [_with_floats(each) for each in value]
     return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
+
+
+GroupKind = tuple[str, str]
+Asked = tuple[tuple[Constraint, tuple[str, ...]], ...]
+"""Constraints with what a violation does."""
+_MOST_ASKED: Final = 4096
+"""How many kinds, operations and points are remembered: kinds come from objects."""
+
+
+class ConstraintIndex:
+    """The constraints of a set, by what they may match: kind, operation and enforcement point."""
+
+    def __init__(self, constraints: Iterable[Constraint]) -> None:
+        """In their order."""
+        self._constraints = tuple(constraints)
+        self._asked: dict[tuple[frozenset[GroupKind], str, str], Asked] = {}
+
+    def of(self, kinds: frozenset[GroupKind], operation: str, point: str) -> Asked:
+        """Return the constraints at a point that handle an operation and whose `match` allows one of the kinds."""
+        key = kinds, operation, point
+        asked = self._asked.get(key)
+        if asked is None:
+            if len(self._asked) >= _MOST_ASKED:
+                self._asked.clear()
+            asked = self._asked[key] = tuple(
+                (each, actions)
+                for each in self._constraints
+                if (actions := each.actions_at(point))
+                and (point != WEBHOOK or each.template.handles(operation))
+                and (each.match is None or not kinds or any(each.match.may_match(*kind) for kind in kinds))
+            )
+        return asked

@@ -9,9 +9,8 @@ from typing import Any, Protocol
 import yaml
 
 from replay.errors import ManifestError
-from replay.gatekeeper.inventory import inventory_of
+from replay.gatekeeper.cluster import inventory_of, typed_namespace
 from replay.gatekeeper.policy_set import GatekeeperPolicies
-from replay.gatekeeper.typed_namespace import typed_namespace
 from replay.gatekeeper.webhook import EMPTY_REQUEST, Answer, mutate, validate
 from replay.json import JSON
 from replay.kube.json_patch import diff

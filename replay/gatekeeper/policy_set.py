@@ -7,8 +7,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 from replay.gatekeeper.alike import AlikeSaid
-from replay.gatekeeper.constraint import GROUP, Constraint, constraint_of
-from replay.gatekeeper.constraint_index import ConstraintIndex
+from replay.gatekeeper.constraint import GROUP, Constraint, ConstraintIndex, constraint_of
 from replay.gatekeeper.expansion import ExpansionSystem, ExpansionTemplate, expansion_template_of
 from replay.gatekeeper.match import fits, group_of
 from replay.gatekeeper.mutation.mutator import GROUP as MUTATIONS

@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from replay.gatekeeper.cluster import inventory_of_all, typed_namespace
 from replay.gatekeeper.constraint import GATOR
 from replay.gatekeeper.expansion import ExpansionError
-from replay.gatekeeper.inventory import inventory_of_all
 from replay.gatekeeper.match import GENERATED, ORIGINAL
 from replay.gatekeeper.policy_set import GatekeeperPolicies, Refusal
 from replay.gatekeeper.rego.builtins.operand import BuiltinError
 from replay.gatekeeper.rego.builtins.pattern import regexp
 from replay.gatekeeper.review import Review, ReviewError, Violation, review, reviewed_object, reviewed_request
-from replay.gatekeeper.typed_namespace import typed_namespace
 from replay.json import JSON
 
 _SCHEMA = "schema validation failed"

@@ -1,4 +1,4 @@
-"""Translation of one rule of a ClusterPolicy or Policy into an equivalent CEL policy."""
+"""The rules of ClusterPolicies and Policies, each with the policies of CEL that decide the same: `replay check --migrate`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,8 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.kube.discovery import Discovery
+from replay.json import JSON
+from replay.kube.discovery import Discovery, builtin_discovery
 from replay.kube.schema import Schemas
 from replay.kyverno.cel.spec import GROUP
 from replay.kyverno.cel.webhook import CELPolicies
@@ -29,7 +30,7 @@ from replay.kyverno.migrate.formula import (
 from replay.kyverno.migrate.match import Match, Reading, match_of
 from replay.kyverno.migrate.object_pattern import fits_patterns
 from replay.kyverno.migrate.place import Place
-from replay.kyverno.policy_schema import schema_refusal
+from replay.kyverno.policy_schema import is_known_kind, schema_refusal, without_nulls
 from replay.kyverno.rules.autogen import compute_rules
 from replay.kyverno.rules.go_value import as_map
 from replay.kyverno.rules.substitution import VARIABLES
@@ -70,7 +71,19 @@ class _Said(Struct, frozen=True):
     variables: Sequence[Mapping[str, str]] = ()
 
 
-def migrated_rules(
+def migration(objects: Sequence[JSON], cluster: Sequence[JSON] = ()) -> Iterator[Migrated]:
+    """The rules in the order of the set. `cluster` are objects of the cluster, for the definitions of custom kinds."""
+    definitions = [each for each in cluster if each.get("kind") == "CustomResourceDefinition"]
+    discovery, schemas = builtin_discovery().with_crds(definitions), Schemas(definitions)
+    own = [without_nulls(each) for each in objects if is_known_kind(each)]
+    own = [each for each in own if str(each["apiVersion"]).startswith("kyverno.io/") and schema_refusal(each) is None]
+    exceptions = [each for each in own if each["kind"] == "PolicyException"]
+    for each in own:
+        if each["kind"] in ("ClusterPolicy", "Policy"):
+            yield from _migrated_rules(each, exceptions, discovery, schemas)
+
+
+def _migrated_rules(
     policy: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]], discovery: Discovery, schemas: Schemas
 ) -> Iterator[Migrated]:
     """Each rule as it is written, with the policies of CEL in its place."""

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from replay.json import JSON
 from replay.kyverno.decide import decide
-from replay.kyverno.migrate.migration import migration
+from replay.kyverno.migrate.rule import migration
 
 _SHARED = Path(__file__).parents[4] / "shared" / "engines"
 

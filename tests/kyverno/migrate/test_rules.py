@@ -11,7 +11,7 @@ import yaml
 from typer.testing import CliRunner
 
 from replay.cli.app import app
-from replay.kyverno.migrate.migration import migration
+from replay.kyverno.migrate.rule import migration
 
 _SAMPLE = Path(__file__).parents[3] / "sample_audit" / "kyverno" / "cluster-policies"
 _POD = {"any": [{"resources": {"kinds": ["Pod"], "operations": ["CREATE"]}}]}

@@ -1,4 +1,4 @@
-"""`data.inventory`: the objects of synced kinds, by namespace or in the cluster, group and version, kind, name (`gatekeeper/pkg/target`)."""
+"""What policies see of the objects of the cluster: the namespace of a request, and `data.inventory` (`gatekeeper/pkg/target`)."""
 
 from __future__ import annotations
 
@@ -10,9 +10,42 @@ from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.rego.value import UNDEFINED, Value
 from replay.json import JSON
 
+_METADATA = (
+    "name",
+    "generateName",
+    "namespace",
+    "selfLink",
+    "uid",
+    "resourceVersion",
+    "generation",
+    "creationTimestamp",
+    "deletionTimestamp",
+    "deletionGracePeriodSeconds",
+    "labels",
+    "annotations",
+    "ownerReferences",
+    "finalizers",
+    "managedFields",
+)
+
+
+def typed_namespace(value: Mapping[str, JSON]) -> dict[str, Any]:
+    """A Namespace as Gatekeeper's client holds it: through Go's type, which has no other fields and no null ones (`k8s.io/api/core/v1`)."""
+    metadata = {
+        name: item for name in _METADATA if (item := (value.get("metadata") or {}).get(name)) not in (None, "", {}, [])
+    }
+    spec, status = value.get("spec") or {}, value.get("status") or {}
+    return {
+        "kind": "Namespace",
+        "apiVersion": "v1",
+        "metadata": metadata,
+        "spec": {"finalizers": spec["finalizers"]} if spec.get("finalizers") else {},
+        "status": {name: status[name] for name in ("phase", "conditions") if status.get(name)},
+    }
+
 
 def inventory_of(policies: GatekeeperPolicies, objects: Iterable[Mapping[str, JSON]]) -> Value:
-    """The inventory that a set's synchronization makes of the cluster's objects."""
+    """The inventory that a set's synchronization makes of the cluster's objects: by namespace or in the cluster, group and version, kind, name."""
     return inventory_of_all(value for value in objects if _is_synced(policies, value))
 
 
