@@ -94,17 +94,20 @@ class PolicyCompiler(ExpressionCompiler):
             raise PolicyError([_invalid(path, compiled)])
         return compiled
 
-    def conditions(self, path: str, conditions: Sequence[MatchCondition]) -> tuple[CompiledExpression, ...]:
-        """Compiled match conditions. Raises PolicyError for all that are wrong."""
-        compiled = [self.compile(ExpressionKind.VALIDATION, each.expression) for each in conditions]
-        errors = [
-            _invalid(f"{path}[{index}].expression", each)
-            for index, each in enumerate(compiled)
-            if each.error is not None
-        ]
+    def all_checked(
+        self, kind: ExpressionKind, expressions: Iterable[tuple[str, str]]
+    ) -> tuple[CompiledExpression, ...]:
+        """Compiled expressions, given with their paths. Raises PolicyError for all that are wrong."""
+        compiled = [(path, self.compile(kind, expression)) for path, expression in expressions]
+        errors = [_invalid(path, each) for path, each in compiled if each.error is not None]
         if errors:
             raise PolicyError(errors)
-        return tuple(compiled)
+        return tuple(each for _, each in compiled)
+
+    def conditions(self, path: str, conditions: Sequence[MatchCondition]) -> tuple[CompiledExpression, ...]:
+        """Compiled match conditions. Raises PolicyError for all that are wrong."""
+        expressions = ((f"{path}[{index}].expression", each.expression) for index, each in enumerate(conditions))
+        return self.all_checked(ExpressionKind.VALIDATION, expressions)
 
     def declare(self, path: str, variables: Sequence[Variable]) -> None:
         """Compile variables, each seeing those before it. Raises PolicyError for all that are wrong."""

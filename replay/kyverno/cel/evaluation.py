@@ -49,14 +49,17 @@ def compiled_exceptions(
 
 
 def compiled_annotations(
-    compiler: PolicyCompiler, annotations: Iterable[AuditAnnotation]
+    compiler: PolicyCompiler, annotations: Sequence[AuditAnnotation]
 ) -> tuple[tuple[str, CompiledExpression], ...]:
-    """Audit annotations by their keys. Raises PolicyError for the first that is wrong."""
-    kind, path = ExpressionKind.AUDIT_ANNOTATION, "spec.auditAnnotations"
-    return tuple(
-        (each.key, compiler.checked(f"{path}[{index}].valueExpression", kind, each.value_expression))
-        for index, each in enumerate(annotations)
+    """Audit annotations by their keys. Raises PolicyError for all that are wrong."""
+    compiled = compiler.all_checked(
+        ExpressionKind.AUDIT_ANNOTATION,
+        (
+            (f"spec.auditAnnotations[{index}].valueExpression", each.value_expression)
+            for index, each in enumerate(annotations)
+        ),
     )
+    return tuple((each.key, expression) for each, expression in zip(annotations, compiled, strict=True))
 
 
 class Exempted(NamedTuple):

@@ -47,6 +47,22 @@ _ROWS: dict[str, tuple[dict[str, Any], list[str]]] = {
             "output is expected to be of type bool"
         ),
     ),
+    "all audit annotations": (
+        _validating(
+            "true",
+            auditAnnotations=[
+                {"key": "a", "valueExpression": "object.metadata.name"},
+                {"key": "b", "valueExpression": "'b'"},
+                {"key": "c", "valueExpression": "1"},
+            ],
+        ),
+        _compiled(
+            'spec.auditAnnotations[0].valueExpression: Invalid value: "object.metadata.name": '
+            "output is expected to be either of type string or null_type",
+            'spec.auditAnnotations[2].valueExpression: Invalid value: "1": '
+            "output is expected to be either of type string or null_type",
+        ),
+    ),
     "match conditions do not see variables": (
         _validating(
             "true",
