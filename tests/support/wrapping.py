@@ -213,6 +213,16 @@ WRAPPINGS = (
     ),
     Wrapping("elastic-hits", "a search", _hits),
     Wrapping(
+        "elasticsearch",
+        "a dump of an index in the common schema",
+        _each(
+            lambda event: {
+                "_index": "logs-kubernetes.audit_logs-default",
+                "_source": {"@timestamp": TIME, "kubernetes": {"audit": json.loads(event)}},
+            }
+        ),
+    ),
+    Wrapping(
         "splunk",
         "Splunk export",
         _each(lambda event: {"preview": False, "offset": 0, "result": {"_raw": event, "sourcetype": "kube:audit"}}),

@@ -49,6 +49,7 @@ FORMATS: tuple[LogFormat, ...] = (
     LogFormat("loki-line", ("loki",), FieldWrapper("line")),
     LogFormat("elastic-hits", ("elasticsearch", "logstash"), FieldWrapper("hits.hits[]._source")),
     LogFormat("elastic-hit", ("elasticsearch", "logstash"), FieldWrapper("_source")),
+    LogFormat("elastic-common-schema", ("elasticsearch",), FieldWrapper("kubernetes.audit")),
     LogFormat("event-original", ("logstash", "elasticsearch"), FieldWrapper("event.original")),
     LogFormat("log", ("fluentbit", "fluentd", "docker"), FieldWrapper("log")),
     LogFormat("log-processed", ("fluentbit",), FieldWrapper("log_processed")),
