@@ -30,7 +30,7 @@ MOST_WORKLOADS = 3
 
 
 def brief_lines(result: RunResult) -> list[str]:
-    """Return at most ten lines: the answer, whether to trust it, lockouts, and the policies that deny most with their workloads."""
+    """Return at most ten lines: the answer, whether to trust it, lockouts, unusable lines, and the policies that deny most with their workloads."""
     document = run_summary(result)
     facts = {fact.label: fact.value for fact in document.facts}
     denied = direct(cells_with(result.summary, OutcomeKind.NEWLY_DENIED))
@@ -39,6 +39,7 @@ def brief_lines(result: RunResult) -> list[str]:
         document.verdict,
         f"determined {facts['Determined']}, match with the log {facts[MATCH]}",
         f"lockouts: {facts['Lockouts']}",
+        *([f"unusable: {facts['Unusable']} of the log"] if "Unusable" in facts else []),
     ]
     lines += [_policy(group) for group in groups[:MOST_POLICIES]]
     if len(groups) > MOST_POLICIES:
@@ -97,7 +98,7 @@ def _parts(word: str, old: _Counts, new: _Counts) -> Iterator[str]:
 
 
 MOST_ROWS = 25
-_FACTS = ("Determined", MATCH, "Denied", "Newly mutated", "Predicted outcome", "Accepted")
+_FACTS = ("Unusable", "Determined", MATCH, "Denied", "Newly mutated", "Predicted outcome", "Accepted")
 _TONES = {OutcomeKind.NEWLY_DENIED: Tone.BAD, OutcomeKind.UNDETERMINED: Tone.PLAIN}
 _Items = list[tuple[CellKey, Cell]]
 

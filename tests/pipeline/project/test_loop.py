@@ -6,10 +6,12 @@ import csv
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 from typer.testing import CliRunner
 
 from replay.cli.app import app
@@ -24,7 +26,7 @@ from replay.pipeline.project.format import Format
 from replay.pipeline.project.watch import LoopOutcome, state, watch_runs
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
-from replay.report.run.brief import MOST_LINES, NOTHING, brief_lines, difference_line
+from replay.report.run.brief import MOST_LINES, NOTHING, brief_lines, difference_line, run_comment
 from tests.support.interchange import gitlab_issues, junit_cases, sarif_results
 
 POLICY = "image-registries.yaml"
@@ -153,6 +155,14 @@ def test_ten_lines(whole: RunResult) -> None:
     assert 3 < len(lines) <= MOST_LINES
     assert lines[2] == "lockouts: none"
     assert brief_lines(result())[2:] == ["lockouts: none"]
+
+
+def test_lines_that_could_not_be_used_are_told() -> None:
+    """However short the output, nobody takes a part of a log for the whole."""
+    damaged = replace(result(), log=LogFacts(rejects=Counter({"no JSON": 2, "no event": 1})))
+    assert brief_lines(damaged)[2:] == ["lockouts: none", "unusable: 3 lines of the log"]
+    told = ("Unusable", "3 lines")
+    assert told in [(fact.label, fact.value) for fact in run_comment(damaged).facts]
 
 
 def test_findings_stand_at_the_line_of_their_policy(whole: RunResult, monkeypatch: pytest.MonkeyPatch) -> None:
