@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import shutil
 import signal
 import stat
 import sys
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from replay.audit.store import Store
+from replay.pipeline.replay.kept_result import RESULTS
+from tests.support.short_sample import SAMPLE
 
 PATIENCE_SECONDS = 20.0
 Ask = Callable[[Path], list[object]]
@@ -116,6 +119,28 @@ def test_kills(name: str, log: Path, sets: list[object], tmp_path: Path, command
         assert _asked(command, place, ask) == wanted, number
         assert (command.left(), _spare(place)) == ([], []), number
     sys.stdout.write(f"{name}: {length:.1f} s, {number + 1} kills\n")
+
+
+@pytest.mark.slow
+def test_kills_of_a_rerun(log: Path, sets: list[object], tmp_path: Path, command: Any) -> None:
+    """A store holds the results of other policies; what a run with edited policies leaves of its own is right."""
+    edited = tmp_path / "edited"
+    shutil.copytree(SAMPLE / "candidate", edited)
+    path = edited / "vap" / "memory-limits.yaml"
+    path.write_text(path.read_text(encoding="utf-8").replace("all containers", "every one"), encoding="utf-8")
+    command.run("run", log, "--store", tmp_path / "filled", *sets)
+    options = [edited if each == SAMPLE / "candidate" else each for each in sets]
+    rerun = ["run", *options, "--workers", 2, "--json", "--store"]
+    shutil.copytree(tmp_path / "filled", tmp_path / "clean" / "store", ignore=shutil.ignore_patterns(RESULTS))
+    start = time.monotonic()
+    wanted = command.run(*rerun, tmp_path / "clean" / "store")
+    length, chance = time.monotonic() - start, random.Random(4)
+    assert wanted.code == 1
+    for number in range(4):
+        store = tmp_path / f"killed-{number}" / "store"
+        shutil.copytree(tmp_path / "filled", store)
+        _kill(command, [*rerun, store], signal.SIGKILL, chance.uniform(0.1, length))
+        assert command.run(*rerun, store) == wanted, number
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import hashlib
 import os
 import shutil
 from collections.abc import Callable
@@ -174,6 +175,40 @@ def test_a_change_that_is_taken_back_costs_nothing(
     monkeypatch.setattr("replay.pipeline.run.world_of", pytest.fail)
     assert replayed(short_sample, sets, kept) == before
     assert changed != before
+
+
+def without_one(paths: list[Path]) -> None:
+    paths[0].unlink()
+
+
+def of_another_run(paths: list[Path]) -> None:
+    """One of two files that were written as one, as a run leaves it that is killed in between."""
+    content = b"".join(len(block).to_bytes(8, "big") + block for block in [b"of another run"])
+    name = str(paths[0].relative_to(paths[0].parents[2]))
+    paths[0].write_bytes(hashlib.sha256(name.encode() + b"\0" + content).digest() + content)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("damage", [list, without_one, of_another_run], ids=["whole", "one gone", "one of another run"])
+def test_kept_requests_may_stand_in_several_files(
+    damage: Callable[[list[Path]], object],
+    store: Path,
+    short_sample: Path,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("replay.pipeline.replay.kept_result.MET_BYTES", 1)
+    sets, kept = tmp_path / "sets", tmp_path / "store"
+    for name in ("current", "candidate"):
+        shutil.copytree(short_sample / name, sets / name)
+    shutil.copytree(store, kept, ignore=shutil.ignore_patterns(RESULTS))
+    replayed(short_sample, sets, kept)
+    files = sorted((kept / RESULTS).glob("*/*-met1.*"))
+    assert files
+    damage(files)
+    edited("candidate/vap/memory-limits.yaml", "all containers need", "every container needs")(sets)
+    removed("candidate/vap/finalizer-guard.yaml")(sets)
+    assert replayed(short_sample, sets, kept) == replayed(short_sample, sets, None)
 
 
 DAMAGES: list[tuple[str, Callable[[bytes], bytes]]] = [

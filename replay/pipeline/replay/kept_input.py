@@ -5,14 +5,13 @@ INVARIANT: nothing of a validating policy goes into them, and a request that is 
 
 from __future__ import annotations
 
-import io
-from collections.abc import Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import msgspec
 import orjson
-import polars as pl
 from msgspec import Raw, Struct
 
 from replay.admission.admitted import UNCHANGED, Admitted
@@ -112,6 +111,7 @@ class _Row(Struct, array_like=True):
 _PLAIN, _MISSING, _PARTIAL = range(3)
 _encode = msgspec.msgpack.Encoder().encode
 _ROW = msgspec.msgpack.Decoder(_Row)
+_ROWS = msgspec.msgpack.Decoder(list[bytes])
 _CONTENT = msgspec.msgpack.Decoder()
 _ABSENT = msgspec.msgpack.Decoder(Missing)
 _PARTLY = msgspec.msgpack.Decoder(_Partial)
@@ -323,11 +323,9 @@ class KeptBlocks:
 
 def block_of(rows: Sequence[bytes]) -> bytes:
     """Rows, compressed."""
-    content = io.BytesIO()
-    pl.DataFrame({"row": pl.Series(rows, dtype=pl.Binary)}).write_ipc(content, compression="zstd")
-    return content.getvalue()
+    return zlib.compress(_encode(rows), 1)
 
 
-def rows_of(block: bytes) -> Iterator[bytes]:
-    """The rows of a block."""
-    yield from pl.read_ipc(io.BytesIO(block))["row"]
+def rows_of(block: bytes) -> list[bytes]:
+    """The rows of a block. Raises `msgspec.MsgspecError` or `zlib.error` if it is none."""
+    return _ROWS.decode(zlib.decompress(block))

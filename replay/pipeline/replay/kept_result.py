@@ -92,9 +92,12 @@ class KeptResults(Struct, frozen=True):
     def _read_met(self, requests: CoarseClass) -> MetClass | None:
         name = self.met[requests]
         try:
-            files, settled, *blocks = _frames(_whole(self.storage, name.format(0)))
-            for number in range(1, int.from_bytes(files, "big")):
-                blocks += _frames(_whole(self.storage, name.format(number)))
+            checks, settled, *blocks = _frames(_whole(self.storage, name.format(0)))
+            for number, start in enumerate(range(0, len(checks), _CHECK), 1):
+                content = _whole(self.storage, name.format(number))
+                if _check(name, content) != checks[start : start + _CHECK]:
+                    return None  # of another run, which was killed as it wrote
+                blocks += _frames(content)
             totals, begins, *findings = _frames(settled)
             result = ClassResult(
                 _TOTALS.decode(totals),
@@ -118,9 +121,11 @@ class KeptResults(Struct, frozen=True):
             if sum(map(len, files[-1])) >= MET_BYTES:
                 files.append([])
             files[-1].append(block)
-        files[0].insert(0, len(files).to_bytes(_LENGTH, "big"))
-        for number, frames in reversed(list(enumerate(files))):
-            _put(self.storage, name.format(number), _framed(frames))
+        others = list(map(_framed, files[1:]))
+        for number, content in enumerate(others, 1):
+            _put(self.storage, name.format(number), content)
+        checks = b"".join(_check(name, content) for content in others)
+        _put(self.storage, name.format(0), _framed([checks, *files[0]]))
 
     def read_world(self) -> World | None:
         """The candidate's world, if it is there and whole."""

@@ -131,9 +131,9 @@ class KeptWalks:
         used = sorted({note.block for entry in self._new.values() for note in entry.notes or ()})
         numbers = {block: number for number, block in enumerate(used)}
         entries = [
-            entry._replace(
-                notes=entry.notes and tuple(each._replace(block=numbers[each.block]) for each in entry.notes)
-            )
+            entry._replace(notes=tuple(each._replace(block=numbers[each.block]) for each in entry.notes))
+            if entry.notes
+            else entry
             for entry in self._new.values()
         ]
         return msgspec.msgpack.encode(_File(traces, entries, [self._blocks[block] for block in used]))
@@ -205,7 +205,7 @@ class KeptWalks:
         if not 0 <= note.block < len(self._file.blocks):
             return False
         if self._read[0] != note.block:
-            self._read = note.block, list(rows_of(self._file.blocks[note.block]))
+            self._read = note.block, rows_of(self._file.blocks[note.block])
         rows = self._read[1]
         return 0 <= note.number < len(rows) and is_decided_alike(
             self._job, Note(note.is_alone, rows[note.number], note.digest)
