@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 from msgspec import Struct
 
@@ -39,6 +40,13 @@ class Admitted(Struct, frozen=True):
 
 UNCHANGED: Final = Admitted()
 """Nothing acted on the request."""
+
+
+class Made(NamedTuple):
+    """The decisions of all sets, and what the mutating phase of each left; `admitted` is None where that is not known."""
+
+    decisions: list[Decision]
+    admitted: Sequence[Admitted] | None
 
 
 def carried(recorded: Object, validated: Object, changes: Changes) -> Patch | Object:

@@ -7,15 +7,13 @@ Validating plugins then see the resulting object. The first refusal ends the req
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from itertools import product
 from typing import NamedTuple, Protocol
 
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.admission.admitted import UNCHANGED, Admitted, carried
-from replay.admission.alike.decisions import AlikeDecisions, Made, is_creation
+from replay.admission.admitted import UNCHANGED, Admitted, Made, carried
 from replay.admission.builtin.cluster import NAMESPACE
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Undetermined, Verdict
@@ -117,12 +115,13 @@ class Chain:
         contexts = [context if each == version else replace(context, version=each) for each in servers]
         self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
         """In the server's order."""
-        self._busy_plugins = tuple(plugin for plugin in self.plugins if not plugin.is_idle)
+        busy = [(plugin, each) for plugin, each in zip(plugins, self.plugins, strict=True) if not each.is_idle]
+        self._mutating_plugins = [compiled for plugin, compiled in busy if plugin.mutates]
+        self._busy_plugins = [compiled for _, compiled in busy]
         self.patchers: ObjectPatchers = context.patchers
         self._overlays = _overlays(sets) if overlays is None else overlays
         self._differing = _differing(sets, plugins) if overlays is None else None
         self._asked_by = asked_by
-        self._alike = AlikeDecisions()
 
     def decide(
         self,
@@ -149,7 +148,7 @@ class Chain:
     ) -> Made:
         """The same with what `decide_again` needs."""
         try:
-            return self._decide(self.asking(original, attributes, lister, backends))
+            return self._made(self.asking(original, attributes, lister, backends))
         except UNFORESEEN as error:
             return Made([_undecided(error)] * self._sets, None)
 
@@ -218,7 +217,8 @@ class Chain:
             sides = [
                 side._replace(lister=self._asked_by(index, lister, side.lister)) for index, side in enumerate(sides)
             ]
-        return Asking(sides, backends)
+        # INVARIANT: the sides are one object, or each is its own.
+        return Asking(sides, sides[0] is sides[-1], backends)
 
     def observe(self, index: int, asking: Asking, observer: ChainObserver) -> None:
         """Decide a request for one set with an observer: the same phases, with all plugins."""
@@ -231,8 +231,7 @@ class Chain:
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
         """By plugin, for each set what may change the request."""
-        admitters = (plugin.admitters(asking) for plugin in self._busy_plugins)
-        return [each for each in admitters if each is not None]
+        return [each for plugin in self._mutating_plugins if (each := plugin.admitters(asking)) is not None]
 
     def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
         """The mutating phase of each set."""
@@ -241,17 +240,6 @@ class Chain:
     def _validating(self, asking: Asking) -> list[RequestValidator]:
         """The plugins that may have something to say in the validating phase."""
         return [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
-
-    def _decide(self, asking: Asking) -> Made:
-        side = asking.sides[0]
-        if not asking.is_shared or asking.backends or not is_creation(side.original, side.attributes):
-            return self._made(asking)
-        if self.context.schemas.is_custom(side.attributes.kind):  # whose definition may change
-            return self._made(asking)
-        reads = [each for plugin in self._busy_plugins if (each := plugin.hook_reads(asking)) is not None]
-        if len(reads) < len(self._busy_plugins):
-            return self._made(asking)
-        return self._alike.decide(reads, side.original, side.attributes, partial(self._made, asking))
 
     def _made(self, asking: Asking) -> Made:
         admitting, validating = self._admitting(asking), self._validating(asking)
@@ -263,7 +251,7 @@ class Chain:
             objects = _seen(asking, mutations)
             admitted = _admitted(mutations, objects, asking)
         decisions = _decisions(admitted, objects, validating, asking)
-        return Made(decisions, admitted, asking.changes.are_of_own)
+        return Made(decisions, admitted)
 
 
 def _decisions(

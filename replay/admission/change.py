@@ -25,13 +25,11 @@ def changes(old: Object, new: Object) -> Patch:
 class Changes:
     """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones."""
 
-    __slots__ = ("_patches", "are_of_own")
+    __slots__ = ("_patches",)
 
     def __init__(self) -> None:
         """Nothing is compared yet."""
         self._patches: IdentityMemo[Patch] = IdentityMemo()
-        self.are_of_own = False
-        """Whether one of them looked at what the object has of its own, or set it (`alike.own`)."""
 
     def __call__(self, old: Object, new: Object) -> Patch:
         """The patch between two states."""

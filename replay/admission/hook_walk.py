@@ -28,10 +28,6 @@ class HookWalker(Struct, Generic[P, B, E], frozen=True):
     discovery: Discovery
     version: KubernetesVersion = NEWEST
 
-    def walk(self, attributes: Attributes, lister: Lister, observer: HookObserver | None = None) -> HookWalk[P, B, E]:
-        """The steps for one request."""
-        return HookWalk(self, attributes, lister, observer)
-
 
 class HookWalk(Generic[P, B, E]):
     """Steps from a policy to its bindings and parameters, each reported to the observer, if any."""
@@ -39,7 +35,7 @@ class HookWalk(Generic[P, B, E]):
     __slots__ = ("__dict__", "_walker", "attributes", "lister", "observer")
 
     def __init__(
-        self, walker: HookWalker[P, B, E], attributes: Attributes, lister: Lister, observer: HookObserver | None
+        self, walker: HookWalker[P, B, E], attributes: Attributes, lister: Lister, observer: HookObserver | None = None
     ) -> None:
         """`attributes` are matched as they are."""
         self._walker = walker

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec import Struct
@@ -54,6 +54,7 @@ class Binding(Protocol):
 P = TypeVar("P", bound=Policy)
 B = TypeVar("B", bound=Binding)
 E = TypeVar("E")
+T = TypeVar("T")
 
 
 class BoundBinding(Struct, Generic[B], frozen=True):
@@ -106,23 +107,30 @@ class PlannedHook(Struct, Generic[P, B, E], frozen=True):
     bindings: tuple[B, ...] = ()
 
 
-class HookIndex(Generic[P, B, E]):
+class HookIndex(Generic[P, B, E, T]):
     """Index of the hooks that may match a request, for several sets, by kind of request.
 
     Hooks that rules and namespace selectors exclude cost nothing. Hooks that these alone decide are not matched again.
     Objects, names and parameters are checked per request.
     """
 
-    def __init__(self, sets: Sequence[tuple[PolicyHook[P, B, E], ...]], matcher: Matcher) -> None:
-        """`sets` are the hooks of each set."""
+    def __init__(
+        self,
+        sets: Sequence[tuple[PolicyHook[P, B, E], ...]],
+        matcher: Matcher,
+        plan: Callable[[tuple[PlannedHook[P, B, E], ...]], T],
+    ) -> None:
+        """`sets` are the hooks of each set; `plan` makes a set's plan of the hooks that may match, in order."""
         self._sets = sets
         self._matcher = matcher
-        self._plans: dict[Any, Plan[P, B, E]] = {}
+        self._plan = plan
+        self._plans: dict[Any, tuple[T, ...] | None] = {}
 
-    def candidates(self, attributes: Attributes, lister: Lister) -> Plan[P, B, E]:
-        """For each set the hooks that may match, in order; None if no set has any."""
-        request = self._matcher.request_class(attributes)
+    def candidates(self, attributes: Attributes, lister: Lister) -> tuple[T, ...] | None:
+        """Return each set's plan for a request; None if no set has a hook that may match."""
         labels = steady_labels(attributes)
+        kind = (attributes.kind, attributes.resource, attributes.subresource, attributes.operation)
+        request = (*kind, bool(attributes.namespace), attributes.workspace)
         try:
             key = (request, None if labels is None else tuple(labels.items()))
             return self._plans[key]
@@ -130,14 +138,19 @@ class HookIndex(Generic[P, B, E]):
             pass
         except TypeError:  # a label that is no text
             labels, key = None, (request, None)
+        self._plans[key] = plans = self._planned_for(attributes, None if labels is None else lister)
+        return plans
+
+    def _planned_for(self, attributes: Attributes, lister: Lister | None) -> tuple[T, ...] | None:
+        """Make the plans of a kind of requests. Without a lister, labels decide request by request."""
         if len(self._plans) >= MOST_PLANS:
             self._plans.clear()
-        matcher = None if labels is None else self._matcher.request(attributes, lister)
+        request = self._matcher.request_class(attributes)
+        matcher = None if lister is None else self._matcher.request(attributes, lister)
         excluded = is_excluded_from_policies(request.key.resource, attributes.workspace)
         sets = () if excluded else self._sets
-        plan = tuple(tuple(self._planned(hooks, request, matcher)) for hooks in sets)
-        self._plans[key] = candidates = plan if any(plan) else None
-        return candidates
+        planned = [tuple(self._planned(hooks, request, matcher)) for hooks in sets]
+        return tuple(map(self._plan, planned)) if any(planned) else None
 
     def _planned(
         self, hooks: Iterable[PolicyHook[P, B, E]], request: RequestClass, matcher: RequestMatcher | None
@@ -152,9 +165,6 @@ class HookIndex(Generic[P, B, E]):
                 if planned is not None:
                     yield planned
 
-
-Plan = tuple[tuple[PlannedHook[P, B, E], ...], ...] | None
-"""Result of `HookIndex.candidates`: the hooks of each set."""
 
 MOST_PLANS = 4096
 """How many kinds of requests are remembered: namespaces come and go."""

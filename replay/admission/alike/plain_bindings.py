@@ -29,15 +29,10 @@ class UnknownPart(NamedTuple):
 class PlainBindings(dict[str, Any]):
     """A request's bindings for the names of `projection.ROOTS`, each made on first use. Partly known values are unwrapped."""
 
-    __slots__ = ("places", "unknown")
-
-    def __init__(self) -> None:
-        """Nothing is made yet."""
-        super().__init__()
-        self.unknown: tuple[UnknownPart, ...] = ()
-        """What is not known of what was asked for."""
-        self.places: frozenset[Place] = frozenset()
-        """Where that is."""
+    unknown: tuple[UnknownPart, ...] = ()
+    """What is not known of what was asked for."""
+    places: frozenset[Place] = frozenset()
+    """Where that is."""
 
     def __missing__(self, name: str) -> Any:
         """A binding."""
@@ -62,11 +57,8 @@ class PlainBindings(dict[str, Any]):
 class RequestBindings(PlainBindings):
     """Those of policies that matched the request as it was sent."""
 
-    __slots__ = ("_attributes",)
-
     def __init__(self, attributes: Attributes) -> None:
         """Nothing is made yet."""
-        super().__init__()
         self._attributes = attributes
 
     def _made(self, name: str) -> Any:

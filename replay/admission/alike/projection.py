@@ -18,6 +18,8 @@ from replay.admission.place import ANY, read_places, segments
 
 ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
 """The bindings that are nothing but JSON."""
+DEEPEST = 24
+"""How many names a path of a projection may have: Python compiles no more than 200 nested brackets."""
 LONGEST = 1024
 """How many bytes a projection may have that is worth remembering."""
 
@@ -57,9 +59,9 @@ class _Node(Struct):
 
 @lru_cache(maxsize=16384)
 def projection(footprint: frozenset[str]) -> Projection | None:
-    """Return the projection function of a footprint, None if it reads bindings outside `ROOTS`."""
+    """Return the projection function of a footprint, None if it reads bindings outside `ROOTS` or is too deep."""
     tree = _tree(footprint)
-    if not tree.names.keys() <= ROOTS:
+    if not tree.names.keys() <= ROOTS or any(len(segments(path)) > DEEPEST for path in footprint):
         return None
     extract = _extract(tree)
 
@@ -89,7 +91,7 @@ def _tree(footprint: Iterable[str]) -> _Node:
 def _extract(tree: _Node) -> Callable[[Mapping[str, Any]], Any]:
     """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
     functions: list[str] = []
-    roots = [_value(f"v[{name!r}]", child, functions) for name, child in tree.names.items()]
+    roots = [_value(f"v[{name!r}]", child, f"v{index}", functions) for index, (name, child) in _numbered(tree)]
     functions.append(f"def extract(v): return [{', '.join(roots)}]")
     names: dict[str, Any] = {"absent": _ABSENT, "other": _OTHER, "entries": _ENTRIES, "__builtins__": {}}
     names |= {each.__name__: each for each in (type, dict, list, len)}
@@ -98,30 +100,34 @@ def _extract(tree: _Node) -> Callable[[Mapping[str, Any]], Any]:
     return extract
 
 
-def _write(node: _Node, functions: list[str]) -> str:
-    """Write the function of a node, and of those below it; its name."""
-    fields = [_field(name, child, functions) for name, child in node.names.items()]
-    body = []
-    if node.any is None:
-        body.append(f"if type(v) is dict: return [{', '.join(fields)}]")
-    else:
-        item = "" if node.any.is_test else _value("p", node.any, functions)
-        body.append(f"if type(v) is list: return {f'[{item} for p in v]' if item else 'len(v)'}")
-        pairs = f"[[k, {item}] for k, p in v.items()]" if item else "[k for k in v]"
-        body.append(f"if type(v) is dict: return [{', '.join(['entries', pairs, *fields])}]")
-    body.append("return v if v is absent else [other, v]")
-    name = f"node_{len(functions)}"
-    functions.append("\n    ".join([f"def {name}(v):", *body]))
-    return name
+def _numbered(node: _Node) -> Iterable[tuple[int, tuple[str, _Node]]]:
+    return enumerate(node.names.items())
 
 
-def _field(name: str, child: _Node, functions: list[str]) -> str:
-    if child.is_test:  # what is null or otherwise empty stands for itself
-        return f"{name!r} in v if v.get({name!r}, 1) else [v[{name!r}]]"
-    return _value(f"v.get({name!r}, absent)", child, functions)
+def _value(text: str, child: _Node, own: str, functions: list[str]) -> str:
+    """Return an expression for what is read of a value, which it keeps as the local variable `own`.
 
-
-def _value(text: str, child: _Node, functions: list[str]) -> str:
+    The elements of a list and the entries of a map have a function, which is added to `functions`.
+    """
     if child.is_test:
         return f"{text} is None"
-    return text if child.is_read else f"{_write(child, functions)}({text})"
+    if child.is_read:
+        return text
+    fields = [_field(own, name, each, f"{own}_{index}", functions) for index, (name, each) in _numbered(child)]
+    other = f"{own} if {own} is absent else [other, {own}]"
+    if child.any is None:
+        return f"([{', '.join(fields)}] if type({own} := {text}) is dict else {other})"
+    items, pairs = f"len({own})", f"[*{own}]"
+    if not child.any.is_test:
+        element = _value("p", child.any, "v", functions)
+        name = f"element_{len(functions)}"
+        functions.append(f"def {name}(p): return {element}")
+        items, pairs = f"[{name}(p) for p in {own}]", f"[[k, {name}(p)] for k, p in {own}.items()]"
+    entries = ", ".join(["entries", pairs, *fields])
+    return f"({items} if type({own} := {text}) is list else [{entries}] if type({own}) is dict else {other})"
+
+
+def _field(own: str, name: str, child: _Node, place: str, functions: list[str]) -> str:
+    if child.is_test:  # what is null or otherwise empty stands for itself
+        return f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]"
+    return _value(f"{own}.get({name!r}, absent)", child, place, functions)

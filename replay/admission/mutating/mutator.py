@@ -6,7 +6,6 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from replay.admission.alike.own import patches_own, sets_own
 from replay.admission.alike.projection import Projection, projection
 from replay.admission.alike.results import AlikeResults
 from replay.admission.conversion import Object
@@ -42,11 +41,8 @@ _KINDS = {
 }
 
 
-class Change(NamedTuple):
-    """Effect of a mutation on an object, and whether it reads or sets the object's own values (`alike.own`)."""
-
-    apply: Callable[[JSON], JSON]
-    is_of_own: bool
+Change = Callable[[JSON], JSON]
+"""Effect of a mutation on an object."""
 
 
 class MutateResult(NamedTuple):
@@ -55,7 +51,7 @@ class MutateResult(NamedTuple):
     `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
     `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
     the policy does; `object` is then `Missing` too, unless nothing that is known of it can change. `shown` is how those who
-    come after are shown the objects. `is_of_own`: about another object like this one it may do something else.
+    come after are shown the objects.
     """
 
     object: Object
@@ -65,7 +61,6 @@ class MutateResult(NamedTuple):
     status: StatusError | None = None
     unknown: tuple[Missing, ...] = ()
     shown: Shown = AS_IT_CAME
-    is_of_own: bool = False
 
 
 class Mutator:
@@ -141,8 +136,8 @@ class Mutator:
         if not matched.unknown:
             return result
         if is_same(result.object, value) and not (result.errors or result.status or result.unknown):
-            return MutateResult(value, shown=result.shown, is_of_own=result.is_of_own)
-        return _unknown(matched.unknown, is_of_own=result.is_of_own)
+            return MutateResult(value, shown=result.shown)
+        return _unknown(matched.unknown)
 
     def match(
         self, inputs: MutationInputs, value: Object, shown: Shown, observer: MutationObserver | None = None
@@ -175,7 +170,7 @@ class Mutator:
     ) -> MutateResult:
         """The mutations in order, each on the result of the one before; one that fails is left out."""
         errors: list[str] = []
-        dirty = is_of_own = False
+        dirty = False
         for mutation, compiled in self._mutations:
             try:
                 # One that does not compile ends before it reads the objects.
@@ -183,21 +178,18 @@ class Mutator:
                 if observer is not None:
                     observer.mutation(self._compiler, compiled, inputs.with_object(value, shown))
                 change = self._change(mutation, compiled, inputs, value, shown, patcher)
-                is_of_own = is_of_own or (isinstance(change, Change) and change.is_of_own)
-                mutated: Object | Unknown = (
-                    change if isinstance(change, Unknown) else patch_partially(value, change.apply)
-                )
+                mutated: Object | Unknown = change if isinstance(change, Unknown) else patch_partially(value, change)
             except MutationError as error:
                 errors.append(str(error))
                 continue
             except StatusError as error:
-                return MutateResult(value, True, dirty, tuple(errors), error, is_of_own=is_of_own)
+                return MutateResult(value, True, dirty, tuple(errors), error)
             if isinstance(mutated, Unknown):
-                return _unknown(mutated.missing, is_of_own=is_of_own)
+                return _unknown(mutated.missing)
             if isinstance(mutated, Missing):
-                return _unknown((mutated,), is_of_own=is_of_own)
+                return _unknown((mutated,))
             value, dirty, shown = mutated, True, shown.updated()
-        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown, is_of_own=is_of_own)
+        return MutateResult(value, matched=True, dirty=dirty, errors=tuple(errors), shown=shown)
 
     def _change(  # noqa: PLR0913, PLR0917 - what a mutation is made of
         self,
@@ -249,9 +241,9 @@ class Mutator:
         )
         if mutation.patch_type == "ApplyConfiguration":
             configuration = with_deep_stack(lambda: apply_configuration_from(evaluated.value, values))
-            return Change(partial(patcher.apply_configuration, configuration=configuration), sets_own(configuration))
+            return partial(patcher.apply_configuration, configuration=configuration)
         operations = with_deep_stack(lambda: json_patch_from(evaluated.value, values))
-        return Change(partial(patcher.json_patch, operations=operations), patches_own(operations))
+        return partial(patcher.json_patch, operations=operations)
 
 
 _NO_SCHEMA = Missing(
@@ -261,11 +253,11 @@ _NO_SCHEMA = Missing(
 )
 
 
-def _unknown(missing: tuple[Any, ...], *, is_of_own: bool) -> MutateResult:
+def _unknown(missing: tuple[Any, ...]) -> MutateResult:
     first = missing[0]
     reason = f"what a mutating policy makes of it depends on `{first.path}`, which is not known: {first.reason}"
     unknown = Missing("object", reason, first.fix)
-    return MutateResult(unknown, matched=True, dirty=True, unknown=missing, is_of_own=is_of_own)
+    return MutateResult(unknown, matched=True, dirty=True, unknown=missing)
 
 
 def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:

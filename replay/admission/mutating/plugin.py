@@ -80,7 +80,7 @@ class MutatingAdmission:
         self._mutators: dict[Any, Mutator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """For each set all its policies that are asked at all, in order."""
-        self._index = HookIndex(self.hooks, self._matcher)
+        self._index = HookIndex(self.hooks, self._matcher, tuple[Planned, ...])
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         policies = manifests.mutating_policies
@@ -184,7 +184,6 @@ class MutatingRequest:
         versioned = self._versioned(kind, value)
         patcher = self.admission.patchers.of(kind, self.lister)
         result = invocation.hook.evaluator.mutate(self._input(invocation), versioned, patcher, shown, observer)
-        self.changes.are_of_own = self.changes.are_of_own or result.is_of_own
         if result.object is value or kind == request_kind:
             return result
         if result.object is versioned:
@@ -235,7 +234,7 @@ class _Pass:
         """The steps of this pass, on the object as it came, for the hooks that were not matched beforehand."""
         request = self._request
         attributes = request.attributes.with_object(self._object)
-        return request.admission.walker.walk(attributes, request.lister, request.observer)
+        return HookWalk(request.admission.walker, attributes, request.lister, request.observer)
 
     def run(self, hooks: Sequence[Planned]) -> MutatingResult:
         """Find the invocations, then run them in order."""

@@ -8,7 +8,6 @@ import orjson
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.builtin.cluster import PluginCluster
 from replay.admission.builtin.partial import UnknownInputError
 from replay.admission.builtin.plugin import Plugin, PluginPhase
@@ -155,10 +154,6 @@ class CompiledBuiltin:
                 for group, resources in self.value.type.concerns
             )
         return concerns
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Whatever it looks at may be anything, and the cluster."""
-        return None if self.concerns(asking.sides[0].attributes) else NOTHING
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """For each set where it is on what changes the request."""

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from replay.admission.alike.decisions import HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
-from replay.admission.hooks import MOST_PLANS
 from replay.admission.ordered.plugin import (
     AdmissionPlugin,
     Admitter,
@@ -19,7 +17,6 @@ from replay.admission.ordered.plugin import (
     RequestValidator,
     ValidatorWatch,
 )
-from replay.identity import IdentityMemo
 from replay.kube.admissionregistration import ManifestSet
 
 
@@ -45,27 +42,11 @@ class _PluginByMinor:
         """`server_of` is for each set the number of its server."""
         self._servers = servers
         self._server_of = server_of
-        self._reads: IdentityMemo[HookReads] = IdentityMemo()
 
     @property
     def is_idle(self) -> bool:
         """Whether no set has anything for it."""
         return all(each.is_idle for each in self._servers)
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Return what acts on this request under any server version, and what it reads."""
-        reads = [each.hook_reads(asking) for each in self._servers]
-        known = tuple(each for each in reads if each is not None)
-        if len(known) < len(reads):
-            return None
-        together = self._reads.get(known)
-        if together is None:
-            if len(self._reads) >= MOST_PLANS:
-                self._reads = IdentityMemo()
-            hooks = tuple(each.hooks for each in known)
-            together = HookReads(hooks, frozenset[str]().union(*(each.footprint for each in known)))
-            self._reads.put(known, together)
-        return together
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """For each set what changes this request."""

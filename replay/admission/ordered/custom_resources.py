@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import orjson
 
-from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
 from replay.admission.custom_resource.change import invalid_text, judged
 from replay.admission.decision import Decision, Denial, Undetermined
@@ -95,10 +94,6 @@ class CompiledCustomResources:
             return None
         key = attributes.resource.group, attributes.resource.resource
         return next((own[key] for own in self._own[1:] if key in own), None)
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """The whole object."""
-        return NOTHING if self._definition(asking) is None else None
 
     def admitters(self, asking: Asking) -> None:
         """They change nothing."""

@@ -13,7 +13,6 @@ from typing import NamedTuple, Protocol
 
 from msgspec import Struct, field
 
-from replay.admission.alike.decisions import HookReads
 from replay.admission.change import Changes
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision, Denial
@@ -53,17 +52,12 @@ class Side(NamedTuple):
 
 
 class Asking(Struct):
-    """One request for several sets: one side per set, shared if nothing distinguishes them."""
+    """One request for several sets, with a side for each set. It `is_shared` if all sets meet the same side."""
 
     sides: Sequence[Side]
+    is_shared: bool
     backends: Backends
     changes: Changes = field(default_factory=Changes)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all sets meet the same."""
-        first = self.sides[0]
-        return all(side is first for side in self.sides)
 
 
 class Context(Struct, frozen=True, dict=True):
@@ -128,10 +122,6 @@ class CompiledPlugin(Protocol):
     @property
     def is_idle(self) -> bool:
         """Whether no set has anything for it."""
-        ...
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Return what acts on this request and what it reads; None if decisions may depend on more."""
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:

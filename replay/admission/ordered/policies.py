@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Any
 
-from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import Effects
 from replay.admission.explain.mutation import MutatingPolicyWatch
 from replay.admission.explain.validation import ValidatingPolicyWatch
-from replay.admission.hooks import MOST_PLANS, PlannedHook
 from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
 from replay.admission.ordered.plugin import Asking, CompiledPlugin, Context, RequestValidator, Unit, digest_of
 from replay.admission.reads import PolicyReads, policy_reads
-from replay.admission.validating.plugin import Candidates, ValidatingAdmission
+from replay.admission.validating.plugin import Plans, ValidatingAdmission
 from replay.cellib.version import KubernetesVersion
-from replay.identity import IdentityMap
 from replay.kube.admissionregistration import (
     ManifestSet,
     MutatingAdmissionPolicy,
@@ -25,11 +23,9 @@ from replay.kube.admissionregistration import (
     ValidatingAdmissionPolicy,
     ValidatingAdmissionPolicyBinding,
 )
-from replay.kube.attributes import Attributes
 from replay.kube.gvk import split_api_version
 
 _Policies = Sequence[ValidatingAdmissionPolicy | MutatingAdmissionPolicy]
-_Hooks = Sequence[Sequence[PlannedHook[Any, Any, Any]]]
 _Bindings = Sequence[ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding]
 
 
@@ -70,12 +66,6 @@ class _Mutating:
         self._admission = MutatingAdmission(
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
-        self._reads = _ReadsOfHooks()
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Return what the matching policies' expressions read."""
-        side = asking.sides[0]
-        return self._reads.of(self._admission.candidates(side.original, side.lister), side.original)
 
     def admitters(self, asking: Asking) -> Sequence[_PolicyAdmitter | None] | None:
         """The policies that may match."""
@@ -163,12 +153,6 @@ class _Validating:
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
         self.is_idle = not any(each.validating_policies for each in sets)
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
-        self._reads = _ReadsOfHooks()
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Return what the matching policies' expressions read."""
-        side = asking.sides[0]
-        return self._reads.of(self._admission.candidates(side.attributes, side.lister), side.attributes)
 
     def admitters(self, asking: Asking) -> None:
         """It changes nothing."""
@@ -182,67 +166,39 @@ class _Validating:
         """The policies that may match, of all sets at once where they meet the same."""
         first = asking.sides[0]
         if asking.is_shared:
-            hooks = self._admission.candidates(first.attributes, first.lister)
-            return None if hooks is None else _ValidatingRequest(self._admission, [hooks] * len(asking.sides))
-        candidates = [self._admission.candidates(side.attributes, side.lister) for side in asking.sides]
-        return _ValidatingRequest(self._admission, candidates) if any(candidates) else None
+            plans = self._admission.plans(first.attributes, first.lister)
+            return None if plans is None else partial(self._decided, plans)
+        by_side = [self._admission.plans(side.attributes, side.lister) for side in asking.sides]
+        return partial(self._decided_separately, by_side) if any(by_side) else None
+
+    def _decided(
+        self, plans: Plans, objects: Sequence[Object], asking: Asking, live: Sequence[bool]
+    ) -> Sequence[Decision]:
+        """Return each set's decision. Sets that are not live are decided too, because they share evaluations."""
+        del live
+        side, admission = asking.sides[0], self._admission
+        if len(set(map(id, objects))) > 1:
+            return admission.decide_each(plans, objects, side.attributes, side.lister)
+        same = objects[0] is side.attributes.object
+        attributes = side.attributes if same else side.attributes.with_object(objects[0])
+        return admission.decide_by(plans, attributes, side.lister)
+
+    def _decided_separately(
+        self, by_side: Sequence[Plans | None], objects: Sequence[Object], asking: Asking, live: Sequence[bool]
+    ) -> Sequence[Decision]:
+        """Return the decisions of sets whose cluster objects differ from the first set's."""
+        del live
+        decisions = []
+        for index, (side, plans) in enumerate(zip(asking.sides, by_side, strict=True)):
+            pair = [objects[0], objects[index]]
+            own = None if plans is None else (plans[index], plans[index])
+            decisions.append(self._admission.decide_each(own, pair, side.attributes, side.lister)[1])
+        return decisions
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingPolicyWatch:
         """Its policies, watched."""
         del manifests, asking
         return ValidatingPolicyWatch(self._admission, index)
-
-
-class _ReadsOfHooks:
-    """What policies read that certainly match a class of requests; None if some only may match, or need parameters."""
-
-    def __init__(self) -> None:
-        self._reads: IdentityMap[_Hooks, HookReads | None] = IdentityMap()
-
-    def of(self, hooks: _Hooks | None, attributes: Attributes) -> HookReads | None:
-        """Return what these hooks of each set read of a request."""
-        if hooks is None:
-            return NOTHING
-        if hooks not in self._reads:
-            if len(self._reads) >= MOST_PLANS:
-                self._reads = IdentityMap()
-            self._reads[hooks] = self._reads_of(hooks, attributes)
-        return self._reads.get(hooks)
-
-    @staticmethod
-    def _reads_of(hooks: _Hooks, attributes: Attributes) -> HookReads | None:
-        planned = [each for of_set in hooks for each in of_set]
-        for each in planned:
-            if each.match is None or (each.match.resource, each.match.kind) != (attributes.resource, attributes.kind):
-                return None
-        return HookReads(hooks, frozenset[str]().union(*(each.hook.evaluator.footprint for each in planned)))
-
-
-class _ValidatingRequest:
-    """The validating policies that may match one request."""
-
-    def __init__(self, admission: ValidatingAdmission, candidates: Sequence[Candidates | None]) -> None:
-        self._admission = admission
-        self._candidates = candidates
-
-    def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """Return each set's decision. Sets that are not live are decided too, because they share evaluations."""
-        del live
-        if not asking.is_shared:
-            return [self._decide_separately(index, objects, asking) for index in range(len(objects))]
-        side, hooks = asking.sides[0], self._candidates[0]
-        if all(value is objects[0] for value in objects):
-            same = objects[0] is side.attributes.object
-            attributes = side.attributes if same else side.attributes.with_object(objects[0])
-            return self._admission.decide_candidates(hooks, attributes, side.lister)
-        return self._admission.decide_each(hooks, objects, side.attributes, side.lister, asking.changes)
-
-    def _decide_separately(self, index: int, objects: Sequence[Object], asking: Asking) -> Decision:
-        """Return the decision of a set whose cluster objects differ from the first set's."""
-        side, hooks = asking.sides[index], self._candidates[index]
-        pair = [objects[0], objects[index]]
-        own = None if hooks is None else (hooks[index], hooks[index])
-        return self._admission.decide_each(own, pair, side.attributes, side.lister, asking.changes)[1]
 
 
 def _units(kind: str, policies: _Policies, bindings: _Bindings) -> Iterator[Unit]:

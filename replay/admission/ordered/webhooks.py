@@ -7,7 +7,6 @@ from collections.abc import Callable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from replay.admission.alike.decisions import NOTHING, HookReads
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
@@ -85,12 +84,6 @@ class _Webhooks:
         self._admission = WebhookAdmission(sets, phase, context.version, context.discovery, context.authorizer)
         self._engines = [engines_of(manifests) for manifests in sets]
         self._down = [dict.fromkeys(manifests.down, DOWN) for manifests in sets]
-
-    def hook_reads(self, asking: Asking) -> HookReads | None:
-        """Return None if any webhook may be called, because it gets the whole request."""
-        side = asking.sides[0]
-        is_asked = any(self._admission.candidates(side.original)) or any(self._admission.candidates(side.attributes))
-        return None if is_asked else NOTHING
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
         """The webhooks that may be called, in the mutating phase."""

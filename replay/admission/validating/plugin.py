@@ -11,24 +11,22 @@ from typing import Any
 
 from replay.admission.alike.plain_bindings import RequestBindings
 from replay.admission.alike.projection import Projection, ProjectionKey
-from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
 from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
-from replay.admission.hooks import MOST_PLANS, BoundBinding, HookIndex, PolicyHook, policy_hooks
+from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
 from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
 from replay.admission.observer import HookObserver
 from replay.admission.params import NO_PARAMS, Params, ParamsError
-from replay.admission.place import Place, changed_places, read_places
 from replay.admission.request import admission_request
 from replay.admission.validating.mutation_effect import with_mutation_effects
 from replay.admission.validating.outcome import OutcomeCollector
 from replay.admission.validating.plan import AlikeGroups, GroupResults, Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
-from replay.admission.validating.validator import Truths, Validator
+from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
 from replay.identity import IdentityMap
@@ -51,7 +49,7 @@ Hook = PolicyHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, V
 Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
 PolicyWalker = HookWalker[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 PolicyWalk = HookWalk[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
-Candidates = tuple[tuple[Planned, ...], ...]
+Plans = tuple[ValidationPlan, ...]
 """For each set the hooks that may match a request."""
 
 
@@ -75,9 +73,10 @@ class ValidatingAdmission:
         self._validators: dict[Any, Validator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
         """For each set all its policies that are asked at all, in order."""
-        self._index = HookIndex(self.hooks, self._matcher)
-        self._plans: IdentityMap[Candidates, tuple[ValidationPlan, ...]] = IdentityMap()
         self.groups = AlikeGroups()
+        index = HookIndex(self.hooks, self._matcher, self._plan)
+        self.plans: Callable[[Attributes, Lister], Plans | None] = index.candidates
+        """For each set the policies that may match a request, None if there are none."""
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
         """The hooks of one set."""
@@ -99,63 +98,47 @@ class ValidatingAdmission:
             self._validators[key] = Validator(policy, self.version)
         return self._validators[key]
 
-    def candidates(self, attributes: Attributes, lister: Lister) -> Candidates | None:
-        """For each set the policies that may match, None if there are none."""
-        return self._index.candidates(attributes, lister)
-
-    def plans(self, candidates: Candidates) -> tuple[ValidationPlan, ...]:
-        """The hooks of each set, put together once."""
-        plans = self._plans.get(candidates)
-        if plans is None:
-            if len(self._plans) >= MOST_PLANS:
-                self._plans = IdentityMap()
-            plans = self._plans[candidates] = tuple(ValidationPlan(hooks, self.groups) for hooks in candidates)
-        return plans
+    def _plan(self, hooks: tuple[Planned, ...]) -> ValidationPlan:
+        return ValidationPlan(hooks, self.groups)
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
         """What each set decides about a request, in the order of the sets."""
-        return self.decide_candidates(self.candidates(attributes, lister), attributes, lister)
+        plans = self.plans(attributes, lister)
+        return [ADMITTED] * self._count if plans is None else self.decide_by(plans, attributes, lister)
 
-    def decide_candidates(
-        self, candidates: Candidates | None, attributes: Attributes, lister: Lister
-    ) -> list[Decision]:
+    def decide_by(self, plans: Plans, attributes: Attributes, lister: Lister) -> list[Decision]:
         """The same where it is known which policies may match."""
-        if candidates is None:
-            return [ADMITTED] * self._count
-        request = _Request(self, self.walker.walk(attributes, lister))
-        return [request.dispatch(plan) if plan.hooks else ADMITTED for plan in self.plans(candidates)]
+        request = _Request(self, HookWalk(self.walker, attributes, lister))
+        return [request.dispatch(plan) if plan.hooks else ADMITTED for plan in plans]
 
     def decide_each(
         self,
-        candidates: Candidates | None,
+        plans: Plans | None,
         objects: Sequence[Object],
         attributes: Attributes,
         lister: Lister,
-        changes: Changes,
     ) -> list[Decision]:
         """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets.
 
         Decisions about another object than the first one say which denials that makes or saves.
         """
-        if candidates is None:
+        if plans is None:
             return [ADMITTED] * len(objects)
-        first = _Request(self, self.walker.walk(attributes.with_object(objects[0]), lister))
+        first = _Request(self, HookWalk(self.walker, attributes.with_object(objects[0]), lister))
         requests = IdentityMap([(objects[0], first)])
         for value in objects[1:]:
             if value not in requests:
-                walk = self.walker.walk(attributes.with_object(value), lister)
-                requests[value] = _Request(self, walk, first, changes)
+                walk = HookWalk(self.walker, attributes.with_object(value), lister)
+                requests[value] = _Request(self, walk)
         return [
             _decided(plan, requests[value], first) if plan.hooks else ADMITTED
-            for plan, value in zip(self.plans(candidates), objects, strict=True)
+            for plan, value in zip(plans, objects, strict=True)
         ]
 
     def observe(self, index: int, attributes: Attributes, lister: Lister, observer: HookObserver) -> Decision:
         """What one set decides about a request, while somebody watches."""
         hooks = observed_hooks(self.hooks[index], attributes, observer)
-        return _Request(self, self.walker.walk(attributes, lister, observer)).dispatch(
-            ValidationPlan(hooks, self.groups)
-        )
+        return _Request(self, HookWalk(self.walker, attributes, lister, observer)).dispatch(self._plan(hooks))
 
     def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
         """An object of a kind as expressions see it."""
@@ -182,29 +165,19 @@ class ValidatingAdmission:
 
 
 def _decided(plan: ValidationPlan, request: _Request, first: _Request) -> Decision:
-    """The decision about the object that one set left; asked second, it takes over what the difference does not touch."""
+    """The decision about the object that one set left, and which denials that object causes or prevents."""
     if request is first:
         return first.dispatch(plan)
     plain = first.dispatch(plan)
-    return plain if request.is_unaffected(plan) else with_mutation_effects(request.dispatch(plan), plain)
+    return with_mutation_effects(request.dispatch(plan), plain)
 
 
 class _Request:
     """One request: what several hooks, of one set or of several, have in common is computed once."""
 
-    def __init__(
-        self,
-        admission: ValidatingAdmission,
-        walk: PolicyWalk,
-        beside: _Request | None = None,
-        changes: Changes | None = None,
-    ) -> None:
-        """`beside` is the same request with another object: what does not depend on the difference is taken from it."""
+    def __init__(self, admission: ValidatingAdmission, walk: PolicyWalk) -> None:
+        """`walk` are the steps of the request."""
         self._admission = admission
-        self._changed: frozenset[Place] | None = None
-        self._beside = beside
-        if beside is not None and changes is not None:
-            self._changed = _difference(beside.attributes.object, walk.attributes.object, changes)
         self.attributes: Attributes = walk.attributes
         self._walk = walk
         self.evaluations: dict[Any, SharedEvaluation] = {}
@@ -255,9 +228,9 @@ class _Request:
         """The expressions of policies without parameters."""
         return self._shared(match, None)
 
-    def result(self, validator: Validator, match: Match, truths: Truths | None) -> ValidateResult:
+    def result(self, validator: Validator, match: Match) -> ValidateResult:
         """What a policy without parameters comes to."""
-        return self._result(validator, match, None, truths)
+        return self._result(validator, match, None)
 
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
         """One policy with all its bindings.
@@ -344,55 +317,19 @@ class _Request:
             observer.evaluated(results[-1])
         return results
 
-    def _result(
-        self, validator: Validator, match: Match, param: JSON | PartialObject | None, truths: Truths | None = None
-    ) -> ValidateResult:
-        """The result for one parameter; the matched resource tells the matched kind, too. `truths` are as in `Validator.decide`."""
+    def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
+        """The result for one parameter; the matched resource tells the matched kind, too."""
         key = (id(validator), match.resource, id(param))
         result = self.results.get(key)
         if result is None:
-            result = self._same_beside(key, validator, match) or validator.decide(self._shared(match, param), truths)
-            self.results[key] = result
+            result = self.results[key] = validator.decide(self._shared(match, param))
         return result
-
-    def is_unaffected(self, plan: ValidationPlan) -> bool:
-        """Whether no hook reads anything of the difference to the other object, which was decided by all of them."""
-        changed = self._changed
-        if changed is None or not plan.kinds <= {self.attributes.kind}:
-            return False
-        return not read_places(plan.footprint, changed)
-
-    def _same_beside(self, key: Any, validator: Validator, match: Match) -> ValidateResult | None:
-        """The result for the other object, where the policy reads nothing of the difference.
-
-        An object in another version than the one that was sent may have the difference elsewhere.
-        """
-        if self._beside is None or self._changed is None or match.kind != self.attributes.kind:
-            return None
-        result = self._beside.results.get(key)
-        return None if result is None or read_places(validator.footprint, self._changed) else result
 
     def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
         """The expressions for a parameter, made once for each version of the objects."""
         key = (match.resource, id(param))
         shared = self.evaluations.get(key)
         if shared is None:
-            inputs = self._input_beside(key, match) or self._admission.inputs(
-                match, self.attributes, self._walk.lister, param
-            )
+            inputs = self._admission.inputs(match, self.attributes, self._walk.lister, param)
             shared = self.evaluations[key] = SharedEvaluation(inputs)
         return shared
-
-    def _input_beside(self, key: Any, match: Match) -> Inputs | None:
-        """What the same request with another object has in common with this one, if it was wanted there."""
-        beside = None if self._beside is None else self._beside.evaluations.get(key)
-        if beside is None or match.kind != self.attributes.kind:
-            return None
-        return beside.inputs.with_object(self._admission.cel_value(self.attributes.object, match.kind))
-
-
-def _difference(one: Object, other: Object, changes: Changes) -> frozenset[Place] | None:
-    """Where two objects differ; None unless both are known as a whole."""
-    if isinstance(one, dict) and isinstance(other, dict):
-        return changed_places("object", changes(one, other))
-    return None

@@ -30,8 +30,6 @@ from replay.cellib.version import KubernetesVersion
 from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmissionPolicy, Validation
 
 MAX_MESSAGE_BYTES = 5 * 1024
-Truths = tuple[bool, ...]
-"""Which of a policy's validations are true."""
 _MOST_RESULTS = 1024
 """How many results of a policy are remembered: messages may name what a request is about."""
 
@@ -140,12 +138,9 @@ class Validator:
             PER_CALL_LIMIT,
         )
 
-    def decide(self, shared: SharedEvaluation, truths: Truths | None = None) -> ValidateResult:
-        """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing.
-
-        `truths` say which validations are true, where that is known of all.
-        """
-        values = self._values(shared, truths)
+    def decide(self, shared: SharedEvaluation) -> ValidateResult:
+        """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing."""
+        values = self._values(shared)
         if values is None:
             result = self._decided(shared, None)
         else:
@@ -153,7 +148,7 @@ class Validator:
         # Who may run out of a budget evaluates by itself, and counts.
         return result if shared.most <= self.affordable else self.validate(shared.inputs)
 
-    def _values(self, shared: SharedEvaluation, truths: Truths | None) -> tuple[Any, ...] | None:
+    def _values(self, shared: SharedEvaluation) -> tuple[Any, ...] | None:
         """The values on which the result depends; None where any of them is an error or unknown.
 
         INVARIANT: all match conditions are evaluated, for the budget must cover all.
@@ -163,8 +158,7 @@ class Validator:
             return None
         if False in conditions:
             return (False,)
-        if truths is None:
-            truths = tuple([shared[each].value for each in self.validations])
+        truths = [shared[each].value for each in self.validations]
         values = (*conditions, *truths)
         if False in truths:
             texts = zip(truths, self._messages, strict=True)

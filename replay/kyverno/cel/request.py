@@ -138,10 +138,7 @@ class CELRequest:
 class _Plain(PlainBindings):
     """What a request binds to the names that policies of the API server have, too."""
 
-    __slots__ = ("_request",)
-
     def __init__(self, request: CELRequest) -> None:
-        super().__init__()
         self._request = request
 
     def _made(self, name: str) -> Any:
