@@ -13,7 +13,6 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import Any
 
-from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
 from replay.kube.schema import Encoding, Schema
@@ -40,113 +39,124 @@ def round_trip(
     `unknown` collects the paths of fields that the type does not know (strict decoding). With `lenient`
     numbers are converted as where no JSON text is read. Raises `DecodeError`.
     """
-    return _Decoder(unknown, lenient=lenient).value(schema, value, old, _Place(schema.name.rpartition(".")[2]))
-
-
-class _Place:
-    """Current place of the decoder, in the spellings of its two kinds of messages."""
-
-    __slots__ = ("field", "path", "struct")
-
-    def __init__(self, struct: str, field: str = "", path: str = "") -> None:
-        self.struct = struct
-        """The Go struct that holds the field."""
-        self.field = field
-        """Names alone: `spec.containers.name`."""
-        self.path = path
-        """Names and indices: `spec.containers[0].name`."""
-
-    def named(self, struct: str, name: str) -> _Place:
-        if not self.path:
-            return _Place(struct, name, name)
-        return _Place(struct, f"{self.field}.{name}", f"{self.path}.{name}")
-
-    def entry(self, key: str) -> _Place:
-        return _Place(self.struct, self.field, f"{self.path}.{key}")
-
-    def item(self, index: int) -> _Place:
-        return _Place(self.struct, self.field, f"{self.path}[{index}]")
+    return _Decoder(schema.name.rpartition(".")[2], unknown, lenient=lenient).value(schema, value, old)
 
 
 class _Decoder:
-    def __init__(self, unknown: list[str] | None, *, lenient: bool) -> None:
-        self._unknown = unknown
-        self._lenient = lenient
+    """Decodes one object. `unknown` collects the paths of fields that the type does not know, if it is given."""
 
-    def value(self, schema: Schema, value: JSON, old: JSON, place: _Place) -> JSON:
-        if _is_part(value, old):
+    def __init__(self, root: str, unknown: list[str] | None, *, lenient: bool) -> None:
+        """`root` is the Go struct of the object."""
+        self._root = root
+        self._unknown = [] if unknown is None else unknown
+        self._lenient = lenient
+        self._place: list[tuple[str | None, str | int]] = []
+        """The way to the current value: the name of each field with its struct, and (None, key) for an entry or item."""
+
+    def value(self, schema: Schema, value: JSON, old: JSON) -> JSON:
+        if value is old and isinstance(value, (dict, list)):
             return value
         if value is None:
             return _zero(schema)
         if schema.fields:
-            return self._struct(schema, value, old, place)
+            return self._struct(schema, value, old)
         if schema.type == "array" and schema.items is not None:
-            return self._list(schema, schema.items, value, old, place)
+            return self._list(schema, schema.items, value, old)
         if schema.type == "object" and schema.values is not None:
-            return self._map(schema.values, value, old, place)
+            return self._map(schema.values, value, old)
         converted = self._lenient and schema.type == "integer" and type(value) in {int, float}
-        return _converted(schema, value) if converted else _leaf(schema, value, place)
+        return _converted(schema, value) if converted else self._leaf(schema, value)
 
-    def _struct(self, schema: Schema, value: JSON, old: JSON, place: _Place) -> dict[str, JSON]:
+    def _struct(self, schema: Schema, value: JSON, old: JSON) -> dict[str, JSON]:
         if not isinstance(value, dict):
-            raise _mismatch(value, place, schema)
+            raise self._mismatch(value, schema)
         struct = schema.name.rpartition(".")[2]
         old_fields = old if isinstance(old, dict) else _NOTHING
-        fields = schema.fields
+        fields, place = schema.fields, self._place
         written: dict[str, JSON] = {}
         for name, item in value.items():
             field = fields.get(name)
             if field is None:
-                if self._unknown is not None:
-                    self._unknown.append(place.named(struct, name).path)
+                self._unknown.append(_path([*place, (struct, name)]))
                 continue
             if item is None:
                 continue
-            # Nearly all fields are what they were before, or texts: making a place for each would take most of the time.
             if item is old_fields.get(name):
                 written[name] = item
                 continue
-            is_settled = type(item) is str and field.is_text
-            decoded = item if is_settled else self.value(field, item, old_fields.get(name), place.named(struct, name))
-            if not _left_out(field, decoded):
+            decoded = item
+            if type(item) is not str or not field.is_text:
+                place.append((struct, name))
+                decoded = self.value(field, item, old_fields.get(name))
+                place.pop()
+            if decoded or not _left_out(field, decoded):
                 written[name] = decoded
         for name, field in schema.always_written.items():
             if written.get(name) is None:
                 written[name] = None if field.encoding is Encoding.NULL else _zero(field)
         return written
 
-    def _list(self, schema: Schema, items: Schema, value: JSON, old: JSON, place: _Place) -> list[JSON]:
+    def _list(self, schema: Schema, items: Schema, value: JSON, old: JSON) -> list[JSON]:
         if not isinstance(value, list):
-            raise _mismatch(value, place, schema)
+            raise self._mismatch(value, schema)
         decoded = []
         for index, (item, old_item) in enumerate(zip(value, counterparts(value, old), strict=True)):
-            decoded.append(self.value(items, item, old_item, place.item(index)))
+            self._place.append((None, index))
+            decoded.append(self.value(items, item, old_item))
+            self._place.pop()
         return decoded
 
-    def _map(self, values: Schema, value: JSON, old: JSON, place: _Place) -> dict[str, JSON]:
+    def _map(self, values: Schema, value: JSON, old: JSON) -> dict[str, JSON]:
         if not isinstance(value, dict):
-            raise _mismatch(value, place, values, "map[string]")
+            raise self._mismatch(value, values, "map[string]")
         old_entries = old if isinstance(old, dict) else {}
-        return {
-            name: inner
-            if type(inner) is str and values.is_text
-            else self.value(values, inner, old_entries.get(name), place.entry(name))
-            for name, inner in value.items()
-        }
+        decoded = {}
+        for name, inner in value.items():
+            self._place.append((None, name))
+            is_settled = type(inner) is str and values.is_text
+            decoded[name] = inner if is_settled else self.value(values, inner, old_entries.get(name))
+            self._place.pop()
+        return decoded
+
+    def _leaf(self, schema: Schema, value: JSON) -> JSON:
+        """A value without fields or items that the schema knows."""
+        if schema.name in TIMES:
+            return _time(value, TIMES[schema.name])
+        if schema.name == QUANTITY:
+            return _quantity(value)
+        if schema.format == "byte":
+            if not isinstance(value, str):
+                raise self._mismatch(value, schema)
+            return _bytes(value)
+        fits = _SCALARS.get("int-or-string" if schema.format == "int-or-string" else schema.type)
+        if fits is not None and not fits(value, _INTEGERS.get(schema.format, 2**63)):
+            raise self._mismatch(value, schema, "int32" if schema.format == "int-or-string" else "")
+        return value
+
+    def _mismatch(self, value: JSON, schema: Schema, go_type: str = "") -> DecodeError:
+        """The message of encoding/json for a value of another type."""
+        json_type = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
+        if json_type is None:
+            json_type = "number" if schema.type == "string" or schema.fields else f"number {value}"
+        target = go_type + go_type_name(schema) if go_type != "int32" else go_type
+        fields = [(struct, name) for struct, name in self._place if struct is not None]
+        struct = fields[-1][0] if fields else self._root
+        field = ".".join(str(name) for _, name in fields)
+        return DecodeError(f"json: cannot unmarshal {json_type} into Go struct field {struct}.{field} of type {target}")
 
 
-def _is_part(value: JSON, old: JSON) -> bool:
-    """Whether a container is, by identity, the one that was there before."""
-    return value is old and isinstance(value, (dict, list))
+def _path(place: list[tuple[str | None, str | int]]) -> str:
+    """A place with names and indices: `spec.containers[0].name`."""
+    return "".join(f"[{name}]" if isinstance(name, int) else f".{name}" for _, name in place).removeprefix(".")
 
 
 def counterparts(items: list[JSON], old: JSON) -> list[JSON]:
     """Return the likely old item of each item: the identical item of `old`, else the one at its position."""
     if not isinstance(old, list):
         return [None] * len(items)
-    identities = IdentityMap((item, item) for item in old)
+    identities = set(map(id, old))
     padded = [*old, *[None] * (len(items) - len(old))]
-    return [item if item in identities else other for item, other in zip(items, padded, strict=False)]
+    return [item if id(item) in identities else other for item, other in zip(items, padded, strict=False)]
 
 
 def _left_out(field: Schema, value: JSON) -> bool:
@@ -172,20 +182,6 @@ def _zero(schema: Schema) -> JSON:
     return None if schema.format == "byte" else zeros.get(schema.type)
 
 
-def _leaf(schema: Schema, value: JSON, place: _Place) -> JSON:
-    """A value without fields or items that the schema knows."""
-    if schema.name in TIMES:
-        return _time(value, TIMES[schema.name])
-    if schema.name == QUANTITY:
-        return _quantity(value)
-    if schema.format == "byte":
-        return _bytes(value, place, schema)
-    fits = _SCALARS.get("int-or-string" if schema.format == "int-or-string" else schema.type)
-    if fits is not None and not fits(value, _INTEGERS.get(schema.format, 2**63)):
-        raise _mismatch(value, place, schema, "int32" if schema.format == "int-or-string" else "")
-    return value
-
-
 _SCALARS: dict[str, Callable[[JSON, int], bool]] = {
     "int-or-string": lambda value, _: isinstance(value, int | str) and not isinstance(value, bool),
     "string": lambda value, _: isinstance(value, str),
@@ -204,9 +200,7 @@ def _converted(schema: Schema, value: float) -> int:
     return (int(value) + limit) % (2 * limit) - limit
 
 
-def _bytes(value: JSON, place: _Place, schema: Schema) -> str:
-    if not isinstance(value, str):
-        raise _mismatch(value, place, schema)
+def _bytes(value: str) -> str:
     try:
         return base64.b64encode(base64.b64decode(value.replace("\n", "").replace("\r", ""), validate=True)).decode()
     except binascii.Error:
@@ -228,17 +222,6 @@ def _time(value: JSON, precision: str) -> str:
         raise DecodeError(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"')
     moment = datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)
     return moment.isoformat(timespec=precision) + "Z"
-
-
-def _mismatch(value: JSON, place: _Place, schema: Schema, go_type: str = "") -> DecodeError:
-    """The message of encoding/json for a value of another type."""
-    json_type = {dict: "object", list: "array", str: "string", bool: "bool"}.get(type(value))
-    if json_type is None:
-        json_type = "number" if schema.type == "string" or schema.fields else f"number {value}"
-    target = go_type + go_type_name(schema) if go_type != "int32" else go_type
-    return DecodeError(
-        f"json: cannot unmarshal {json_type} into Go struct field {place.struct}.{place.field} of type {target}"
-    )
 
 
 def go_type_name(schema: Schema) -> str:

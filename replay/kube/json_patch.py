@@ -190,7 +190,7 @@ def _parent(document: JSON, path: str) -> JSON | None:
         return None
     for key in keys[:-1]:
         try:
-            document = _get(document, key)
+            document = document[_index_of(document, key)] if isinstance(document, list) else document.get(key)
         except JSONPatchError:
             return None
         if not isinstance(document, dict | list):
@@ -279,17 +279,23 @@ def _with_parent(document: JSON, path: str, change: Any) -> JSON:
 
 def equal(one: JSON, other: JSON) -> bool:
     """Whether two JSON values are the same: `true` is not 1, and 1 is not 1.0."""
-    if one is other:
-        return True
-    if type(one) is not type(other):
-        return False
-    if isinstance(one, dict):
-        return one.keys() == other.keys() and all(
-            value is other[key] or equal(value, other[key]) for key, value in one.items()
-        )
-    if isinstance(one, list):
-        return len(one) == len(other) and all(map(equal, one, other))
-    return bool(one == other)
+    pairs = [(one, other)]
+    for left, right in pairs:
+        if left is right:
+            continue
+        if type(left) is not type(right):
+            return False
+        if isinstance(left, dict):
+            if left.keys() != right.keys():
+                return False
+            pairs += zip(left.values(), map(right.__getitem__, left), strict=True)
+        elif isinstance(left, list):
+            if len(left) != len(right):
+                return False
+            pairs += zip(left, right, strict=True)
+        elif left != right:
+            return False
+    return True
 
 
 def diff(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:

@@ -122,7 +122,7 @@ def _each(struct: StructFields, field: str, change: Callable[[StructFields], Str
     items = struct.get(field)
     if items:
         changed = [change(item) or item for item in items]
-        if any(new is not old for new, old in zip(changed, items, strict=True)):
+        if list(map(id, changed)) != list(map(id, items)):
             struct[field] = changed
 
 

@@ -51,28 +51,25 @@ class Atom(Struct):
     map: MapAtom | None = None
     fitting: frozenset[type] = _NULL
     """Python types whose values certainly conform. Null always does."""
+    is_single: bool = True
+    """Whether only one kind of value fits: nearly everywhere."""
     good_patches: set[bytes] = field(default_factory=set)
     """Apply configurations, as JSON, that conform and touch nothing atomic."""
 
     def deduce(self, value: JSON) -> Atom:
         """The part that fits the value, the whole atom if none does."""
         if isinstance(value, (bool, int, float, str)):
-            return self if self.scalar is None or self._is_single else Atom(scalar=self.scalar)
+            return self if self.scalar is None or self.is_single else Atom(scalar=self.scalar)
         if isinstance(value, list):
-            return self if self.list is None or self._is_single else Atom(list=self.list)
+            return self if self.list is None or self.is_single else Atom(list=self.list)
         if isinstance(value, dict):
-            return self if self.map is None or self._is_single else Atom(map=self.map)
+            return self if self.map is None or self.is_single else Atom(map=self.map)
         return self
-
-    @property
-    def _is_single(self) -> bool:
-        """Whether only one kind of value fits: nearly everywhere."""
-        return (self.scalar is None) + (self.list is None) + (self.map is None) == 2
 
 
 def _untyped() -> Atom:
     """Anything, replaced as a whole."""
-    atom = Atom(scalar="untyped", fitting=_ANYTHING)
+    atom = Atom(scalar="untyped", fitting=_ANYTHING, is_single=False)
     atom.list = ListAtom(atom)
     atom.map = MapAtom(element=atom, atomic=True)
     return atom
@@ -80,7 +77,7 @@ def _untyped() -> Atom:
 
 def _deduced() -> Atom:
     """Return a type for any value: maps merge, lists are replaced as a whole."""
-    atom = Atom(scalar="untyped", list=ListAtom(UNTYPED), fitting=_ANYTHING)
+    atom = Atom(scalar="untyped", list=ListAtom(UNTYPED), fitting=_ANYTHING, is_single=False)
     atom.map = MapAtom(element=atom)
     return atom
 
@@ -124,7 +121,7 @@ class Atoms:
             return atom
         if schema.name == _RAW_EXTENSION:
             atom.scalar, atom.list, atom.map = UNTYPED.scalar, UNTYPED.list, UNTYPED.map
-            atom.fitting = _ANYTHING
+            atom.fitting, atom.is_single = _ANYTHING, False
             return atom
         preserve = preserve or schema.preserve_unknown_fields
         if schema.type in {"", "object"}:
@@ -133,6 +130,7 @@ class Atoms:
             atom.list = self._list(schema, preserve=preserve)
         if schema.type not in {"object", "array"}:
             atom.scalar = _scalar(schema)
+        atom.is_single = (atom.scalar is None) + (atom.list is None) + (atom.map is None) == 2
         atom.fitting = _FITTING[atom.scalar]
         if atom.map is not None and atom.map.element is DEDUCED and not atom.map.fields:
             atom.fitting |= {dict}  # `managedFields`, which are half of many objects

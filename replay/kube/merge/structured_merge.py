@@ -105,43 +105,32 @@ def _validate(atom: Atom, value: JSON, *, allow_duplicates: bool) -> Iterator[_V
 
 def _conforms(atom: Atom, value: JSON) -> bool:
     """Whether `_validate` would find nothing, duplicates allowed; most objects conform, and this is quicker."""
-    kind = type(value)
-    if kind in atom.fitting:
-        return True
-    if kind is dict and atom.map is not None:
-        return _map_conforms(atom.map, value)
-    if kind is list and atom.list is not None and atom.map is None:
-        return _list_conforms(atom.list, value)
-    return next(_validate(atom, value, allow_duplicates=True), None) is None
-
-
-def _map_conforms(atom: MapAtom, value: dict[str, JSON]) -> bool:
-    fields, element = atom.fields, atom.element
-    for name, inner in value.items():
-        declared = fields.get(name, element)
-        if declared is None:
-            return False
-        # What fits by its type alone is looked at here: a call for each would take most of the time.
-        if type(inner) not in declared.fitting and not _conforms(declared, inner):
-            return False
-    return True
-
-
-def _list_conforms(atom: ListAtom, value: list[JSON]) -> bool:
-    element = atom.element
-    for item in value:
-        if atom.associative and not _is_keyed(atom, item):
-            return False
-        if type(item) not in element.fitting and not _conforms(element, item):
+    parts = [(atom, value)]
+    for fitting, part in parts:
+        kind = type(part)
+        if kind is dict and fitting.map is not None:
+            fields, other = fitting.map.fields, fitting.map.element
+            for name, inner in part.items():
+                declared = fields.get(name, other)
+                if declared is None:
+                    return False
+                if type(inner) not in declared.fitting:
+                    parts.append((declared, inner))
+        elif kind is list and fitting.list is not None and fitting.map is None:
+            element = fitting.list.element
+            if fitting.list.associative and not _are_keyed(fitting.list, part):
+                return False
+            parts += [(element, item) for item in part if type(item) not in element.fitting]
+        elif kind not in fitting.fitting and next(_validate(fitting, part, allow_duplicates=True), None) is not None:
             return False
     return True
 
 
-def _is_keyed(atom: ListAtom, item: JSON) -> bool:
-    """Whether an item of an associative list certainly has a key."""
+def _are_keyed(atom: ListAtom, items: list[JSON]) -> bool:
+    """Whether each item of an associative list certainly has a key."""
     if not atom.keys:
-        return isinstance(item, str | int | float)
-    return isinstance(item, dict) and not item.keys().isdisjoint(atom.keys)
+        return all(isinstance(item, str | int | float) for item in items)
+    return all(isinstance(item, dict) and not item.keys().isdisjoint(atom.keys) for item in items)
 
 
 def _validate_map(atom: MapAtom, value: dict[str, JSON], allow_duplicates: bool) -> Iterator[_ValidationError]:

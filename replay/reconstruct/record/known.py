@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Basis, Missing, PartialObject
@@ -132,16 +132,20 @@ def get(value: JSON, path: FieldPath) -> JSON:
 
 def replaced(value: JSON, path: FieldPath, leaf: JSON) -> JSON:
     """Return a copy with another value at a path. Missing maps are created."""
-    if not path:
-        return leaf
-    head, rest = path[0], path[1:]
-    if isinstance(value, list) and isinstance(head, int):
-        copied = list(value)
-        copied[head] = replaced(copied[head], rest, leaf)
-        return copied
-    fields = dict(value) if isinstance(value, dict) else {}
-    fields[head] = replaced(fields.get(head), rest, leaf)
-    return fields
+    root: list[JSON] = [value]
+    container: Any = root
+    key: Any = 0
+    for part in path:
+        inner = container[key]
+        if isinstance(inner, list) and isinstance(part, int):
+            copied: Any = list(inner)
+        else:
+            copied = dict(inner) if isinstance(inner, dict) else {}
+            copied.setdefault(part)
+        container[key] = copied
+        container, key = copied, part
+    container[key] = leaf
+    return root[0]
 
 
 def removed(value: JSON, path: FieldPath) -> JSON:
