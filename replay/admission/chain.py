@@ -283,7 +283,7 @@ def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
                 break
         if refused or not again:
             break
-    return _Mutation(value, tuple(admitter.effects.decision() for admitter in admitters), refused)
+    return _Mutation(value, tuple([admitter.effects.decision() for admitter in admitters]), refused)
 
 
 def _validate(

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from msgspec import Struct, field
+
 from replay.admission.conversion import Object
 from replay.admission.partial_patch import is_same
-from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import diff
@@ -22,25 +23,24 @@ def changes(old: Object, new: Object) -> Patch:
     return diff(_value(old), _value(new))
 
 
-class Changes:
+class Changes(Struct):
     """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones."""
 
-    __slots__ = ("_patches",)
-
-    def __init__(self) -> None:
-        """Nothing is compared yet."""
-        self._patches: IdentityMemo[Patch] = IdentityMemo()
+    _patches: dict[tuple[int, int], tuple[Object, Object, Patch]] = field(default_factory=dict)
+    """By the identities of two states, which are kept, so that no other object can have these."""
 
     def __call__(self, old: Object, new: Object) -> Patch:
         """The patch between two states."""
         if old is new:
             return ()
-        patch = self._patches.get((old, new))
-        return self._patches.put((old, new), changes(old, new)) if patch is None else patch
+        key = id(old), id(new)
+        if key not in self._patches:
+            self._patches[key] = old, new, changes(old, new)
+        return self._patches[key][2]
 
     def note(self, old: Object, new: Object, patch: Patch) -> None:
         """Record a patch between two states. It may also touch unchanged parts."""
-        self._patches.put((old, new), patch)
+        self._patches[id(old), id(new)] = old, new, patch
 
     def is_same(self, old: Object, new: Object) -> bool:
         """Whether two states are equal in all that is known."""

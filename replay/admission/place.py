@@ -31,7 +31,7 @@ def _place_of_pointer(name: str, path: str) -> Place:
 
 def place_of(name: str, part: FieldPath) -> Place:
     """A part as a footprint can name it."""
-    return (name, *(ANY if isinstance(key, int) else key for key in part))
+    return (name, *[ANY if isinstance(key, int) else key for key in part])
 
 
 @lru_cache(maxsize=4096)

@@ -77,7 +77,8 @@ class Fidelity(Struct):
         Texts are compared as they are, and kept as they may be `shown`. Of several policies that deny a request the server names
         the first, or any of them (`in_any_order`).
         """
-        if observed is NOTHING_OBSERVED and not decision.denials and not decision.audit_annotations:
+        is_observed = observed.denial or observed.refusal or observed.failures or observed.policy_annotations
+        if not (is_observed or decision.denials or decision.audit_annotations):
             return
         self.most_failures = max(self.most_failures, len(observed.failures))
         aspects: tuple[tuple[str, Agreement, Any, Any], ...] = (

@@ -53,8 +53,7 @@ def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:
     """A patch without its values, list indices as `*`, each operation once and in order of appearance."""
     lines = []
     for operation in patch:
-        path = "/".join(
-            "*" if part.isdigit() or part == "-" else part for part in str(operation.get("path", "")).split("/")
-        )
+        parts = str(operation.get("path", "")).split("/")
+        path = "/".join(["*" if part.isdigit() or part == "-" else part for part in parts])
         lines.append(f"{operation.get('op')} {path}")
     return tuple(dict.fromkeys(lines))

@@ -166,7 +166,7 @@ class Cluster:
     def history(self, kind: GroupVersionKind, namespace: str, name: str) -> History | None:
         """The history of an object, None if neither snapshot nor log has it."""
         key = (kind.group, kind.kind, namespace, name)
-        return self._history(key) if key in self.keys(kind) else None
+        return self._history(key) if key in self._keys.get(key[:2], ()) else None
 
     def listing(self, kind: GroupVersionKind, namespace: str | None) -> Listing:
         """The objects of a kind in a namespace; None for all."""
@@ -306,7 +306,10 @@ class ClusterLister(Struct, frozen=True):
                 f"{kind.kind} `{_named(namespace, name)}` is in neither snapshot nor log",
                 "give a snapshot of the cluster (--cluster)",
             )
-        state = self._state(history, namespace)
+        states = _states(history, self.start, self.end)
+        state = merged(states, _CHANGING) if len(states) > 1 else states[0]
+        if state is _OPEN and self.cluster.begins_by(namespace, self.start):
+            return None
         return None if isinstance(state, Known) and state.value is None else state
 
     def perhaps_absent(self, kind: GroupVersionKind, namespace: str, name: str) -> PerhapsAbsent | None:
@@ -317,11 +320,6 @@ class ClusterLister(Struct, frozen=True):
         if len(there) == len(states) or len(there) != 1 or isinstance(there[0], Missing) or there[0].holes:
             return None
         return PerhapsAbsent(kind.kind, _CHANGING, object=there[0].value)
-
-    def _state(self, history: History, namespace: str) -> Known | Missing:
-        state = _state(history, self.start, self.end)
-        is_absent = state is _OPEN and self.cluster.begins_by(namespace, self.start)
-        return Known(None, Basis.RECORDED) if is_absent else state
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON] | Missing:
         """See `Lister.list`."""
@@ -346,11 +344,6 @@ class ClusterLister(Struct, frozen=True):
 
 def _named(namespace: str, name: str) -> str:
     return f"{namespace}/{name}" if namespace else name
-
-
-def _state(history: History, start: int, end: int) -> Known | Missing:
-    """The state that informers showed, with holes where it was changing."""
-    return merged(_states(history, start, end), _CHANGING)
 
 
 def _states(history: History, start: int, end: int) -> list[Known | Missing]:

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import NamedTuple, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.audit.answer.refusal import refused_by
 from replay.audit.directory.lookups import object_ref
@@ -205,8 +206,8 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
         """The history of the object, which the snapshot may begin."""
         first = exchanges[0].record
-        kind = next((each.parent_kind for each in exchanges if each.parent_kind is not None), None)
-        name = next((each.record.name for each in exchanges if each.record.name), "")
+        kind = next(filter(None, [each.parent_kind for each in exchanges]), None)
+        name = next(filter(None, [each.record.name for each in exchanges]), "")
         namespace = "" if first.resource == "namespaces" else first.namespace
         first_state = (
             self.cluster.of(first.workspace).snapshot_object(kind.group, kind.kind, namespace, name) if kind else None
@@ -233,7 +234,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             mutation=mutation,
         )
         how_far = self.progress(exchange, olds)
-        request, *others = (
+        request, *others = [
             self._with_attributes(
                 exchange,
                 as_sent_to_shard(exchange, rebuild(exchange, around, operation), self.cluster),
@@ -241,7 +242,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
                 how_far,
             )
             for operation in operations_of(exchange, olds.history, self.cluster.begins_in)
-        )
+        ]
         for other in others:
             request.otherwise = other.before_mutation, other.attributes
         return request
@@ -266,7 +267,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         record = exchange.record
         old_object = self._attribute(rebuilt.old_object, "oldObject", exchange)
         namespace_object = _namespace_object(record, lister)
-        name = name_of(exchange, rebuilt)
+        name, missing = name_of(exchange, rebuilt), missing_of(exchange)
         attributes = Attributes(
             operation=rebuilt.operation,
             kind=exchange.kind or GroupVersionKind(exchange.resource.group, exchange.resource.version, ""),
@@ -281,36 +282,28 @@ class Reconstructor(Struct, frozen=True, dict=True):
             object=self._attribute(rebuilt.object, "object", exchange),
             old_object=old_object,
             namespace_object=attribute(namespace_object, "namespaceObject"),
-            missing=(*missing_name(exchange, name), *missing_of(exchange)),
+            missing=(*missing_name(exchange, name), *missing),
         )
         basis = {
             "object": basis_of(rebuilt.object),
             "oldObject": basis_of(rebuilt.old_object),
             "namespaceObject": basis_of(namespace_object),
         }
-        original = self._original(attributes, rebuilt, exchange)
+        original = self._original(attributes, rebuilt, exchange, missing)
         notes = () if exchange.kind else (NO_KIND,)
         return ReplayRequest(record, attributes, original, basis, how_far.reached, how_far.reason, notes=notes)
 
-    def _original(self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange) -> Attributes | Missing:
+    def _original(
+        self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange, missing: tuple[Missing, ...]
+    ) -> Attributes | Missing:
         """The attributes of the mutating phase: a name that is to be generated does not exist yet."""
         if rebuilt.before_mutation is NOT_ASKED:
             return NOT_ASKED
-        return Attributes(
-            operation=attributes.operation,
-            kind=attributes.kind,
-            resource=attributes.resource,
-            subresource=attributes.subresource,
-            namespace=attributes.namespace,
+        return replace(
+            attributes,
             name=exchange.record.name if exchange.record.verb == "create" else attributes.name,
-            user_info=attributes.user_info,
-            workspace=attributes.workspace,
-            dry_run=attributes.dry_run,
-            options=attributes.options,
             object=self._attribute(rebuilt.before_mutation, "object", exchange),
-            old_object=attributes.old_object,
-            namespace_object=attributes.namespace_object,
-            missing=missing_of(exchange),
+            missing=missing,
         )
 
     def _attribute(

@@ -100,7 +100,7 @@ def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
     """Return unknown parts of a request: from a log of another API, or for an unknown resource."""
     record = exchange.record
     kinds = () if exchange.kind else ("kind", "requestKind")
-    unknown = tuple(Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds)
+    unknown = tuple([Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds])
     if has_query(record):
         return unknown
     user = (Missing(f"request.userInfo.{name}", _NOT_TOLD, RECORD_EVENTS) for name in record.user.missing)

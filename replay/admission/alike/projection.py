@@ -6,7 +6,7 @@ A footprint becomes a function that takes out of the input what stands at its pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from functools import lru_cache
 from typing import Any
 
@@ -63,19 +63,12 @@ def projection(footprint: frozenset[str]) -> Projection | None:
     tree = _tree(footprint)
     if not tree.names.keys() <= ROOTS or any(len(segments(path)) > DEEPEST for path in footprint):
         return None
-    extract = _extract(tree)
 
-    def projected(bindings: PlainBindings) -> ProjectionKey | None:
-        try:
-            content = _encode(extract(bindings))
-        except (TypeError, ValueError, OverflowError, RecursionError):
-            return None
-        if len(content) > LONGEST:
-            return None
-        places = bindings.places and read_places(footprint, bindings.places)
+    def with_unknown(content: bytes, bindings: PlainBindings) -> ProjectionKey:
+        places = read_places(footprint, bindings.places)
         return (content, tuple([each for each in bindings.unknown if each.place in places])) if places else content
 
-    return projected
+    return _compiled(tree, with_unknown)
 
 
 def _tree(footprint: Iterable[str]) -> _Node:
@@ -88,16 +81,30 @@ def _tree(footprint: Iterable[str]) -> _Node:
     return root
 
 
-def _extract(tree: _Node) -> Callable[[Mapping[str, Any]], Any]:
+_PROJECTED = """
+def projected(v):
+    try:
+        content = encode([{roots}])
+    except not_encoded:
+        return None
+    if len(content) > longest:
+        return None
+    return with_unknown(content, v) if v.places else content
+"""
+
+
+def _compiled(tree: _Node, with_unknown: Callable[[bytes, PlainBindings], ProjectionKey]) -> Projection:
     """Return the function for a tree, as compiled Python. Field names appear in it only as literals."""
     functions: list[str] = []
     roots = [_value(f"v[{name!r}]", child, f"v{index}", functions) for index, (name, child) in _numbered(tree)]
-    functions.append(f"def extract(v): return [{', '.join(roots)}]")
+    functions.append(_PROJECTED.replace("{roots}", ", ".join(roots)))
     names: dict[str, Any] = {"absent": _ABSENT, "other": _OTHER, "entries": _ENTRIES, "__builtins__": {}}
     names |= {each.__name__: each for each in (type, dict, list, len)}
+    names |= {"encode": _encode, "longest": LONGEST, "with_unknown": with_unknown}
+    names["not_encoded"] = (TypeError, ValueError, OverflowError, RecursionError)
     exec(compile("\n".join(functions), "<projection>", "exec"), names)  # noqa: S102 - made here, of a footprint
-    extract: Callable[[Mapping[str, Any]], Any] = names["extract"]
-    return extract
+    projected: Projection = names["projected"]
+    return projected
 
 
 def _numbered(node: _Node) -> Iterable[tuple[int, tuple[str, _Node]]]:

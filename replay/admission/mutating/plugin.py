@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
+from replay.admission.effects import Effects
 from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
 from replay.admission.hooks import HookIndex, policy_hooks
 from replay.admission.mutating.inputs import MutationInputs
@@ -26,7 +27,6 @@ from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.observer import HookObserver, MutationObserver
 from replay.admission.params import ParamsError
 from replay.cellib.version import KubernetesVersion
-from replay.identity import IdentityMemo
 from replay.json import JSON
 from replay.kube.admissionregistration import (
     FailurePolicy,
@@ -126,8 +126,9 @@ class MutatingRequest:
         self.attributes = attributes
         self.lister = lister
         self.changes = Changes() if changes is None else changes
-        self._inputs: IdentityMemo[MutationInputs] = IdentityMemo()
-        self._results: IdentityMemo[MutateResult] = IdentityMemo()
+        self._inputs: dict[Any, MutationInputs] = {}
+        self._results: dict[Any, tuple[Object, MutateResult]] = {}
+        """With the object that was changed: no other one can then have its identity. Inputs keep their parameter."""
         self.observer: HookObserver | None = None
         """Who watches the policies; what they do is then not taken from what is remembered."""
 
@@ -136,9 +137,11 @@ class MutatingRequest:
         if self.observer is not None:
             return self._observe(self.observer, invocation, value, shown)
         match = invocation.match
-        objects, rest = (invocation.hook.evaluator, invocation.param, value), (match.resource, match.kind, shown)
-        result = self._results.get(objects, rest)
-        return self._results.put(objects, self._mutate(invocation, value, shown), rest) if result is None else result
+        identities = id(invocation.hook.evaluator), id(invocation.param), id(value)
+        key = (*identities, match.resource, match.kind, shown)
+        if key not in self._results:
+            self._results[key] = value, self._mutate(invocation, value, shown)
+        return self._results[key][1]
 
     def match_error(self, invocation: Invocation, value: Object, shown: Shown) -> str | None:
         """Return the match conditions' error of a policy in the second pass that need not run again."""
@@ -163,12 +166,10 @@ class MutatingRequest:
 
     def _input(self, invocation: Invocation) -> MutationInputs:
         match = invocation.match
-        objects, rest = (invocation.param,), (match.resource, match.kind)
-        earlier_inputs = self._inputs.get(objects, rest)
-        if earlier_inputs is None:
-            inputs = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
-            earlier_inputs = self._inputs.put(objects, inputs, rest)
-        return earlier_inputs
+        key = id(invocation.param), match.resource, match.kind
+        if key not in self._inputs:
+            self._inputs[key] = self.admission.inputs(match, self.attributes, self.lister, invocation.param)
+        return self._inputs[key]
 
     def _versioned(self, kind: GroupVersionKind, value: Object) -> Object:
         if kind == self.attributes.kind:
@@ -200,10 +201,18 @@ class PolicyPlugin:
         self._hooks = hooks
         self._request = request
         self._reinvocation = Reinvocation()
+        self.effects = Effects()
 
-    def admit(self, value: Object, *, reinvoke: bool) -> MutatingResult:
-        """Run one pass over the object."""
-        return _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._hooks)
+    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
+        """Run one pass over the object; return the object, and whether all mutating plugins must run again."""
+        result, effects = (
+            _Pass(self._request, self._reinvocation, value, reinvoke=reinvoke).run(self._hooks),
+            self.effects,
+        )
+        effects.denials += result.denials
+        effects.mutated += result.mutated
+        effects.undetermined += [each for each in result.undetermined if each not in effects.undetermined]
+        return result.object, result.should_reinvoke
 
     def observe(
         self, hooks: Sequence[Hook], value: Object, observer: HookObserver, *, reinvoke: bool

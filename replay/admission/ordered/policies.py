@@ -8,7 +8,6 @@ from typing import Any
 
 from replay.admission.conversion import Object
 from replay.admission.decision import Decision
-from replay.admission.effects import Effects
 from replay.admission.explain.mutation import MutatingPolicyWatch
 from replay.admission.explain.validation import ValidatingPolicyWatch
 from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
@@ -67,7 +66,7 @@ class _Mutating:
             sets, context.version, context.discovery, context.patchers, context.authorizer
         )
 
-    def admitters(self, asking: Asking) -> Sequence[_PolicyAdmitter | None] | None:
+    def admitters(self, asking: Asking) -> Sequence[PolicyPlugin | None] | None:
         """The policies that may match."""
         first = asking.sides[0]
         if asking.is_shared:
@@ -75,16 +74,16 @@ class _Mutating:
             if hooks is None:
                 return None
             shared = self._admission.request(first.original, first.lister, asking.changes)
-            return [_PolicyAdmitter(PolicyPlugin(each, shared)) if each else None for each in hooks]
+            return [PolicyPlugin(each, shared) if each else None for each in hooks]
         return [self._admitter(index, asking) for index in range(len(asking.sides))]
 
-    def _admitter(self, index: int, asking: Asking) -> _PolicyAdmitter | None:
+    def _admitter(self, index: int, asking: Asking) -> PolicyPlugin | None:
         side = asking.sides[index]
         hooks = self._admission.candidates(side.original, side.lister)
         if hooks is None or not hooks[index]:
             return None
         request = self._admission.request(side.original, side.lister, asking.changes)
-        return _PolicyAdmitter(PolicyPlugin(hooks[index], request))
+        return PolicyPlugin(hooks[index], request)
 
     def validator(self, asking: Asking) -> RequestValidator | None:
         """It validates nothing."""
@@ -100,22 +99,6 @@ class _Mutating:
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
         """It has no such phase."""
         del index, manifests, asking
-
-
-class _PolicyAdmitter:
-    """The policies of one set on one request."""
-
-    def __init__(self, plugin: PolicyPlugin) -> None:
-        self._plugin = plugin
-        self.effects = Effects()
-
-    def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """Run one pass over the policies."""
-        result, effects = self._plugin.admit(value, reinvoke=reinvoke), self.effects
-        effects.denials += result.denials
-        effects.mutated += result.mutated
-        effects.undetermined += [each for each in result.undetermined if each not in effects.undetermined]
-        return result.object, result.should_reinvoke
 
 
 class ValidatingAdmissionPolicyPlugin:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
-from replay.admission.alike.projection import Projection, ProjectionKey, projection
+from replay.admission.alike.plain_bindings import PlainBindings
+from replay.admission.alike.projection import Projection, projection
 from replay.admission.alike.results import AlikeResults
 from replay.admission.decision import Decision
 from replay.admission.hooks import PlannedHook
@@ -14,6 +15,7 @@ from replay.admission.validating.policy_decision import NO_DECISION, ValidateRes
 from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
+from replay.kube.attributes import Attributes
 from replay.matching.matcher import Match
 
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
@@ -75,8 +77,14 @@ class ValidationPlan:
 class PolicyRequest(Protocol):
     """Request for groups of policies."""
 
-    def projected(self, match: Match, project: Projection | None, /) -> ProjectionKey | None:
-        """The projection of what policies read that match so; None where there is none."""
+    @property
+    def attributes(self) -> Attributes:
+        """Return the request's attributes."""
+        ...
+
+    @property
+    def plain(self) -> PlainBindings:
+        """Return what projections are made of."""
         ...
 
     def shared(self, match: Match, /) -> SharedEvaluation:
@@ -108,11 +116,15 @@ class AlikeGroups:
 
         INVARIANT: without messages, a result depends on them neither by their texts nor by what they cost.
         """
-        match, by_messages = group.match, False
-        projected = request.projected(match, group.projection)
-        earlier = None if projected is None else self._results.get((group, by_messages, projected))
+        match, attributes, by_messages, earlier = group.match, request.attributes, False, None
+        is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind
+        project = group.projection if is_as_sent else None
+        projected = None if project is None else project(request.plain)
+        if projected is not None:
+            earlier = self._results.get((group, by_messages, projected))
         if earlier is _BY_MESSAGES:
-            by_messages, projected = True, request.projected(match, group.projection_with_messages)
+            by_messages, project = True, group.projection_with_messages
+            projected = None if project is None else project(request.plain)
             earlier = None if projected is None else self._results.get((group, by_messages, projected))
         if earlier is not None:
             return earlier
@@ -121,7 +133,8 @@ class AlikeGroups:
         results = tuple([(place, result) for place, result in answers if result is not NO_DECISION])
         if projected is not None and not by_messages and group.may_read_messages(results, shared):
             self._results.remember((group, by_messages, projected), _BY_MESSAGES)
-            by_messages, projected = True, request.projected(match, group.projection_with_messages)
+            by_messages, project = True, group.projection_with_messages
+            projected = None if project is None else project(request.plain)
         if projected is not None:
             self._results.remember((group, by_messages, projected), results)
         return results

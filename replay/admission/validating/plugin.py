@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from replay.admission.alike.plain_bindings import RequestBindings
-from replay.admission.alike.projection import Projection, ProjectionKey
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Decision
 from replay.admission.effects import ADMITTED
@@ -29,7 +28,6 @@ from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
-from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.admissionregistration import (
     ManifestSet,
@@ -125,13 +123,13 @@ class ValidatingAdmission:
         if plans is None:
             return [ADMITTED] * len(objects)
         first = _Request(self, HookWalk(self.walker, attributes.with_object(objects[0]), lister))
-        requests = IdentityMap([(objects[0], first)])
+        requests = {id(objects[0]): first}
         for value in objects[1:]:
-            if value not in requests:
+            if id(value) not in requests:
                 walk = HookWalk(self.walker, attributes.with_object(value), lister)
-                requests[value] = _Request(self, walk)
+                requests[id(value)] = _Request(self, walk)
         return [
-            _decided(plan, requests[value], first) if plan.hooks else ADMITTED
+            _decided(plan, requests[id(value)], first) if plan.hooks else ADMITTED
             for plan, value in zip(plans, objects, strict=True)
         ]
 
@@ -183,8 +181,7 @@ class _Request:
         self.evaluations: dict[Any, SharedEvaluation] = {}
         self.results: dict[Any, ValidateResult] = {}
         self._params: list[JSON | PartialObject | None] = []
-        self._plain = RequestBindings(self.attributes)
-        self._projections: dict[Projection, ProjectionKey | None] = {}
+        self.plain = RequestBindings(self.attributes)
         self._answers: dict[Any, GroupResults] = {}
         """What groups of policies came to: most of them stand in several sets."""
 
@@ -195,8 +192,8 @@ class _Request:
             answer = self._answers.get(group)
             if answer is None:
                 answer = self._answers[group] = self._admission.groups.results(group, self)
-            if answer:
-                results += [(indices[place], result) for place, result in answer]
+            for place, result in answer:
+                results.append((indices[place], result))
         if not plan.is_certain:
             return self._dispatched(plan.hooks, dict(results))
         if not results:
@@ -214,15 +211,6 @@ class _Request:
             elif index in results:
                 outcome.add_for_all(planned.hook.policy, planned.bindings, results[index])
         return ADMITTED if outcome.is_empty else outcome.decision()
-
-    def projected(self, match: Match, project: Projection | None) -> ProjectionKey | None:
-        """The projection of what policies read that match so; None where there is none."""
-        attributes = self.attributes
-        if project is None or match.resource != attributes.resource or match.kind != attributes.kind:
-            return None
-        if project not in self._projections:
-            self._projections[project] = project(self._plain)
-        return self._projections[project]
 
     def shared(self, match: Match) -> SharedEvaluation:
         """The expressions of policies without parameters."""

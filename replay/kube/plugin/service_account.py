@@ -27,8 +27,11 @@ def with_account(spec: JSON) -> dict[str, JSON]:
 
 def token_volume_name(spec: JSON) -> str | None:
     """The name of the token volume that a pod has."""
-    names = (str(volume.get("name") or "") for volume in (spec or {}).get("volumes") or ())
-    return next((name for name in names if name.startswith(VOLUME_PREFIX)), None)
+    for volume in (spec or {}).get("volumes") or ():
+        name = str(volume.get("name") or "")
+        if name.startswith(VOLUME_PREFIX):
+            return name
+    return None
 
 
 def has_mount(container: JSON) -> bool:

@@ -419,8 +419,7 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
     Admission is then the answer either way. Anything else is undetermined. Equal decisions stay one object.
     """
     # Of a review that has no validating phase it is known where the current set denies it: policies come before webhooks.
-    is_told = is_review(request.record) and decisions[0].verdict is Verdict.DENIED
-    if request.reached is not Reached.UNKNOWN or is_told:
+    if request.reached is not Reached.UNKNOWN or (is_review(request.record) and decisions[0].verdict is Verdict.DENIED):
         return list(decisions)
     decisions_made: IdentityMap[Decision, Decision] = IdentityMap()
     for decision in decisions:

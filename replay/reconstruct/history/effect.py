@@ -105,9 +105,9 @@ def effect_of(exchange: Exchange) -> Effect | None:
         return effect if record.code == 0 or may_be_stored else None
     if record.verb == "delete":
         return _deletion(exchange, effect)
-    if _is_plain(exchange):
-        effect.kind, effect.is_shown = EffectKind.STATE, True
-        effect.revision, effect.uid = revision_of(record.response_resource_version), record.response_uid
+    effect.revision = _plain_revision(exchange)
+    if effect.revision is not None:
+        effect.kind, effect.is_shown, effect.uid = EffectKind.STATE, True, record.response_uid
         return effect
     effect.uid = str(exchange.response.metadata.get("uid") or record.object_uid)
     if record.subresource == "binding":
@@ -136,13 +136,13 @@ def _reviewed(exchange: Exchange, effect: Effect) -> Effect | None:
     return effect
 
 
-def _is_plain(exchange: Exchange) -> bool:
-    """Return whether a response is the object itself, with its version and not being deleted; decided without decoding."""
-    record = exchange.record
-    version, text = record.response_resource_version, record.response_object
-    if revision_of(version) is None or not record.response_uid or text is None or _DELETED in text:
-        return False
-    return exchange.concerns_parent and exchange.shape is BodyShape.OBJECT
+def _plain_revision(exchange: Exchange) -> int | None:
+    """Return the revision of a response that is the object itself and is not being deleted; decided without decoding."""
+    record, text = exchange.record, exchange.record.response_object
+    stored = revision_of(record.response_resource_version)
+    if stored is None or not record.response_uid or text is None or _DELETED in text or not exchange.concerns_parent:
+        return None
+    return stored if exchange.shape is BodyShape.OBJECT else None
 
 
 def _stored(exchange: Exchange, effect: Effect) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from replay.audit.event import RequestRecord
-from replay.identity import IdentityMap
 from replay.json import JSON
 from replay.kube.attributes import Basis, Missing
 from replay.reconstruct.history.clock import BEFORE, NEVER, RevisionClock
@@ -72,29 +71,31 @@ class History:
         """Whether the log has no gaps."""
         exchanges = list(exchanges)
         effects = [effect for effect in map(effect_of, exchanges) if effect is not None]
-        self._missed = [each.record for each in exchanges if _is_missed(each.record)]
+        self._missed = [each.record for each in exchanges if each.record.code == NOT_FOUND and _is_missed(each.record)]
         if snapshot is not None and not (trusted and _shows_only_creation(effects, snapshot)):
             effects.append(_from_snapshot(snapshot, clock, alone=trusted and not effects))
         self.effects = settled(_ordered([*effects, *collected]))
-        self._end = max((effect.end for effect in self.effects), default=NEVER)
-        self._index = IdentityMap(
-            (effect.exchange, index) for index, effect in enumerate(self.effects) if effect.exchange
-        )
+        self._end = BEFORE if self.effects else NEVER
+        self._index: dict[int, int] = {}
+        """The places of effects by the identity of their exchanges, which the effects keep alive."""
         self._by_revision: dict[int, int] = {}
         for index, effect in enumerate(self.effects):
+            self._end = max(self._end, effect.end)
+            if effect.exchange is not None:
+                self._index[id(effect.exchange)] = index
             if effect.revision is not None:
                 self._by_revision.setdefault(effect.revision, index)
 
     def index_of(self, exchange: Exchange) -> int | None:
         """The place of a record's own effect, None if it has none."""
-        return self._index.get(exchange)
+        return self._index.get(id(exchange))
 
     def place_before(self, exchange: Exchange) -> int | None:
         """The place of the state that a record's own effect changed (-1: before all), None if it has no effect.
 
         Of several deletions that remove an object at the same time none follows another.
         """
-        place = self._index.get(exchange)
+        place = self._index.get(id(exchange))
         if place is None:
             return None
         own, place = self.effects[place], place - 1
@@ -270,9 +271,9 @@ class History:
 
 
 def _is_missed(record: RequestRecord) -> bool:
-    """Whether a request did not find the object itself (`apierrors.NewNotFound`)."""
+    """Whether a request that was answered with 404 did not find the object itself (`apierrors.NewNotFound`)."""
     named = f"{record.resource}.{record.api_group}" if record.api_group else record.resource
-    return record.code == NOT_FOUND and record.status_message == f'{named} "{record.name}" not found'
+    return record.status_message == f'{named} "{record.name}" not found'
 
 
 def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
@@ -313,9 +314,10 @@ def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) 
 
 def _ordered(effects: list[Effect]) -> list[Effect]:
     """Effects with a revision by revision; the others where time and content allow them."""
-    numbered = sorted((effect for effect in effects if effect.revision is not None), key=_revision_then_time)
-    ordered = _without_repetitions(numbered)
-    for effect in sorted((effect for effect in effects if effect.revision is None), key=lambda e: (e.end, e.start)):
+    if len(effects) <= 1:
+        return effects
+    ordered = _without_repetitions(sorted([e for e in effects if e.revision is not None], key=_revision_then_time))
+    for effect in sorted([e for e in effects if e.revision is None], key=lambda e: (e.end, e.start)):
         ordered.insert(_place(ordered, effect), effect)
     return ordered
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import re
 from enum import Enum
 from functools import cache, lru_cache
+from typing import Any
 
 import orjson
+from msgspec import Struct
 
 from replay.go.format import parse_uint
 from replay.json import JSON, decode_json
@@ -33,24 +35,20 @@ class UnusableBodyError(Exception):
     """A body looked like an object and is not one; `str()` is the problem."""
 
 
-class Body:
+class Body(Struct, eq=False):
     """One body; `json` is None where there is none, or where it cannot be used: it is no JSON, too deep, or of another form.
 
-    A body of `kind` that begins like one is taken for an object without being decoded (`shape`), because most are never
-    read. Where such a body turns out to be unusable, `json` raises `UnusableBodyError`; one that is `checked` never does,
-    because it is decoded before its shape is told.
+    `name` says whose body it is, `request` or `response`. A body that begins like an object of the kind is taken for one without
+    being decoded (`shape`), because most are never read. Where such a body turns out to be unusable, `json` raises
+    `UnusableBodyError`; one that is `checked` never does, because it is decoded before its shape is told.
     """
 
-    __slots__ = ("_checked", "_fault", "_json", "_name", "_promised", "text")
-
-    def __init__(self, text: str | None, name: str = "response", *, checked: bool = False) -> None:
-        """Keep the text; `name` says whose body it is, `request` or `response`."""
-        self.text = text
-        self._name = name
-        self._json: JSON = ...
-        self._fault = ""
-        self._checked = checked
-        self._promised = False
+    text: str | None
+    name: str = "response"
+    checked: bool = False
+    _json: Any = ...
+    _fault: str = ""
+    _promised: bool = False
 
     @property
     def json(self) -> JSON:
@@ -66,7 +64,7 @@ class Body:
         """Return the body's problem as a sentence; empty if it is usable or absent."""
         if self._json is ...:
             self._json, self._fault = _usable(self.text) if self.text else (None, "")
-        return f"the {self._name}'s body cannot be used: {self._fault}" if self._fault else ""
+        return f"the {self.name}'s body cannot be used: {self._fault}" if self._fault else ""
 
     @property
     def metadata(self) -> dict[str, JSON]:
@@ -77,7 +75,7 @@ class Body:
 
     def shape(self, kind: GroupVersionKind | None) -> BodyShape:
         """Return what the body is, for a request whose object is of `kind` (None: unknown)."""
-        if self._json is ... and not self._checked and self.text and kind and self.text.startswith(_beginning(kind)):
+        if self._json is ... and not self.checked and self.text and kind and self.text.startswith(_beginning(kind)):
             self._promised = True
             return BodyShape.OBJECT
         body = self.json

@@ -20,20 +20,21 @@ NOT_THE_OBJECT = frozenset({"binding", "eviction", "token", "scale", "log", *CON
 class Exchange:
     """A record with what follows from it alone; bodies are decoded when they are read.
 
-    `resource` is the requested one; `succeeded` tells whether the API server answered with success; `is_connect` whether
-    admission sees a CONNECT; `concerns_parent` whether the bodies are the object of the history itself, not a kind of a
-    subresource.
+    `resource` is the requested one, `parent_kind` its kind, None if neither discovery nor a body tells it. `kind` is the one that
+    admission names for the request (`Scale` for `deployments/scale`). `succeeded` tells whether the API server answered with
+    success; `is_connect` whether admission sees a CONNECT; `concerns_parent` whether the bodies are the object of the history
+    itself, not a kind of a subresource; `dry_run` whether nothing was to be stored.
     """
 
     __slots__ = (
         "_discovery",
-        "_dry_run",
-        "_kind",
-        "_parent_kind",
         "_query",
         "_shape",
         "concerns_parent",
+        "dry_run",
         "is_connect",
+        "kind",
+        "parent_kind",
         "record",
         "request",
         "resource",
@@ -45,36 +46,25 @@ class Exchange:
         """Look the resource up; a resource that is not known takes its kind from the bodies. `checked` as for `Body`."""
         self.record = record
         self.resource = GroupVersionResource(record.api_group, record.api_version, record.resource)
-        self.request = Body(record.request_object, "request", checked=checked)
-        self.response = Body(record.response_object, checked=checked)
+        self.request = Body(record.request_object, "request", checked)
+        self.response = Body(record.response_object, "response", checked)
         self.succeeded = 200 <= record.code < 300
         self.is_connect = record.subresource in CONNECT_SUBRESOURCES
         self.concerns_parent = record.subresource not in NOT_THE_OBJECT
         self._discovery = discovery = discovery.of(record.workspace) if record.workspace else discovery
-        self._parent_kind: GroupVersionKind | None = discovery.kind(self.resource)
-        self._kind: GroupVersionKind | None = None
+        self.parent_kind = discovery.kind(self.resource) or self._told_kind()
+        kind = discovery.kind(self.resource, record.subresource) if record.subresource else None
+        self.kind = kind or (self.parent_kind if self.concerns_parent else None)
+        self.dry_run = is_dry_run(record.request_uri, record.verb, self.request)
         self._query: dict[str, list[str]] | None = None
-        self._dry_run: bool | None = None
         self._shape: BodyShape | None = None
 
-    @property
-    def parent_kind(self) -> GroupVersionKind | None:
-        """The kind of the resource itself, None if neither discovery nor a body tells it."""
-        if self._parent_kind is None and self.concerns_parent:
-            for body in (self.response.json, self.request.json):
-                if isinstance(body, dict) and split_api_version(str(body.get("apiVersion"))) == self.resource[:2]:
-                    self._parent_kind = GroupVersionKind(*self.resource[:2], str(body.get("kind")))
-                    break
-        return self._parent_kind
-
-    @property
-    def kind(self) -> GroupVersionKind | None:
-        """The kind that admission names for the request (`Scale` for `deployments/scale`)."""
-        if self._kind is None:
-            subresource = self.record.subresource
-            kind = self._discovery.kind(self.resource, subresource) if subresource else None
-            self._kind = kind or (self.parent_kind if self.concerns_parent else None)
-        return self._kind
+    def _told_kind(self) -> GroupVersionKind | None:
+        """Return the kind that a body tells of a resource that discovery does not know."""
+        for body in (self.response.json, self.request.json) if self.concerns_parent else ():
+            if isinstance(body, dict) and split_api_version(str(body.get("apiVersion"))) == self.resource[:2]:
+                return GroupVersionKind(*self.resource[:2], str(body.get("kind")))
+        return None
 
     @property
     def api_resource(self) -> APIResource | None:
@@ -88,13 +78,6 @@ class Exchange:
             uri = self.record.request_uri
             self._query = query_of(uri)
         return self._query
-
-    @property
-    def dry_run(self) -> bool:
-        """Whether nothing was to be stored: `dryRun` in the query or, for a deletion, in its options."""
-        if self._dry_run is None:
-            self._dry_run = is_dry_run(self.record.request_uri, self.record.verb, self.request)
-        return self._dry_run
 
     @property
     def shape(self) -> BodyShape:
