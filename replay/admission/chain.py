@@ -223,9 +223,8 @@ class Chain:
     def observe(self, index: int, asking: Asking, observer: ChainObserver) -> None:
         """Decide a request for one set with an observer: the same phases, with all plugins."""
         admitting = self._admitting(asking)
-        admitters = [_admitters(each, admitting) for each in range(self._sets)]
-        admitters[index] = observer.admitters(self.plugins)
-        mutations = [_mutate(own, side) for own, side in zip(admitters, asking.sides, strict=True)]
+        mutations = self._mutations(admitting, asking)
+        mutations[index] = _mutate(observer.admitters(self.plugins), asking.sides[index])
         live = [each == index and not mutation.is_refused for each, mutation in enumerate(mutations)]
         _validate(observer.validators(self.plugins), _seen(asking, mutations), live, asking)
 
@@ -235,7 +234,10 @@ class Chain:
 
     def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
         """The mutating phase of each set."""
-        return [_mutate(_admitters(index, admitting), side) for index, side in enumerate(asking.sides)]
+        return [
+            _mutate([admitter for each in admitting if (admitter := each[index]) is not None], side)
+            for index, side in enumerate(asking.sides)
+        ]
 
     def _validating(self, asking: Asking) -> list[RequestValidator]:
         """The plugins that may have something to say in the validating phase."""
@@ -262,11 +264,6 @@ def _decisions(
         return list(validating[0](objects, asking, [True] * len(admitted)))
     parts = _validate(validating, objects, [not each.is_refused for each in admitted], asking)
     return [_combined(each, part) for each, part in zip(admitted, parts, strict=True)]
-
-
-def _admitters(index: int, admitting: Sequence[Sequence[Admitter | None]]) -> Sequence[Admitter]:
-    """Return the mutating steps of the request for one set, in order."""
-    return [admitter for each in admitting if (admitter := each[index]) is not None]
 
 
 def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:

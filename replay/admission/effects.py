@@ -45,21 +45,30 @@ class Effects(Struct):
 
 def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
     """Return the decision of several plugins, in order; `patch` is their combined change."""
-    if not patch and all(part is ADMITTED for part in parts):
+    acting = [part for part in parts if part is not ADMITTED]
+    if not acting and not patch:
         return ADMITTED
-    undetermined = [each for part in parts for each in part.undetermined]
-    denials = tuple(each for part in parts for each in part.denials)
+    all_effects, caused, healed = Effects(), list[Denial](), list[Denial]()
+    for part in acting:
+        all_effects.denials += part.denials
+        all_effects.undetermined += part.undetermined
+        all_effects.mutated += part.mutated
+        all_effects.calls += part.webhooks
+        all_effects.warnings += part.warnings
+        all_effects.audit_annotations.update(part.audit_annotations)
+        caused += part.caused_by_mutation
+        healed += part.healed_by_mutation
     return Decision(
-        verdict=verdict(undetermined, denials),
-        denials=denials,
-        warnings=tuple(dict.fromkeys(each for part in parts for each in part.warnings)),
-        audit_annotations={key: value for part in parts for key, value in part.audit_annotations.items()},
+        verdict=verdict(all_effects.undetermined, all_effects.denials),
+        denials=tuple(all_effects.denials),
+        warnings=tuple(dict.fromkeys(all_effects.warnings)),
+        audit_annotations=all_effects.audit_annotations,
         patch=patch,
-        undetermined=tuple(dict.fromkeys(undetermined)),
-        mutated=tuple(each for part in parts for each in part.mutated),
-        webhooks=tuple(each for part in parts for each in part.webhooks),
-        caused_by_mutation=tuple(each for part in parts for each in part.caused_by_mutation),
-        healed_by_mutation=tuple(each for part in parts for each in part.healed_by_mutation),
+        undetermined=tuple(dict.fromkeys(all_effects.undetermined)),
+        mutated=tuple(all_effects.mutated),
+        webhooks=tuple(all_effects.calls),
+        caused_by_mutation=tuple(caused),
+        healed_by_mutation=tuple(healed),
     )
 
 

@@ -7,7 +7,7 @@ silent are counted apart, so that they do not raise the share.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import orjson
@@ -89,7 +89,12 @@ class Fidelity(Struct):
                 _replayed_denial(decision, observed if in_any_order else NOTHING_OBSERVED),
             ),
             ("failure", self.failures, _observed_failures(observed, policies), _replayed_failures(decision)),
-            ("annotation", self.annotations, _own(observed, policies), _own_replayed(decision, policies)),
+            (
+                "annotation",
+                self.annotations,
+                _own(observed.policy_annotations, policies),
+                _own(decision.audit_annotations, policies),
+            ),
         )
         for aspect, agreement, observation, replayed in aspects:
             if not observation and not replayed:
@@ -181,12 +186,9 @@ def _replayed_failures(decision: Decision) -> list[Any]:
     return orjson.loads(text) if text else []
 
 
-def _own(observed: Observed, policies: frozenset[str]) -> dict[str, str]:
-    return {key: value for key, value in observed.policy_annotations.items() if key.rpartition("/")[0] in policies}
-
-
-def _own_replayed(decision: Decision, policies: frozenset[str]) -> dict[str, str]:
-    return {key: value for key, value in decision.audit_annotations.items() if key.rpartition("/")[0] in policies}
+def _own(annotations: Mapping[str, str], policies: frozenset[str]) -> Mapping[str, str]:
+    """Return the annotations that some policies write."""
+    return annotations and {key: value for key, value in annotations.items() if key.rpartition("/")[0] in policies}
 
 
 def _text(value: Any) -> str:

@@ -250,7 +250,7 @@ def _home(outcome: Outcome) -> str:
 
 def placed(policies: Iterable[str], workspace: str) -> tuple[str, ...]:
     """Policies as people name them: with the workspace that they are of."""
-    return tuple(f"{workspace}/{policy}" if workspace and policy else policy for policy in policies)
+    return tuple([f"{workspace}/{policy}" if workspace and policy else policy for policy in policies])
 
 
 def _example(outcome: Outcome, messages: tuple[str, ...], patch: tuple[JSON, ...]) -> Example:

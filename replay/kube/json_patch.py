@@ -89,13 +89,12 @@ def _replace(document: JSON, operation: Mapping[str, Any]) -> JSON:
     parent = _parent(document, path)
     if parent is None:
         raise JSONPatchError(f"replace operation does not apply: doc is missing path: {path}: {_MISSING}")
-    key = tokens(path)[-1]
-    if isinstance(parent, list):
-        try:
-            _index_of(parent, key)
-        except JSONPatchError:
-            raise JSONPatchError(f"replace operation does not apply: doc is missing key: {path}: {_MISSING}") from None
-    return _with_parent(document, path, lambda container: _set(container, key, value))
+    root, container, key = _copied(document, path)
+    try:
+        container[_index_of(container, key) if isinstance(container, list) else key] = value
+    except JSONPatchError:
+        raise JSONPatchError(f"replace operation does not apply: doc is missing key: {path}: {_MISSING}") from None
+    return root
 
 
 def _move(document: JSON, operation: Mapping[str, Any]) -> JSON:
@@ -236,45 +235,35 @@ def _position(items: list[JSON], key: str) -> int:
     return number % (len(items) + 1)
 
 
-def _set(container: JSON, key: str, value: JSON) -> None:
-    container[_index_of(container, key) if isinstance(container, list) else key] = value
-
-
 def _inserted(document: JSON, path: str, value: JSON) -> JSON:
-    key = tokens(path)[-1]
-
-    def insert(container: JSON) -> None:
-        if isinstance(container, list):
-            container.insert(_position(container, key), value)
-        else:
-            container[key] = value
-
-    return _with_parent(document, path, insert)
+    root, container, key = _copied(document, path)
+    if isinstance(container, list):
+        container.insert(_position(container, key), value)
+    else:
+        container[key] = value
+    return root
 
 
 def _removed(document: JSON, path: str) -> JSON:
-    key = tokens(path)[-1]
-
-    def remove(container: JSON) -> None:
-        if isinstance(container, list):
-            del container[_index_of(container, key)]
-        elif key in container:
-            del container[key]
-        else:
-            raise JSONPatchError(f"Unable to remove nonexistent key: {key}: {_MISSING}")
-
-    return _with_parent(document, path, remove)
+    root, container, key = _copied(document, path)
+    if isinstance(container, list):
+        del container[_index_of(container, key)]
+    elif key in container:
+        del container[key]
+    else:
+        raise JSONPatchError(f"Unable to remove nonexistent key: {key}: {_MISSING}")
+    return root
 
 
-def _with_parent(document: JSON, path: str, change: Any) -> JSON:
-    """Return a document with `change` applied to the container of the last token; it shares unchanged parts."""
+def _copied(document: JSON, path: str) -> tuple[JSON, JSON, str]:
+    """Return a document that shares all but the way to the last token, the container of that token, and the token."""
     root = container = document.copy()
-    for key in tokens(path)[:-1]:
+    *above, last = tokens(path)
+    for key in above:
         at = _index_of(container, key) if isinstance(container, list) else key
         container[at] = container[at].copy()
         container = container[at]
-    change(container)
-    return root
+    return root, container, last
 
 
 def equal(one: JSON, other: JSON) -> bool:
@@ -347,6 +336,7 @@ def _list_differences(path: str, old: list[JSON], new: list[JSON], operations: l
     operations += [{"op": "remove", "path": f"{path}/{index}"} for index in removed]
 
 
+@lru_cache(maxsize=4096)
 def escaped(key: str) -> str:
     """A key as a token of a JSON pointer."""
     return key.replace("~", "~0").replace("/", "~1")

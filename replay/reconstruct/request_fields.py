@@ -101,7 +101,7 @@ def missing_of(exchange: Exchange) -> tuple[Missing, ...]:
     record = exchange.record
     kinds = () if exchange.kind else ("kind", "requestKind")
     unknown = tuple([Missing(f"request.{name}", _UNKNOWN_KIND, _GIVE_KIND) for name in kinds])
-    if has_query(record):
+    if not record.user.missing:
         return unknown
     user = (Missing(f"request.userInfo.{name}", _NOT_TOLD, RECORD_EVENTS) for name in record.user.missing)
     return (*unknown, *user, Missing("request.dryRun", _NOT_TOLD, RECORD_EVENTS))

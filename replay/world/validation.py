@@ -258,11 +258,11 @@ def _nested(path: FieldPath, value: JSON) -> JSON:
 def touches_metadata(patch: Sequence[JSON]) -> bool:
     """Whether a patch may change more of `metadata` than labels and annotations."""
     harmless_paths = ("/metadata/labels", "/metadata/annotations")
-    paths = (str(operation["path"]) for operation in patch)
-    return any(
-        path in ("", "/metadata") or (path.startswith("/metadata/") and not path.startswith(harmless_paths))
-        for path in paths
-    )
+    for operation in patch:
+        path = str(operation["path"])
+        if path in ("", "/metadata") or (path.startswith("/metadata/") and not path.startswith(harmless_paths)):
+            return True
+    return False
 
 
 def _broken(schema: Schema | None, value: Known, touched: set[FieldPath]) -> Iterator[FieldPath]:

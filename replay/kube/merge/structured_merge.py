@@ -9,6 +9,7 @@ Where the server visits a map in Go's random order, the names are visited sorted
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import orjson
@@ -120,7 +121,7 @@ def _conforms(atom: Atom, value: JSON) -> bool:
             element = fitting.list.element
             if fitting.list.associative and not _are_keyed(fitting.list, part):
                 return False
-            parts += [(element, item) for item in part if type(item) not in element.fitting]
+            parts += zip(repeat(element), part, strict=False)
         elif kind not in fitting.fitting and next(_validate(fitting, part, allow_duplicates=True), None) is not None:
             return False
     return True
@@ -130,7 +131,10 @@ def _are_keyed(atom: ListAtom, items: list[JSON]) -> bool:
     """Whether each item of an associative list certainly has a key."""
     if not atom.keys:
         return all(isinstance(item, str | int | float) for item in items)
-    return all(isinstance(item, dict) and not item.keys().isdisjoint(atom.keys) for item in items)
+    for item in items:  # noqa: SIM110 - quicker than a generator
+        if not isinstance(item, dict) or item.keys().isdisjoint(atom.keys):
+            return False
+    return True
 
 
 def _validate_map(atom: MapAtom, value: dict[str, JSON], allow_duplicates: bool) -> Iterator[_ValidationError]:
@@ -201,6 +205,8 @@ def _merge(atom: Atom, live: JSON, patch: JSON) -> JSON:
     """
     if patch is _ABSENT:
         return live
+    if isinstance(patch, (str, int, float)):
+        return patch
     fitting = atom.deduce(patch)
     if fitting.map is not None:
         return _merge_maps(fitting.map, live, patch)

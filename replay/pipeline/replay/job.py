@@ -24,7 +24,6 @@ from replay.admission.ordered.registry import (
 )
 from replay.admission.place import Place, read_places
 from replay.admission.reads import AUTHORIZER, OLD_OBJECT
-from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
 from replay.audit.part import StorePart
 from replay.authorization.chains import Authorizers, Chains, asked_by, policy_authorizer
@@ -329,19 +328,17 @@ class Job(Struct, frozen=True, dict=True):
         return Elsewhere(self.reconstructor, self.chain.patchers, unread)
 
     def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
-        """What both sets decide about a request of the log."""
-        backends = self.webhooks.backends(request)
-        if isinstance(self.chain, ShardChain):
-            return in_force(self.chain, request, lister, backends)
-        decisions = self._in_force(request, lister, backends)
-        return with_entry(decisions, self.entries.get((request.record.seq, request.item)))
-
-    def _in_force(self, request: ReplayRequest, lister: Lister, backends: Backends) -> list[Decision]:
-        """What both sets decide with what was in force at the time, which the event tells where objects were being written."""
-        if not isinstance(self.decider, TimedChain):
-            return decide(self.decider, request, lister, backends)
-        alternatives = [decide(each, request, lister, backends) for each in self.decider.chains(lister)]
-        return best_shown(request.record, alternatives, policy_names(self.distinct_sets[0]))
+        """What both sets decide about a request of the log, with what was in force at the time."""
+        backends, decider = self.webhooks.backends(request), self.decider
+        if isinstance(decider, ShardChain):
+            return in_force(decider, request, lister, backends)
+        if isinstance(decider, TimedChain):  # the event tells what was in force where objects were being written
+            alternatives = [decide(each, request, lister, backends) for each in decider.chains(lister)]
+            decisions = best_shown(request.record, alternatives, policy_names(self.distinct_sets[0]))
+        else:
+            decisions = decide(decider, request, lister, backends)
+        entry = self.entries.get((request.record.seq, request.item))
+        return decisions if entry is None else with_entry(decisions, entry)
 
     def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
         """What the mutating phase of both sets makes of a request that came no further."""

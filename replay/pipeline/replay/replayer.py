@@ -267,12 +267,12 @@ class Replayer(Struct, frozen=True, dict=True):
         candidate = self.gate.candidate(record.seq, candidate)
         outcome = self._outcome(request, current, candidate, redactor)
         place = LogPosition(record.seq, request.item)
-        about = stored_subject(record, subject(attributes))
         outcomes.summary.count(outcome)
         if outcome.outcome is not OutcomeKind.UNCHANGED:
             self._find(request, outcome, Pending(place, finding(outcome)), outcomes, redactor)
         if outcome.outcome in STORING:
             ends = self.ends(request, outcome.outcome, (current, candidate))
+            about = stored_subject(record, subject(attributes))
             outcomes.begins.find(record.seq, about, record.audit_id, ends)
         if self.with_lines:
             part.lines.append(_line(place, outcome, record))

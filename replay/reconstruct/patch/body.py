@@ -186,7 +186,7 @@ def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
             _equal_apart(left, right, ignored[index]) if index in ignored else left == right
             for index, (left, right) in enumerate(zip(one, other, strict=True))
         )
-    one, other = (({} if value is None else value) for value in (one, other))
+    one, other = {} if one is None else one, {} if other is None else other
     if not (isinstance(one, dict) and isinstance(other, dict)):
         return bool(one == other)
     for key, value in one.items():
@@ -196,4 +196,5 @@ def _equal_apart(one: JSON, other: JSON, ignored: _Tree) -> bool:
                 return False
         elif not _equal_apart(value, other.get(key), below):
             return False
-    return all(key in one or (key in ignored and _equal_apart(None, other[key], ignored[key])) for key in other)
+    added = other.keys() - one.keys()
+    return added <= ignored.keys() and all(_equal_apart(None, other[key], ignored[key]) for key in added)

@@ -94,7 +94,7 @@ def basis_of(state: Known | Missing) -> Basis | None:
 
 def rendered(path: FieldPath) -> str:
     """A path as CEL writes it after the name of the object: `.spec.volumes[1].name`."""
-    return "".join(f"[{part}]" if isinstance(part, int) else _field(part) for part in path)
+    return "".join([f"[{part}]" if isinstance(part, int) else _field(part) for part in path])
 
 
 def _field(name: str) -> str:
