@@ -8,13 +8,11 @@ from typing import Any, NamedTuple
 import orjson
 
 from replay.admission.decision import Decision, Denial, Verdict
-from replay.audit.event import RequestRecord
 from replay.compare.outcome import DecidedIn, Outcome
 from replay.go.time import timestamp
 from replay.world.result import RequestEnd
 
 _NOWHERE: Mapping[str, str | None] = {}
-_NAMESPACE = b'"namespace":'
 _PLANNED = "candidatePolicyWorkspace"
 """Field for the workspace whose policies would decide under the candidate."""
 
@@ -46,29 +44,6 @@ def outcome_line(outcome: Outcome) -> bytes:
     value["current"] = decision_value(outcome.current, current)
     value["candidate"] = decision_value(outcome.candidate, candidate)
     return orjson.dumps(value)
-
-
-class LineTemplate:
-    """The lines of requests that differ in nothing but who asks, when, and about which object: all else is written once."""
-
-    __slots__ = ("_after", "_between")
-
-    def __init__(self, outcome: Outcome) -> None:
-        """`outcome` is that of any of them."""
-        line = outcome_line(outcome._replace(audit_id="", user="", namespace="", name=""))
-        namespace = line.index(_NAMESPACE) + len(_NAMESPACE)
-        self._between = line[line.index(b',"operation":') : namespace]
-        self._after = line[line.index(b',"outcome":', namespace) :]
-
-    def line(self, record: RequestRecord) -> bytes:
-        """Return the line of a request's outcome."""
-        time = timestamp(record.stage_time).encode()
-        audit_id, user, namespace, name = map(
-            orjson.dumps, (record.audit_id, record.user.username, record.namespace, record.name)
-        )
-        return b'{"auditID":%b,"stageTimestamp":"%b","user":%b%b%b,"name":%b%b' % (
-            *(audit_id, time, user, self._between, namespace, name, self._after),
-        )
 
 
 def _where(decided_in: DecidedIn) -> tuple[dict[str, str | None], dict[str, str | None]]:

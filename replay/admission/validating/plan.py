@@ -9,7 +9,6 @@ from typing import Protocol
 from replay.admission.alike.plain_bindings import PlainBindings
 from replay.admission.alike.projection import Projection, projection
 from replay.admission.alike.results import AlikeResults
-from replay.admission.decision import Decision
 from replay.admission.hooks import PlannedHook
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
 from replay.admission.validating.shared_evaluation import SharedEvaluation
@@ -28,8 +27,6 @@ _BY_MESSAGES: GroupResults = ((-1, NO_DECISION),)
 
 MOST_RESULTS = 32768
 """How many projections are remembered in all, each of `projection.LONGEST` bytes at most."""
-MOST_DECISIONS = 1024
-"""How many decisions of a plan are remembered."""
 
 
 class AlikePolicies:
@@ -70,8 +67,6 @@ class ValidationPlan:
             for (match, _), indices in members.items()
         )
         """Each with the numbers of its hooks."""
-        self.decisions: AlikeResults[Decision] = AlikeResults(MOST_DECISIONS)
-        """What was decided by the results of hooks, by number, where all hooks certainly match."""
 
 
 class PolicyRequest(Protocol):

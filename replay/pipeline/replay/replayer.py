@@ -5,7 +5,7 @@ A part holds the whole history of its objects, so parts are independent and run 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.reconstruct.review import is_review
-from replay.report.outcome_line import LineTemplate, outcome_line
+from replay.report.outcome_line import outcome_line
 from replay.world.result import UNKNOWN, Cause, IsolatedEnd, RequestEnd, answered
 from replay.world.validation import PatchRules, may_break, touches_metadata
 
@@ -48,9 +48,6 @@ NOT_REACHED = Decision(Verdict.NOT_REACHED)
 ADMITTED = Decision(Verdict.ADMITTED)
 UNREAD: Mapping[str, Basis | None] = dict.fromkeys(("object", "oldObject", "namespaceObject"), Basis.UNREAD)
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
-
-MOST_TEMPLATES = 4096
-"""How many classes of lines a process remembers: a shard of kcp has some for each of its workspaces."""
 
 STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
 """The outcomes after which the store of the candidate's server may hold something else."""
@@ -173,10 +170,11 @@ class Replayer(Struct, frozen=True, dict=True):
         Those that succeeded are counted by SQL; they are among `records` only where lines are wanted.
         """
         for record in records:
-            if 200 <= record.code < 300:
-                part.lines.append(self._succeeded_line(record))
-                continue
             exchange = Exchange(record, self.cluster.discovery)
+            if 200 <= record.code < 300:
+                outcome = self._unread(record, exchange, ADMITTED, self._gated(record, ADMITTED))
+                part.lines.append(_line(LogPosition(record.seq, 0), outcome, record))
+                continue
             progress_ = progress(exchange)
             failed = progress_ is not None and progress_.reached is Reached.FAILED_BEFORE
             decision = NOT_REACHED if failed else ADMITTED
@@ -190,23 +188,6 @@ class Replayer(Struct, frozen=True, dict=True):
 
     def _gated(self, record: RequestRecord, decision: Decision) -> Decision:
         return ADMITTED if record.seq in self.gate.let_in else self.gate.candidate(record.seq, decision)
-
-    def _succeeded_line(self, record: RequestRecord) -> Line:
-        """The line of a request that succeeded and that no policy can match, written by the template of its class."""
-        candidate, where = self._gated(record, ADMITTED), self.where(record)
-        requests = (record.verb, record.api_group, record.api_version, record.resource, record.subresource)
-        key = (*requests, where, candidate is ADMITTED)
-        template = self._templates.get(key)
-        if template is None:
-            if len(self._templates) >= MOST_TEMPLATES:
-                self._templates.clear()
-            outcome = self._unread(record, Exchange(record, self.cluster.discovery), ADMITTED, candidate)
-            template = self._templates[key] = LineTemplate(outcome)
-        return Line(LogPosition(record.seq, 0), template.line(record), answered(record), root=False)
-
-    @cached_property
-    def _templates(self) -> dict[Hashable, LineTemplate]:
-        return {}
 
     def unread_line(self, record: RequestRecord) -> Line:
         """Return the line of a request outside admission."""
