@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from replay.admission.validating.evaluations import RUNTIME_BUDGET
+from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cel.value.equality import elements, find, is_list, is_map, map_keys
 from replay.cel.value.text import type_text
 from replay.cel.value.values import OptionalValue, Value

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 import orjson
 
-from replay.admission.alike.results import AlikeResults
+from replay.admission.alike import AlikeResults
 from replay.gatekeeper.constraint import Constraint
 from replay.gatekeeper.rego.value import Value
 from replay.json import JSON

@@ -6,13 +6,11 @@ from collections.abc import Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from replay.admission.alike.outcomes import AlikeOutcomes
-from replay.admission.alike.plain_bindings import RequestBindings
-from replay.admission.alike.projection import Projection, ProjectionKey
+from replay.admission.alike import AlikeOutcomes, Projection, ProjectionKey, RequestBindings
 from replay.admission.inputs import Inputs, KindEvaluation
 from replay.admission.place import root_of
 from replay.admission.request import admission_request
-from replay.admission.validating.evaluations import OwnEvaluation
+from replay.admission.validating.evaluation import OwnEvaluation
 from replay.admission.validating.policy_decision import Action, ValidateResult
 from replay.admission.validating.validator import Validator
 from replay.cel.env import Env

@@ -12,8 +12,7 @@ from replay.admission.explain.expression import TracedExpressions, explain_condi
 from replay.admission.explain.hook import PolicyWatch, not_asked
 from replay.admission.inputs import Inputs
 from replay.admission.match_conditions import MatchConditionsResult
-from replay.admission.mutating.invocation import MutationOutcome
-from replay.admission.mutating.plugin import MutatingAdmission, PolicyPlugin
+from replay.admission.mutating.plugin import MutatingAdmission, MutationOutcome, PolicyPlugin
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.json import JSON
 from replay.kube.admissionregistration import MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding

@@ -6,11 +6,9 @@ from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from replay.admission.alike.plain_bindings import RequestBindings
-from replay.admission.alike.projection import Projection, ProjectionKey
+from replay.admission.alike import Projection, ProjectionKey, RequestBindings
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.inputs import Inputs
-from replay.admission.mutating.shown import Shown
 from replay.admission.namespace import NAMESPACE_KIND, namespace_object
 from replay.admission.params import go_param
 from replay.admission.request import admission_request
@@ -22,6 +20,34 @@ from replay.kube.authorizer import Authorizer
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.matching.matcher import Match
+
+
+class Shown(NamedTuple):
+    """How CEL is shown `object` and `oldObject` in one pass; true stands for a Go object, None for not yet made.
+
+    The server keeps the CEL value of each object until the object is replaced (`k8s.io/apiserver/pkg/admission.LazyObject`). Mutations
+    make it of plain JSON; match conditions ask for a typed Go object, for themselves and for all who come after them in the same
+    pass: so a mutation after any policy's match conditions works on a Go object, which a JSON patch cannot hold as a value. Upstream
+    calls the switch temporary. Kept.
+    """
+
+    typed: bool = False
+    object: bool | None = None
+    old_object: bool | None = None
+
+    def read(self, *, matching: bool = False) -> Shown:
+        """The state when expressions read the objects; `matching`: as match conditions."""
+        typed = self.typed or matching
+        object_, old_object = self.object, self.old_object
+        return Shown(typed, typed if object_ is None else object_, typed if old_object is None else old_object)
+
+    def updated(self) -> Shown:
+        """The state when a mutation has replaced the object."""
+        return self._replace(object=None)
+
+
+AS_IT_CAME = Shown()
+"""Nothing has read the objects."""
 
 
 class _Bindings(NamedTuple):

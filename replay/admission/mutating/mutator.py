@@ -6,23 +6,24 @@ from collections.abc import Callable
 from functools import cached_property, partial
 from typing import Any, NamedTuple
 
-from replay.admission.alike.projection import Projection, projection
-from replay.admission.alike.results import AlikeResults
+from replay.admission.alike import AlikeResults, Projection, projection
 from replay.admission.conversion import Object
 from replay.admission.inputs import Inputs, evaluations
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.mutating.input_value import InputValues, is_go_object
-from replay.admission.mutating.inputs import MutationInputs
-from replay.admission.mutating.joined import joins_lists
+from replay.admission.mutating.inputs import AS_IT_CAME, MutationInputs, Shown
 from replay.admission.mutating.mutation_value import MutationError, apply_configuration_from, json_patch_from
 from replay.admission.mutating.object_patcher import ObjectPatcher, StatusError
-from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.observer import MutationObserver
 from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.place import shown_roots
-from replay.admission.validating.evaluations import RUNTIME_BUDGET
+from replay.admission.validating.evaluation import RUNTIME_BUDGET
+from replay.cel.ast.below import descendants
 from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.factory import ACCUMULATOR
+from replay.cel.ast.operator import ADD
+from replay.cel.ast.tree import Ast, Call, Expr, Ident
 from replay.cel.value.values import Unknown
 from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind
@@ -264,3 +265,23 @@ def _error_text(evaluated: Evaluated, compiled: CompiledExpression) -> str:
     if evaluated.out_of_budget:
         return str(evaluated.error)
     return f"expression '{compiled.expression}' resulted in error: {evaluated.error}"
+
+
+_ADD_LIST = "add_list"
+
+
+def joins_lists(ast: Ast) -> bool:
+    """Whether an expression may join lists, other than to collect what a macro goes through.
+
+    The server makes other Go values of `list + list` than of other lists (cel-go `concatList`).
+    """
+    return any(_joins_lists(node, ast) for node in descendants(ast.expr))
+
+
+def _joins_lists(node: Expr, ast: Ast) -> bool:
+    if not isinstance(node, Call) or node.function != ADD:
+        return False
+    reference = ast.reference_map.get(node.id)
+    left = node.args[0]
+    collects = isinstance(left, Ident) and left.name == ACCUMULATOR
+    return reference is not None and _ADD_LIST in reference.overload_ids and not collects

@@ -8,22 +8,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.admission.change import Changes
 from replay.admission.conversion import Object, ObjectConverter
 from replay.admission.decision import Denial, Mutated, Undetermined
 from replay.admission.effects import Effects
-from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
-from replay.admission.hooks import HookIndex, policy_hooks
-from replay.admission.mutating.inputs import MutationInputs
-from replay.admission.mutating.invocation import Bound, Hook, Invocation, MutationOutcome, Planned, Reinvocation
+from replay.admission.hooks import (
+    BoundBinding,
+    HookIndex,
+    HookWalk,
+    HookWalker,
+    PlannedHook,
+    PolicyHook,
+    observed_hooks,
+    policy_hooks,
+)
+from replay.admission.mutating.inputs import AS_IT_CAME, MutationInputs, Shown
 from replay.admission.mutating.mutator import MutateResult, Mutator
 from replay.admission.mutating.object_patcher import ObjectPatchers, StatusError
-from replay.admission.mutating.shown import AS_IT_CAME, Shown
 from replay.admission.observer import HookObserver, MutationObserver
 from replay.admission.params import ParamsError
 from replay.cellib.version import KubernetesVersion
@@ -44,6 +50,51 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.matching.matcher import Match, Matcher, MatchError
 
 PolicyWalker = HookWalker[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+
+
+Planned = PlannedHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+Hook = PolicyHook[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]
+Bound = BoundBinding[MutatingAdmissionPolicyBinding]
+
+
+class Invocation(NamedTuple):
+    """A policy with a matching binding and parameter; `unknown` says what the match depends on."""
+
+    hook: Hook
+    binding: MutatingAdmissionPolicyBinding
+    match: Match
+    param: JSON | PartialObject | None
+    unknown: Missing | None
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """Return what identifies an invocation in both passes."""
+        metadata: dict[str, str] = {}
+        if self.param is not None:
+            param = self.param.value if isinstance(self.param, PartialObject) else self.param
+            metadata = param.get("metadata") or {}
+        return self.hook.policy.name, self.binding.name, f"{metadata.get('namespace', '')}/{metadata.get('name', '')}"
+
+
+class MutationOutcome(NamedTuple):
+    """Result of an invocation on its input object; `unknown` as in the invocation."""
+
+    original: Object
+    result: MutateResult
+    unknown: Missing | None
+
+
+class Reinvocation(Struct):
+    """Policies that run again in the second pass (`reinvocationcontext.go`)."""
+
+    last_output: Object = None
+    invoked: set[Any] = field(default_factory=set)
+    again: set[Any] = field(default_factory=set)
+
+    def require(self) -> None:
+        """Something changed the object after those who ran."""
+        self.again |= self.invoked
+        self.invoked = set()
 
 
 class MutatingResult(Struct):

@@ -6,12 +6,10 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Protocol
 
-from replay.admission.alike.plain_bindings import PlainBindings
-from replay.admission.alike.projection import Projection, projection
-from replay.admission.alike.results import AlikeResults
+from replay.admission.alike import AlikeResults, PlainBindings, Projection, projection
 from replay.admission.hooks import PlannedHook
+from replay.admission.validating.evaluation import SharedEvaluation
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
-from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.kube.admissionregistration import ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding
 from replay.kube.attributes import Attributes

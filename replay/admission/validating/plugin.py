@@ -6,25 +6,33 @@ common is compiled once and, for one request, matched and evaluated once, whatev
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from replay.admission.alike.plain_bindings import RequestBindings
+from msgspec.structs import replace
+
+from replay.admission.alike import RequestBindings
 from replay.admission.conversion import Object, ObjectConverter
-from replay.admission.decision import Decision
+from replay.admission.decision import Decision, Denial
 from replay.admission.effects import ADMITTED
-from replay.admission.hook_walk import HookWalk, HookWalker, observed_hooks
-from replay.admission.hooks import BoundBinding, HookIndex, PolicyHook, policy_hooks
+from replay.admission.hooks import (
+    BoundBinding,
+    HookIndex,
+    HookWalk,
+    HookWalker,
+    PolicyHook,
+    observed_hooks,
+    policy_hooks,
+)
 from replay.admission.inputs import Inputs
 from replay.admission.namespace import namespace_object
 from replay.admission.observer import HookObserver
 from replay.admission.params import NO_PARAMS, Params, ParamsError
 from replay.admission.request import admission_request
-from replay.admission.validating.mutation_effect import with_mutation_effects
+from replay.admission.validating.evaluation import SharedEvaluation
 from replay.admission.validating.outcome import OutcomeCollector
 from replay.admission.validating.plan import AlikeGroups, GroupResults, Planned, ValidationPlan
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
-from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.cellib.library.authorizer import authorizer_bindings
 from replay.cellib.version import KubernetesVersion
@@ -317,3 +325,19 @@ class _Request:
             inputs = self._admission.inputs(match, self.attributes, self._walk.lister, param)
             shared = self.evaluations[key] = SharedEvaluation(inputs)
         return shared
+
+
+def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
+    """Compare the decision about a mutated object with the decision about the recorded one.
+
+    A policy that is undetermined in either is left out.
+    """
+    caused, healed = _without(mutated.denials, plain), _without(plain.denials, mutated)
+    return replace(mutated, caused_by_mutation=caused, healed_by_mutation=healed) if caused or healed else mutated
+
+
+def _without(denials: Iterable[Denial], other: Decision) -> tuple[Denial, ...]:
+    """The denials whose policy certainly does not deny in the other decision."""
+    there = {(each.policy, each.binding) for each in other.denials}
+    there |= {(each.policy, each.binding) for each in other.undetermined}
+    return tuple(each for each in denials if (each.policy, each.binding) not in there)

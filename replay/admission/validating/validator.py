@@ -9,7 +9,7 @@ from replay.admission.inputs import Inputs, KindEvaluation
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.match_conditions import MATCHES, MatchConditionsResult, match_conditions
 from replay.admission.observer import ValidationObserver
-from replay.admission.validating.evaluations import RUNTIME_BUDGET, OwnEvaluation, PolicyEvaluation
+from replay.admission.validating.evaluation import RUNTIME_BUDGET, OwnEvaluation, PolicyEvaluation, SharedEvaluation
 from replay.admission.validating.policy_decision import (
     ADMITTED,
     DEFAULT_REASON,
@@ -22,7 +22,6 @@ from replay.admission.validating.policy_decision import (
     ValidateResult,
     error_decision,
 )
-from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.cellib.composition import Evaluated
 from replay.cellib.environment import PER_CALL_LIMIT, ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler

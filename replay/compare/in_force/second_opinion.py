@@ -18,7 +18,7 @@ from celpy.evaluation import CELEvalError, CELUnsupportedError
 
 from replay.admission.namespace import namespace_object
 from replay.admission.request import admission_request
-from replay.admission.validating.evaluations import RUNTIME_BUDGET
+from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression, ExpressionCompiler

@@ -16,8 +16,7 @@ import orjson
 
 from replay.json import JSON
 from replay.kube.merge.atom import Atom, ListAtom, MapAtom
-from replay.kube.merge.merge_key import MergeError, element_text, item_key
-from replay.kube.merge.merge_text import go_type_of, printed, value_syntax
+from replay.kube.merge.merge_key import MergeError, element_text, go_type_of, item_key, printed, value_syntax
 
 _EXACT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_SUBCLASS
 _REMEMBERED, _LONGEST = 1024, 4096

@@ -7,13 +7,13 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from replay.admission.mutating.input_value import InputValues
-from replay.admission.mutating.joined import joins_lists
 from replay.admission.mutating.mutation_value import (
     MutationError,
     NilSlice,
     apply_configuration_from,
     json_patch_from,
 )
+from replay.admission.mutating.mutator import joins_lists
 from replay.admission.mutating.object_patcher import (
     ObjectPatcher,
     ObjectPatchers,

@@ -7,8 +7,7 @@ from copy import copy
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
-from replay.admission.alike.plain_bindings import PlainBindings
-from replay.admission.alike.projection import Projection, ProjectionKey
+from replay.admission.alike import PlainBindings, Projection, ProjectionKey
 from replay.cel.value.timestamp import Timestamp
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject

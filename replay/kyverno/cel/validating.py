@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
-from replay.admission.alike.outcomes import AlikeOutcomes
+from replay.admission.alike import AlikeOutcomes
 from replay.admission.explain.explanation import ExpressionStep
 from replay.cellib.environment import ExpressionKind
 from replay.cellib.expression import CompiledExpression

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import pytest
 
 from replay.admission.decision import Decision, Denial, Undetermined, Verdict
-from replay.admission.validating.mutation_effect import with_mutation_effects
+from replay.admission.validating.plugin import with_mutation_effects
 
 
 def decision(*policies: str) -> Decision:

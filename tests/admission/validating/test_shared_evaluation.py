@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from replay.admission.inputs import Inputs
+from replay.admission.validating.evaluation import SharedEvaluation
 from replay.admission.validating.policy_decision import Action
-from replay.admission.validating.shared_evaluation import SharedEvaluation
 from replay.admission.validating.validator import Validator
 from replay.cel.value.typed import TypedMap
 from replay.cellib.version import NEWEST

@@ -9,8 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from replay.admission.alike.plain_bindings import RequestBindings, UnknownPart
-from replay.admission.alike.projection import LONGEST, ProjectionKey, projection
+from replay.admission.alike import LONGEST, ProjectionKey, RequestBindings, UnknownPart, projection
 from replay.cel.value.typed import TypedMap
 from replay.cellib.composition import Evaluation
 from replay.cellib.environment import ExpressionKind

@@ -6,15 +6,81 @@ A footprint becomes a function that takes out of the input what stands at its pa
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from abc import abstractmethod
+from collections.abc import Callable, Hashable, Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 from msgspec import Struct, field
 
-from replay.admission.alike.plain_bindings import PlainBindings, UnknownPart
-from replay.admission.place import ANY, read_places, segments
+from replay.admission.inputs import missing_parts
+from replay.admission.namespace import namespace_object
+from replay.admission.place import ANY, Place, place_of, read_places, segments
+from replay.admission.request import admission_request
+from replay.json import FieldPath
+from replay.kube.attributes import Attributes, Missing, PartialObject
+
+
+class UnknownPart(NamedTuple):
+    """A part of a binding that is not known; of one that is not known at all `part` is empty."""
+
+    name: str
+    part: FieldPath
+    missing: Missing
+
+    @property
+    def place(self) -> Place:
+        """The part as a footprint can name it."""
+        return place_of(self.name, self.part)
+
+
+class PlainBindings(dict[str, Any]):
+    """A request's bindings for the names of `projection.ROOTS`, each made on first use. Partly known values are unwrapped."""
+
+    unknown: tuple[UnknownPart, ...] = ()
+    """What is not known of what was asked for."""
+    places: frozenset[Place] = frozenset()
+    """Where that is."""
+
+    def __missing__(self, name: str) -> Any:
+        """A binding."""
+        value = self._made(name)
+        if type(value) is Missing:
+            self._miss((UnknownPart(name, (), value),))
+        elif type(value) is PartialObject:
+            self._miss(tuple([UnknownPart(name, part, missing) for part, missing in missing_parts(value)]))
+            value = value.value
+        self[name] = value
+        return value
+
+    @abstractmethod
+    def _made(self, name: str) -> Any:
+        """What is bound to a name, as it is known."""
+
+    def _miss(self, parts: tuple[UnknownPart, ...]) -> None:
+        self.unknown += parts
+        self.places |= {part.place for part in parts}
+
+
+class RequestBindings(PlainBindings):
+    """Those of policies that matched the request as it was sent."""
+
+    def __init__(self, attributes: Attributes) -> None:
+        """Nothing is made yet."""
+        self._attributes = attributes
+
+    def _made(self, name: str) -> Any:
+        attributes = self._attributes
+        if name == "object":
+            return attributes.object
+        if name == "oldObject":
+            return attributes.old_object
+        if name == "request":
+            return admission_request(attributes, attributes.resource, attributes.kind)
+        assert name == "namespaceObject"
+        return namespace_object(attributes)
+
 
 ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
 """The bindings that are nothing but JSON."""
@@ -138,3 +204,62 @@ def _field(own: str, name: str, child: _Node, place: str, functions: list[str]) 
     if child.is_test:  # what is null or otherwise empty stands for itself
         return f"{name!r} in {own} if {own}.get({name!r}, 1) else [{own}[{name!r}]]"
     return _value(f"{own}.get({name!r}, absent)", child, place, functions)
+
+
+V = TypeVar("V")
+
+
+class AlikeResults(dict[Any, V], Generic[V]):
+    """Results by projection, and by what else they depend on. Forgets all where there are too many."""
+
+    def __init__(self, most: int) -> None:
+        """No results; `most` of them are kept."""
+        super().__init__()
+        self._most = most
+
+    def remember(self, key: Any, result: V) -> V:
+        """Keep a result, and give it back."""
+        if len(self) >= self._most:
+            self.clear()
+        self[key] = result
+        return result
+
+
+Projected = Callable[[Projection], Hashable | None]
+"""The projection of one input; None where there is none."""
+MOST_OUTCOMES: Final = 4096
+
+
+class AlikeOutcomes(Generic[V]):
+    """Outcomes of one policy. INVARIANT: one for which no message was evaluated depends on none."""
+
+    def __init__(self, footprint_without_messages: frozenset[str], footprint: frozenset[str]) -> None:
+        """All that the expressions read, without messages and with them."""
+        self._without_messages = projection(footprint_without_messages)
+        self._all = projection(footprint)
+        self._by_messages: AlikeResults[bool] = AlikeResults(MOST_OUTCOMES)
+        self._outcomes: AlikeResults[Any] = AlikeResults(MOST_OUTCOMES)
+
+    def find(self, projected: Projected) -> V | None:
+        """The outcome for an input that is alike, None where there was none."""
+        key = self._key(projected)
+        return None if key is None else self._outcomes.get(key)
+
+    def remember(self, projected: Projected, outcome: V, *, has_read_messages: bool) -> None:
+        """Keep an outcome."""
+        if has_read_messages and (short := self._short_key(projected)) is not None:
+            self._by_messages.remember(short, result=True)
+        key = self._key(projected)
+        if key is not None:
+            self._outcomes.remember(key, outcome)
+
+    def _short_key(self, projected: Projected) -> Hashable | None:
+        return None if self._without_messages is None else projected(self._without_messages)
+
+    def _key(self, projected: Projected) -> Hashable | None:
+        """What an outcome depends on; None where there is no such key."""
+        short = self._short_key(projected)
+        if short is None or short not in self._by_messages:
+            return None if short is None else (short, False)
+        whole = None if self._all is None else projected(self._all)
+        return None if whole is None else (whole, True)

@@ -1,1 +1,0 @@
-"""Sharing of decisions between requests that agree in everything that policies read."""
