@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from replay.cli.options import AuthorizationMode, ClusterSnapshot, JsonOutput, MinorVersion
+from replay.cli.options import AuthorizationMode, AuthorizerWebhooks, ClusterSnapshot, JsonOutput, MinorVersion
 from replay.pipeline.version import version_of
 
 if TYPE_CHECKING:
@@ -38,13 +38,7 @@ def can_i(
     label_selector: Annotated[str, typer.Option(help="The label selector of the request.")] = "",
     current: Annotated[Path | None, typer.Option(help="Set with authorization.yaml, rbac/, or both.")] = None,
     cluster: ClusterSnapshot = None,
-    webhook: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME=FILE|NAME=URL",
-            help="Answers of an authorization webhook: a file of recorded SubjectAccessReviews, or a URL to call. Repeatable.",
-        ),
-    ] = None,
+    webhook: AuthorizerWebhooks = None,
     cases: Annotated[
         Path | None, typer.Option(help="Answer the attributes in this file, one JSON object per line.")
     ] = None,

@@ -10,9 +10,11 @@ import typer
 
 from replay.cli.options import (
     AddedPolicies,
+    AuditID,
     CandidateSet,
     ClusterName,
     ClusterSnapshot,
+    CollectionItem,
     CurrentSet,
     LogFormat,
     Logs,
@@ -31,7 +33,7 @@ EPILOG = (
 
 
 def export(
-    audit_id: Annotated[str, typer.Argument(help="Audit ID of the request (see `replay lookup`).")],
+    audit_id: AuditID,
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
@@ -40,7 +42,7 @@ def export(
     candidate: CandidateSet = None,
     add: AddedPolicies = None,
     cluster: ClusterSnapshot = None,
-    item: Annotated[int, typer.Option(min=0, help="Number of the object in a deletecollection.")] = 0,
+    item: CollectionItem = 0,
     form: Annotated[CaseForm, typer.Option("--form", help="Form of the output.")] = CaseForm.CASE,
     side: Annotated[
         DecidingSet | None,

@@ -15,6 +15,7 @@ from replay.cli.options import (
     FleetEngine,
     JsonOutput,
     LogFormat,
+    RejectsFile,
     RetentionLength,
     RetentionSize,
     Scheduler,
@@ -61,9 +62,7 @@ def ingest(
             help="Cluster of the logs, for a multi-cluster store.",
         ),
     ] = None,
-    rejects: Annotated[
-        Path | None, typer.Option(help="Write every unusable line of the log to this file, with the reason.")
-    ] = None,
+    rejects: RejectsFile = None,
     engine: FleetEngine = None,
     scheduler: Scheduler = None,
     as_json: JsonOutput = False,

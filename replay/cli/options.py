@@ -134,6 +134,11 @@ AcceptanceFile = Annotated[
     Path | None,
     typer.Option(envvar="REPLAY_ACCEPTED", help="File of intended denials (see `replay accept`)."),
 ]
+AuditID = Annotated[str, typer.Argument(help="Audit ID of the request (see `replay lookup`).")]
+CollectionItem = Annotated[int, typer.Option(min=0, help="Number of the object in a deletecollection.")]
+RejectsFile = Annotated[
+    Path | None, typer.Option(help="Write every unusable line of the log to this file, with the reason.")
+]
 OutputFile = Annotated[Path | None, typer.Option(help="Write the output to this file; - is standard output.")]
 Namespaces = Annotated[
     list[str] | None,

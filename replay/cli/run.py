@@ -35,6 +35,7 @@ from replay.cli.options import (
     PeriodStart,
     Policies,
     PruneSelector,
+    RejectsFile,
     Scheduler,
     Store,
     Users,
@@ -88,9 +89,7 @@ def run(
         Path | None,
         typer.Option(help="Write a test case for each distinct finding into this directory (see `replay test`)."),
     ] = None,
-    rejects: Annotated[
-        Path | None, typer.Option(help="Write every unusable line of the log to this file, with the reason.")
-    ] = None,
+    rejects: RejectsFile = None,
     report: Annotated[
         Path | None, typer.Option(help="Write report.html, report.md and findings.csv into this directory.")
     ] = None,

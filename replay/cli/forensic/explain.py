@@ -9,12 +9,14 @@ from typing import Annotated
 import typer
 
 from replay.cli.options import (
+    AuditID,
     AuthorizationMode,
     AuthorizerWebhooks,
     CandidateSet,
     CandidateVersion,
     ClusterName,
     ClusterSnapshot,
+    CollectionItem,
     CurrentDownWebhooks,
     CurrentSet,
     CurrentVersion,
@@ -37,7 +39,7 @@ EPILOG = "Example: replay explain 4643ba19-8f5c-4d9d-921a-eb6cb22bdb75 sample_au
 
 
 def explain(
-    audit_id: Annotated[str, typer.Argument(help="Audit ID of the request (see `replay lookup`).")],
+    audit_id: AuditID,
     logs: Logs = None,
     log_format: LogFormat = None,
     store: Store = None,
@@ -45,7 +47,7 @@ def explain(
     current: CurrentSet = None,
     candidate: CandidateSet = None,
     cluster: ClusterSnapshot = None,
-    item: Annotated[int, typer.Option(min=0, help="Number of the object in a deletecollection.")] = 0,
+    item: CollectionItem = 0,
     html: Annotated[Path | None, typer.Option(help="Write a web page to this file instead.")] = None,
     output: OutputFormat = DocumentFormat.TERMINAL,
     as_json: JsonOutput = False,
