@@ -13,7 +13,7 @@ from replay.cel.value.text import go_type_name
 from replay.cel.value.values import EvalError, MapKey, PanicError, Uint, Unknown, Value
 
 
-class _MembershipStep:
+class MembershipStep:
     """`x in [constants]` as a look-up: numbers of equal value match across types; free (cel-go `evalSetMembership`)."""
 
     __slots__ = ("_members", "_operand", "id")
@@ -132,7 +132,7 @@ def _membership(step: CallStep) -> Step:
             return step
         members.add(_membership_key(element))
         members.update(_equal_numbers(element))
-    return _MembershipStep(step.id, step.args[0], frozenset(members))
+    return MembershipStep(step.id, step.args[0], frozenset(members))
 
 
 def _equal_numbers(value: Value) -> list[Value]:
