@@ -15,9 +15,9 @@ from msgspec.structs import replace
 from replay.admission.explain.explanation import BindingExplanation, ExpressionStep
 from replay.case.decide import DecidedCase
 from replay.cel.ast import operator
-from replay.cel.ast.below import descendants
 from replay.cel.ast.factory import ACCUMULATOR
 from replay.cel.ast.tree import Ast, Call, Expr, Ident
+from replay.cel.ast.walk import descendants
 from replay.cel.strict.trace import Trace
 from replay.cel.syntax.unparse import unparse
 from replay.cel.value.values import EvalError

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.check import checker
 from replay.cel.check.validators import AstValidator, validate
 from replay.cel.declare.declarations import standard_library

@@ -7,9 +7,9 @@ from functools import cached_property
 
 from msgspec import Struct
 
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.tree import Ast
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.check.estimate import estimate
 from replay.cel.compiled.codegen import Compiled, compile_expression
 from replay.cel.compiled.emitter import MessageProvider, NotCompiledError

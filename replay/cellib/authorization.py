@@ -11,10 +11,10 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from replay.cel.ast.below import descendants
 from replay.cel.ast.footprint import footprint_of
 from replay.cel.ast.operator import OPT_SELECT
 from replay.cel.ast.tree import Call, Const, Select
+from replay.cel.ast.walk import descendants
 from replay.cel.declare.library import Library, VariableDecl
 from replay.cel.env import Env
 from replay.cel.program import Program

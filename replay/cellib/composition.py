@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple, Self
 
-from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.compiled.codegen import Compiled
 from replay.cel.compiled.fastpath import SCALARS, LeaveError
 from replay.cel.value.bounds import UndeterminedError, UndeterminedValue

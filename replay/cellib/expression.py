@@ -15,10 +15,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from replay.cel.ast import operator
-from replay.cel.ast.below import shape_of
 from replay.cel.ast.footprint import LazyMap, Reads, trace_of
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.tree import Call, Expr
+from replay.cel.ast.walk import shape_of
 from replay.cel.env import Env
 from replay.cel.program import Program
 from replay.cel.release import with_type_names

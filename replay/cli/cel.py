@@ -110,7 +110,7 @@ def _document(path: Path) -> Any:
 
 def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
     """Stream results, so that a long file needs no memory."""
-    from replay.cel.ast.depth import with_deep_stack  # noqa: PLC0415
+    from replay.cel.ast.walk import with_deep_stack  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.cel import results  # noqa: PLC0415
 

@@ -7,8 +7,8 @@ import re
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from replay.cel.ast.below import descendants
 from replay.cel.ast.tree import Ast, Comprehension, Ident, Select
+from replay.cel.ast.walk import descendants
 from replay.json import JSON
 from replay.manifests.expression import CheckedExpression
 

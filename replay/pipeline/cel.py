@@ -20,7 +20,7 @@ from replay.admission.namespace import NAMESPACE_KIND
 from replay.admission.params import as_read_again
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.admission.validating.validator import audit_annotation, denial
-from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.value.text import type_text
 from replay.cel.value.typed import TypedMap
 from replay.cellib.activation import Views

@@ -9,7 +9,6 @@ from typing import Any
 from msgspec import Struct
 
 from replay.cel.ast import operator
-from replay.cel.ast.below import BoundNames, shape_of
 from replay.cel.ast.tree import (
     Ast,
     Call,
@@ -22,6 +21,7 @@ from replay.cel.ast.tree import (
     Select,
     StructExpr,
 )
+from replay.cel.ast.walk import BoundNames, shape_of
 from replay.cel.value.types import Kind
 from replay.cellib.expression import CompiledExpression
 from replay.cellib.version import KubernetesVersion

@@ -11,8 +11,8 @@ from msgspec import Struct
 from replay.admission.match_conditions import BUDGET as MATCH_CONDITIONS_BUDGET
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
 from replay.cel.ast import operator
-from replay.cel.ast.below import descendants
 from replay.cel.ast.tree import Call
+from replay.cel.ast.walk import descendants
 from replay.cel.declare.estimate import Range
 from replay.cellib.environment import PER_CALL_LIMIT
 from replay.cellib.expression import CompiledExpression

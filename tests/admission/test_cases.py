@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.walk import with_deep_stack
 from replay.errors import ReplayError
 from replay.json import decode_json
 from replay.pipeline.cel import results

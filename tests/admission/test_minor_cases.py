@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.walk import with_deep_stack
 from replay.cellib.version import KubernetesVersion
 from replay.pipeline.cel import results
 from tests.support.cel_cases import CORPUS, SHARED, decoded, is_answered, is_long, unpacked

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from replay.cel.ast.depth import with_deep_stack
+from replay.cel.ast.walk import with_deep_stack
 
 SHARED = Path(__file__).parents[2].parent / "shared"
 CORPUS = SHARED / "cel" / "kubernetes" / "cases.jsonl.zst"

@@ -19,11 +19,10 @@ from replay.admission.observer import MutationObserver
 from replay.admission.partial_patch import is_same, patch_partially
 from replay.admission.place import shown_roots
 from replay.admission.validating.evaluation import RUNTIME_BUDGET
-from replay.cel.ast.below import descendants
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.factory import ACCUMULATOR
 from replay.cel.ast.operator import ADD
 from replay.cel.ast.tree import Ast, Call, Expr, Ident
+from replay.cel.ast.walk import descendants, with_deep_stack
 from replay.cel.value.values import Unknown
 from replay.cellib.composition import Evaluated
 from replay.cellib.environment import ExpressionKind

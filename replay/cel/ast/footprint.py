@@ -17,9 +17,8 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from replay.cel.ast import operator
-from replay.cel.ast.below import children
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select
+from replay.cel.ast.walk import children, with_deep_stack
 
 Paths = frozenset[str]
 

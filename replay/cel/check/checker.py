@@ -8,7 +8,6 @@ from typing import Any, Final
 from msgspec.structs import replace
 
 from replay.cel.ast import operator
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.tree import (
     Ast,
@@ -25,6 +24,7 @@ from replay.cel.ast.tree import (
     StructExpr,
     StructField,
 )
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.declare.scope import CandidateOverload, Declarations, Resolved, Signatures
 from replay.cel.declare.unification import (

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.declare.cost import LIST_COST, MAP_COST, STRING_FACTOR, STRUCT_COST
 from replay.cel.declare.estimate import (
     ANY_SIZE,

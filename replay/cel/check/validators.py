@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
-from replay.cel.ast.below import children, descendants
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.tree import Ast, Call, Const, Expr, ListExpr, MapExpr
+from replay.cel.ast.walk import children, descendants
 from replay.cel.check.diagnostics import Diagnostics
 from replay.cel.declare.unification import is_equivalent, unwrap_optional
 from replay.cel.release import NEWEST_RELEASE, Release

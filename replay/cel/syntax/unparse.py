@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from replay.cel.ast import operator
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import (
     Ast,
     Call,
@@ -24,6 +23,7 @@ from replay.cel.ast.tree import (
     StructExpr,
     StructField,
 )
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.syntax.lexer import LITERALS
 from replay.cel.syntax.precedence import BINARY
 from replay.cel.value.values import Uint, Value

@@ -23,9 +23,8 @@ from replay.admission.mutating.object_patcher import (
     with_json_patch,
 )
 from replay.admission.partial_patch import patch_partially
-from replay.cel.ast.below import descendants
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ident
+from replay.cel.ast.walk import descendants, with_deep_stack
 from replay.cel.value.values import Value
 from replay.cellib.environment import VARIABLES, ExpressionKind
 from replay.cellib.expression import CompiledExpression

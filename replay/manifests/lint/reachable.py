@@ -8,9 +8,9 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from replay.cel.ast import operator
-from replay.cel.ast.below import children, descendants
 from replay.cel.ast.issues import Issues
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, MapEntry, MapExpr, Select
+from replay.cel.ast.walk import children, descendants
 from replay.cel.env import Env
 from replay.cel.strict.folding import PlanError
 from replay.cel.value.values import Value

@@ -11,9 +11,8 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 
 from replay.cel.ast import operator
-from replay.cel.ast.below import children
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.tree import Ast, Call, Comprehension, Const, Expr, Ident, ListExpr, Select
+from replay.cel.ast.walk import children, with_deep_stack
 
 SchemaPath = tuple[str, ...]
 

@@ -14,7 +14,6 @@ from collections.abc import Iterable, Iterator, Mapping
 from msgspec import Struct, field
 
 from replay.cel.ast import operator
-from replay.cel.ast.below import children
 from replay.cel.ast.tree import (
     Call,
     Const,
@@ -23,6 +22,7 @@ from replay.cel.ast.tree import (
     ListExpr,
     Select,
 )
+from replay.cel.ast.walk import children
 from replay.cellib.expression import CompiledExpression
 from replay.go.regexp import parts_of_pattern
 from replay.go.regexp_tree import (

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
-from replay.cel.ast.below import BoundNames, children, own_parts, shape_of
 from replay.cel.ast.tree import Ast, Expr, Ident, Select
+from replay.cel.ast.walk import BoundNames, children, own_parts, shape_of
 from replay.cel.value.types import Kind, Type
 from replay.cellib.declared_type import STRUCT_FIELDS
 from replay.kube.schema import Schema

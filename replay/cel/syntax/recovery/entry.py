@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from replay.cel.ast.depth import with_deep_stack
 from replay.cel.ast.factory import ExprFactory
 from replay.cel.ast.issues import NO_OFFSET, Issues
 from replay.cel.ast.source import Source
 from replay.cel.ast.tree import Ast
+from replay.cel.ast.walk import with_deep_stack
 from replay.cel.declare.macros import MacroTable
 from replay.cel.release import NEWEST_RELEASE, Release
 from replay.cel.syntax import lexer

@@ -1,10 +1,41 @@
-"""Children of a node, its other parts, and the shape of a tree."""
+"""Walking a tree: children of a node, its other parts, the shape of a tree, and room on the stack for a deep one.
+
+The server's limits allow expressions 250 levels deep, more with macros.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
+from typing import TypeVar
 
 from replay.cel.ast.tree import Call, Comprehension, Const, Expr, Ident, ListExpr, MapExpr, Select, StructExpr
+
+_FRAMES = 20_000
+
+T = TypeVar("T")
+
+
+def with_deep_stack(action: Callable[[], T]) -> T:
+    """Return the action's result; run it again with a deeper stack if it needs one.
+
+    Normal expressions are unaffected. The recursion limit is restored afterwards.
+    """
+    try:
+        return action()
+    except RecursionError:
+        limit = sys.getrecursionlimit()
+        if limit >= _FRAMES:
+            raise  # whoever is around has made room already; each of them trying again would take for ever
+        sys.setrecursionlimit(_FRAMES)
+        try:
+            return action()
+        finally:
+            # Begun near the limit, it cannot be put back from here; it stays as high as it is then.
+            with suppress(RecursionError):
+                sys.setrecursionlimit(limit)
+
 
 BoundNames = Mapping[str, int]
 """The names of the loops around a node, by how far outside they were bound."""
