@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Protocol
 
 from replay.admission.alike import AlikeResults, PlainBindings, Projection, projection
+from replay.admission.decision import Decision
 from replay.admission.hooks import PlannedHook
 from replay.admission.validating.evaluation import SharedEvaluation
 from replay.admission.validating.policy_decision import NO_DECISION, ValidateResult
@@ -23,6 +24,8 @@ GroupResults = tuple[tuple[int, ValidateResult], ...]
 _BY_MESSAGES: GroupResults = ((-1, NO_DECISION),)
 """Stands for results that depend on what messages read."""
 
+MOST_DECISIONS = 1024
+"""How many decisions of a plan are remembered."""
 MOST_RESULTS = 32768
 """How many projections are remembered in all, each of `projection.LONGEST` bytes at most."""
 
@@ -65,6 +68,8 @@ class ValidationPlan:
             for (match, _), indices in members.items()
         )
         """Each with the numbers of its hooks."""
+        self.decisions: AlikeResults[Decision] = AlikeResults(MOST_DECISIONS)
+        """What was decided by the results of hooks, by number, where all hooks certainly match."""
 
 
 class PolicyRequest(Protocol):

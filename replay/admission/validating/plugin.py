@@ -202,9 +202,13 @@ class _Request:
                 answer = self._answers[group] = self._admission.groups.results(group, self)
             for place, result in answer:
                 results.append((indices[place], result))
-        if plan.is_certain and not results:
+        if not plan.is_certain:
+            return self._dispatched(plan.hooks, dict(results))
+        if not results:
             return ADMITTED
-        return self._dispatched(plan.hooks, dict(results))
+        key = tuple(sorted(results))
+        decision = plan.decisions.get(key)
+        return decision or plan.decisions.remember(key, self._dispatched(plan.hooks, dict(results)))
 
     def _dispatched(self, hooks: Sequence[Planned], results: Mapping[int, ValidateResult]) -> Decision:
         """The decision, where the results are known of the hooks that certainly match."""
