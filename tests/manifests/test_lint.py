@@ -48,6 +48,27 @@ def validation(expression: str, **more: Any) -> list[dict[str, Any]]:
     return [{"expression": expression, **more}]
 
 
+def applying(expression: str, rule: dict[str, Any] | None = None) -> list[Any]:
+    """A mutating policy with one apply configuration, and its binding."""
+    spec = {
+        "failurePolicy": "Fail",
+        "reinvocationPolicy": "Never",
+        "matchConstraints": {"resourceRules": [{**PODS, **(rule or {})}]},
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": expression}}],
+    }
+    kind, name = "MutatingAdmissionPolicy", "m.static.k8s.io"
+    made = {"apiVersion": GROUP, "kind": kind, "metadata": {"name": name}, "spec": spec}
+    binding = {**made, "kind": f"{kind}Binding", "metadata": {"name": "n.static.k8s.io"}, "spec": {"policyName": name}}
+    return [made, binding]
+
+
+CAPABILITIES = (
+    "Object{spec: Object.spec{containers: object.spec.containers.map(c, Object.spec.containers{name: c.name, "
+    "securityContext: Object.spec.containers.securityContext{capabilities: "
+    "Object.spec.containers.securityContext.capabilities{drop: ['ALL']}}})}}"
+)
+
+
 def webhook(url: str, **more: Any) -> list[Any]:
     hook = {
         "name": "a.b.c",
@@ -77,6 +98,27 @@ LOOPS = "object.spec.a.all(a, object.spec.b.all(b, object.spec.c.all(c, a + b !=
 
 CASES: dict[str, tuple[list[Any], list[str]]] = {
     "nothing to say": (policy(), []),
+    "an atomic list in an item of a list": (applying(CAPABILITIES), [catalogue.ATOMIC_FIELD]),
+    "a list of names": (applying("Object{metadata: Object.metadata{finalizers: ['a/b']}}"), []),
+    "a map": (applying("Object{metadata: Object.metadata{labels: {'a': 'b'}}}"), []),
+    "an atomic struct": (
+        applying(
+            "Object{spec: Object.spec{selector: Object.spec.selector{matchLabels: {'a': 'b'}}}}",
+            {"apiGroups": ["apps"], "resources": ["deployments"]},
+        ),
+        [catalogue.ATOMIC_FIELD],
+    ),
+    "an atomic list that may be left out": (
+        applying("Object{spec: Object.spec{?tolerations: optional.none()}}"),
+        [],
+    ),
+    "what is atomic in one of two kinds": (
+        applying(
+            "Object{spec: Object.spec{selector: Object.spec.selector{}}}",
+            {"apiGroups": ["apps", ""], "resources": ["deployments", "persistentvolumes"]},
+        ),
+        [],
+    ),
     "object on DELETE": (policy(rule=DELETE), [catalogue.OBJECT_NULL]),
     "object on DELETE, Ignore": (policy(rule=DELETE, failurePolicy="Ignore"), []),
     "object on DELETE, compared with null": (
@@ -554,6 +596,8 @@ def warnings(path: Path, objects: list[Any], **options: Any) -> list[str]:
     plugin = PluginName.VALIDATING_ADMISSION_POLICY
     if objects[0]["kind"].endswith("WebhookConfiguration"):
         plugin = PluginName.VALIDATING_ADMISSION_WEBHOOK
+    if objects[0]["kind"] == "MutatingAdmissionPolicy":
+        plugin = PluginName.MUTATING_ADMISSION_POLICY
     checked = check_set(path, NEWEST, plugin=plugin, **options)
     assert checked.is_accepted, checked.error
     assert all(finding.position.line and finding.object for finding in checked.findings)

@@ -19,6 +19,7 @@ NO_NAMESPACE = "binding-selects-no-namespace"
 NAMESPACE_IN_CONDITION = "namespace-object-in-condition"
 MESSAGE_CAN_FAIL = "message-expression-can-fail"
 COST = "cost-may-exceed-limit"
+ATOMIC_FIELD = "atomic-field-in-apply-configuration"
 LOOPBACK_WITHOUT_CA = "loopback-without-ca-bundle"
 CLUSTER_WEBHOOK = "webhook-depends-on-cluster"
 UNKNOWN_PLUGIN = "unknown-plugin"
@@ -45,6 +46,7 @@ REASONS = {
     NO_NAMESPACE: "a binding whose namespaceSelector selects no namespace of the cluster decides nothing there",
     NAMESPACE_IN_CONDITION: "match conditions are evaluated without a namespace: reading `namespaceObject` there fails for every request",
     MESSAGE_CAN_FAIL: "a messageExpression that fails is dropped without a trace, and the message says less",
+    ATOMIC_FIELD: "the API server refuses every ApplyConfiguration that writes an atomic list, map or struct: use a JSONPatch",
     COST: "on large objects the expression can exceed the cost that one expression may have, which is an error",
     LOOPBACK_WITHOUT_CA: "the certificate of a webhook on loopback is hardly signed by one of the system's authorities",
     CLUSTER_WEBHOOK: "a static webhook is called before the cluster can run what answers it",

@@ -11,6 +11,7 @@ from replay.cellib.environment import PER_CALL_LIMIT
 from replay.json import JSON
 from replay.manifests.expression import CheckedExpression, ExpressionKind
 from replay.manifests.lint import catalogue
+from replay.manifests.lint.atomic import lint_atomics
 from replay.manifests.lint.cel import compared_operations, mentions
 from replay.manifests.lint.guard_label import lint_guard_label
 from replay.manifests.lint.optional_field import lint_optional_fields, readings_of
@@ -41,6 +42,7 @@ def lint_expressions(policy: LoadedObject, context: LintContext) -> Iterator[Sil
     yield from _lint_null_object(policy, compiled, readings)
     yield from lint_optional_fields(policy, compiled, readings, context)
     yield from lint_guard_label(policy, compiled, context)
+    yield from lint_atomics(policy, compiled, context)
 
 
 def _lint_cost(policy: LoadedObject, checked: CheckedExpression) -> Iterator[SilenceableWarning]:
