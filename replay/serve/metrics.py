@@ -53,7 +53,7 @@ def _trials(states: Sequence[TrialState]) -> Iterator[str]:
             (row["policy"], row["namespace"], row["owner"], row["requests"]) for row in denied_rows(summary)
         )
     ]
-    text = "Requests of the store that the candidate would deny directly."
+    text = "Requests of the store that the candidate would deny directly. A request that two policies deny counts for each."
     yield from _metric("replay_trial_direct_denials_total", "gauge", text, series)
     locked = [({"trial": name}, sum(map(is_lockout, denied_rows(summary)))) for name, summary, _ in ready]
     text = "Workloads of the control plane, nodes and controllers that the candidate would deny."

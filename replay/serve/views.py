@@ -94,7 +94,7 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
     verdict = f"{plural(len(states), 'trial')}: {said}." if states else "No trial."
     columns = (
         *(("cluster",) if is_fleet else ()),
-        *("trial", "answer", "direct denials", "by day", "last hit, UTC"),
+        *("trial", "answer", "direct denials", "by policies and day", "last hit, UTC"),
         *("match with the log", "determined", *(("log is behind",) if is_fleet else ()), "state"),
     )
     grid = Grid(

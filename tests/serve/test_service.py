@@ -39,7 +39,7 @@ class Service:
 
     def json(self, path: str) -> Any:
         """The JSON form of a page."""
-        with urllib.request.urlopen(f"{self.url}{path}", timeout=30) as answer:
+        with urllib.request.urlopen(f"{self.url}{path}", timeout=150) as answer:
             return json.loads(answer.read())
 
     def until(self, holds: Callable[[Any], bool], path: str = "/api/v1/trials/next") -> Any:
@@ -112,17 +112,26 @@ def candidate(place: Path, text: str) -> None:
     )  # fmt: skip
 
 
-def run_json(place: Path) -> Any:
+def run_json(place: Path, cluster: str = "") -> Any:
     """What `replay run` prints over the same store."""
     command = [
-        *(sys.executable, "-m", "replay", "run", "--store", str(place / "store"), "--candidate", str(place / "next")),
+        *(
+            sys.executable,
+            "-m",
+            "replay",
+            "run",
+            "--store",
+            str(place / "store" / cluster),
+            "--candidate",
+            str(place / "next"),
+        ),
         *("--current", str(SAMPLE / "current"), "--cluster", str(SAMPLE / "cluster.jsonl.zst"), "--json"),
     ]
     return json.loads(subprocess.run(command, check=False, capture_output=True, text=True).stdout)
 
 
 def test_a_growing_log_an_edited_trial_and_a_restart(tmp_path: Path) -> None:
-    candidate(tmp_path, "app")
+    candidate(tmp_path, "app-1")
     log = tmp_path / "audit.jsonl"
     write_first_lines(log, 1200)
     lines = log.read_bytes().splitlines(keepends=True)
@@ -138,7 +147,9 @@ def test_a_growing_log_an_edited_trial_and_a_restart(tmp_path: Path) -> None:
             lambda found: found["phase"] == "ready" and found["result"]["log"]["events"] == len(lines)
         )
         assert grown["result"] == run_json(tmp_path)
-        assert arrived["directDenials"] == grown["directDenials"] > first["directDenials"]
+        for name in ("directDenials", "workloads", "determined", "matchWithLog"):
+            assert arrived[name] == grown[name], name
+        assert grown["directDenials"] > first["directDenials"]
         candidate(tmp_path, "web")
         edited = running.until(
             lambda found: found["phase"] == "ready" and found["directDenials"] > grown["directDenials"]
@@ -152,6 +163,30 @@ def test_a_growing_log_an_edited_trial_and_a_restart(tmp_path: Path) -> None:
         running.until(lambda found: found["phase"] == "ready")
     with service(tmp_path, "--follow", str(log)) as again:
         assert again.json("/api/v1/trials/next")["result"] == edited["result"]
+
+
+def test_a_fleet_has_one_page(tmp_path: Path) -> None:
+    candidate(tmp_path, "app")
+    for name, count in (("eu", 500), ("us", 800)):
+        write_first_lines(tmp_path / f"{name}.jsonl", count)
+    command = ("ingest", tmp_path / "eu.jsonl", "--store", tmp_path / "store", "--cluster-name", "eu")
+    subprocess.run([sys.executable, "-m", "replay", *map(str, command)], check=True, capture_output=True)
+    pulling = ("--pull", str(tmp_path / "us*.jsonl"), "--pull-every", "1s", "--cluster-name", "us")
+    with service(tmp_path, *pulling) as running:
+        trials = running.until(
+            lambda found: [each["phase"] for each in found["trials"]] == ["ready"] * 2, "/api/v1/trials"
+        )["trials"]
+        assert [(each["name"], each["cluster"]) for each in trials] == [("eu.next", "eu"), ("us.next", "us")]
+        for name, count in (("eu", 500), ("us", 800)):
+            result = running.json(f"/api/v1/trials/{name}.next")["result"]
+            assert result == run_json(tmp_path, f"cluster={name}")
+            assert result["log"]["events"] == count
+        assert set(running.json("/api/v1/log")["clusters"]) == {"eu", "us"}
+        assert running.json("/search?user=*&cluster=eu&format=json") != running.json(
+            "/search?user=*&cluster=us&format=json"
+        )
+        (tmp_path / "us-2.jsonl").write_bytes((tmp_path / "eu.jsonl").read_bytes()[:-1] + b" \n")
+        running.until(lambda found: found["clusters"]["us"]["events"] > 800, "/api/v1/log")
 
 
 def test_kills_lose_nothing(tmp_path: Path) -> None:
