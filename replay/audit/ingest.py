@@ -42,11 +42,14 @@ Progress = Callable[[str, int, int], None]
 
 ROW_BITS = 40
 """A row's number is `batch << ROW_BITS` plus its place in the batch."""
-ROWS_HELD = 1024
-ROWS_HELD_FOR_PART = 128
-"""How many rows wait to be written, at least, and for each part: memory that is used again need not be cleared again."""
+ROWS_HELD = 1 << 15
+MOST_ROWS_HELD = 512
+"""How many rows wait to be written, in all and for each part: waiting rows take up to 10 KB each, and files of small groups of rows
+are slow to read."""
 BATCH_BYTES = 1 << 28
 """How much JSON is read at a time: what two batches side by side need in memory has room in `INGEST_MEMORY`."""
+MOST_BATCHES = 8
+"""About how many batches a large log has: each writes a file for each part, and every question opens all files."""
 PARQUET = "format parquet, string_dictionary_page_size_limit 4096"
 """How rows are written. Bodies hardly ever repeat: dictionaries of them would be built and thrown away."""
 KEPT = "compression zstd, compression_level 1"
@@ -137,7 +140,9 @@ class LogReader(Struct):
             for index, file in enumerate(files)
         ]
         files_by_log = IdentityMap((file_read.file, file_read) for file_read in self.files)
-        runs = batches(files, BATCH_BYTES, lambda file: files_by_log[file].kind)
+        # Processes elsewhere take small batches, so that all of them have some.
+        most = BATCH_BYTES if self.elsewhere else sum(file.expected_bytes for file in files) // MOST_BATCHES
+        runs = batches(files, max(BATCH_BYTES, most), lambda file: files_by_log[file].kind)
         jobs = [Batch([files_by_log[file] for file in batch], self._next_batch()) for batch in runs]
         if self.elsewhere is not None:
             jobs = self.elsewhere.read(jobs, self.numbers.parts, self.target, self.progress)
@@ -272,10 +277,12 @@ class LogReader(Struct):
             "rest_parts": max(parts - lookups, 1),  # of a single part there is none to spare
         }
         numbers = {"first_row": batch << ROW_BITS, "earliest": EARLIEST, "latest": LATEST, "year": YEAR, **split}
-        held = max(ROWS_HELD, ROWS_HELD_FOR_PART * self.numbers.parts)
         compression = KEPT if self.is_kept else PASSING
         try:
-            cursor.execute(f"set partitioned_write_flush_threshold = {held}")
+            # DuckDB compares it with the mean number of rows that wait for a part.
+            cursor.execute(f"set partitioned_write_flush_threshold = {min(ROWS_HELD // parts, MOST_ROWS_HELD)}")
+            # DuckDB goes on in another file where it had to close one; part -1 has the rejects.
+            cursor.execute(f"set partitioned_write_max_open_files = {parts + 1}")
             cursor.execute(
                 f"copy ({query}) to {literal(directory)} "
                 f"({PARQUET}, {compression}, partition_by (part), write_partition_columns true)",
