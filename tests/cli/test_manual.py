@@ -42,7 +42,7 @@ def test_a_page_for_man_of_each_command(tmp_path: Path) -> None:
         ".SH EXAMPLES",
         ".SH EXIT CODE",
     ]
-    assert "\n.B \\-\\-fail\\-on denied|lockout|mutated|undecided|none\n" in page
+    assert "\n.B \\-\\-fail\\-on denied|lockout|mutated|undecided|removed|none\n" in page
 
 
 @pytest.mark.skipif(shutil.which("groff") is None, reason="groff is not installed")
