@@ -58,14 +58,16 @@ _KINDS = {
     f"{_LEGACY_GROUP}/v1beta1": ("EgressSelectorConfiguration",),
     f"{_LEGACY_GROUP}/v1alpha1": ("AdmissionConfiguration", "EgressSelectorConfiguration"),
 }
+_DECODED = frozenset({_KIND, "AdmissionConfiguration"})
+"""The kinds whose fields are known. Of others nothing but the kind is looked at."""
 _UNVERSIONED = ("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList")
 _ANY = "runtime.Unknown"
 _DEFAULT_AUTHORIZED_TTL, _DEFAULT_UNAUTHORIZED_TTL = parse_duration("5m"), parse_duration("30s")
 
 
 def _registered(api_version: str, kind: str) -> Registered:
-    """A kind of the server's configuration; of those that are not expected nothing but the kind is looked at."""
-    go_type = f"v1.{kind}" if kind == _KIND else _ANY
+    """A kind of the server's configuration: strict decoding comes before the question whether it is the one that is expected."""
+    go_type = f"v1.{kind}" if kind in _DECODED else _ANY
     return Registered(kind, go_type, api_version.rpartition("/")[2], f"apiserver.{kind}")
 
 

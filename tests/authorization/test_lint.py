@@ -82,3 +82,26 @@ def found(conditions: list[str], failure_policy: str) -> list[tuple[str, str]]:
 def test_match_conditions(conditions: list[str], names: list[tuple[str, str]]) -> None:
     assert found(conditions, "Deny") == names
     assert found(conditions, "NoOpinion") == [each for each in names if each[0] != catalogue.UNGUARDED_ATTRIBUTES]
+
+
+OTHER = "apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        pytest.param(
+            "plugins: []\n", "expected AuthorizationConfiguration, got *apiserver.AdmissionConfiguration", id="its kind"
+        ),
+        pytest.param("foo: 1\n", 'strict decoding error: unknown field "foo"', id="a field before its kind"),
+        pytest.param(
+            "plugins: []\nplugins: []\n",
+            'strict decoding error: yaml: unmarshal errors:\n  line 4: key "plugins" already set in map',
+            id="a key given twice before its kind",
+        ),
+    ],
+)
+def test_a_file_of_another_kind(text: str, error: str) -> None:
+    """Strict decoding comes first (`load.LoadFromData`)."""
+    checked = check_start((OTHER + text).encode(), NEWEST, ServerFiles())
+    assert checked.error == f"failed to load AuthorizationConfiguration from file: {error}"
