@@ -260,7 +260,7 @@ def _decisions(
     admitted: Sequence[Admitted], objects: Sequence[Object], validating: Sequence[RequestValidator], asking: Asking
 ) -> list[Decision]:
     """The decisions of all sets, given what their mutating phases left and the objects that they validate."""
-    if len(validating) == 1 and all(each is UNCHANGED for each in admitted):
+    if len(validating) == 1 and set(map(id, admitted)) == {id(UNCHANGED)}:
         return list(validating[0](objects, asking, [True] * len(admitted)))
     parts = _validate(validating, objects, [not each.is_refused for each in admitted], asking)
     return [_combined(each, part) for each, part in zip(admitted, parts, strict=True)]

@@ -188,7 +188,7 @@ def _failures(text: str | None) -> tuple[Mapping[str, Any], ...]:
     except orjson.JSONDecodeError:
         return ()
     entries = value if isinstance(value, list) else [value]
-    return tuple(entry for entry in entries if isinstance(entry, dict))
+    return tuple([entry for entry in entries if isinstance(entry, dict)])
 
 
 def _mutations(annotations: Mapping[str, str]) -> tuple[WebhookMutation, ...]:
