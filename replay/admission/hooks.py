@@ -15,7 +15,6 @@ from replay.kube.admissionregistration import MatchResources, ParamKind, ParamRe
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.discovery import APIResource, Discovery
 from replay.kube.lister import Lister
-from replay.matching.exclusion import is_excluded_from_api_policies, is_excluded_from_policies
 from replay.matching.matcher import (
     Criteria,
     Match,
@@ -26,6 +25,7 @@ from replay.matching.matcher import (
     RequestMatcher,
     steady_labels,
 )
+from replay.matching.rules import is_excluded_from_api_policies, is_excluded_from_policies
 
 
 class Policy(Protocol):

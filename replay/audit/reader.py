@@ -16,8 +16,7 @@ from replay.audit.arrow import frame_from_relation
 from replay.audit.engine import connect, literal
 from replay.audit.part import Tables
 from replay.errors import ReplayError
-from replay.kube.redact.by_object import ObjectRedactors, SecretRow
-from replay.kube.redact.redactor import SECRETS
+from replay.kube.redact import SECRETS, ObjectRedactors, SecretRow
 
 _READS = frozenset({duckdb.StatementType.SELECT, duckdb.StatementType.EXPLAIN})
 MOST_ROWS = 5_000_000

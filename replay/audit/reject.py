@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from msgspec import Struct, field
 
-from replay.kube.redact.structure import redacted_line
+from replay.kube.redact import redacted_line
 
 EXAMPLES = 3
 """Number of rejects per reason that are shown without `--rejects FILE`."""

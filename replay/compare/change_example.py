@@ -14,7 +14,7 @@ from replay.compare.outcome import Outcome, OutcomeKind
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
 from replay.kube.json_patch import JSONPatchError, apply
-from replay.kube.redact.redactor import Redactor
+from replay.kube.redact import Redactor
 
 MAX_GROUPS = 200
 NOT_KNOWN = "(not known)"

@@ -12,8 +12,7 @@ from typing import NamedTuple, Protocol
 from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.admissionregistration import MatchPolicy, MatchResources, Rule
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import excluded_from_all
-from replay.matching.rules import ANY
+from replay.matching.rules import ANY, excluded_from_all
 
 CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 """Subresources whose requests are CONNECT, with any verb."""

@@ -1,13 +1,14 @@
-"""Whether one rule matches a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`)."""
+"""Whether a rule matches a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules`), and which requests no rule selects."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from replay.kube.admissionregistration import Rule
+from replay.cellib.version import KubernetesVersion
+from replay.kube.admissionregistration import GROUP, KINDS, VIRTUAL_RESOURCES, WEBHOOKS_EXCLUDE_SINCE, Rule
 from replay.kube.attributes import Operation
-from replay.kube.gvk import GroupVersionResource
+from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 
 NAMESPACES = GroupVersionResource("", "v1", "namespaces")
 ANY = "*"
@@ -51,3 +52,42 @@ def _matches_scope(scope: str, key: RuleKey) -> bool:
 def _exact_or_wildcard(items: Sequence[str], requested: str) -> bool:
     """Whether an item is the requested one or the wildcard."""
     return requested in items or ANY in items
+
+
+_EXCLUDED_FROM_API_POLICIES = frozenset(
+    GroupResource(GROUP, name)
+    for name in (
+        "mutatingadmissionpolicies",
+        "mutatingadmissionpolicybindings",
+        "validatingadmissionpolicies",
+        "validatingadmissionpolicybindings",
+    )
+)
+
+
+def excluded_from_all(server: KubernetesVersion) -> frozenset[GroupResource]:
+    """The resources about which a server asks neither a policy nor a webhook."""
+    return VIRTUAL_RESOURCES if server.minor >= WEBHOOKS_EXCLUDE_SINCE else frozenset()
+
+
+def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "") -> bool:
+    """Return whether no policy evaluates a resource. In kcp policies do, because its plugins have no such list."""
+    return not workspace and resource.group_resource in VIRTUAL_RESOURCES
+
+
+def is_excluded_from_webhooks(resource: GroupVersionResource, server: KubernetesVersion) -> bool:
+    """Return whether no webhook, static or API-based, evaluates a resource (`webhook/generic.isExcludedFromAllHooks`)."""
+    return resource.group_resource in excluded_from_all(server)
+
+
+def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:
+    """Return whether only static policies evaluate a resource (`policy/generic.Plugin`).
+
+    Webhook configurations are not such a resource.
+    """
+    return resource.group_resource in _EXCLUDED_FROM_API_POLICIES
+
+
+def is_excluded_from_api_webhooks(kind: GroupVersionKind) -> bool:
+    """Return whether only static webhooks evaluate a kind (`predicates/rules.IsExemptAdmissionConfigurationResource`)."""
+    return kind.group == GROUP and kind.kind in KINDS

@@ -16,7 +16,7 @@ from replay.kube.gvk import GroupResource, GroupVersionResource
 from replay.kube.lifecycle import LIFECYCLES
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import excluded_from_all
+from replay.matching.rules import excluded_from_all
 
 _ORDER = list(Service)
 

@@ -42,9 +42,7 @@ from replay.compare.summary import CellKey, Example, Summary
 from replay.errors import UNFORESEEN, ReplayError
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, PartialObject
-from replay.kube.redact.redactor import SECRETS, Redactor
-from replay.kube.redact.structure import REDACTED
-from replay.kube.redact.values import SECRET_FIELDS
+from replay.kube.redact import REDACTED, SECRET_FIELDS, SECRETS, Redactor
 from replay.manifests.read.node import node_from_json
 from replay.manifests.set_loader import SetObjects, set_objects
 from replay.pipeline.authorization.run import authorization_inputs

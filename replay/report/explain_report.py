@@ -24,8 +24,7 @@ from replay.cel.value.values import Value
 from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.redact.redactor import SECRETS, Redactor
-from replay.kube.redact.structure import REDACTED
+from replay.kube.redact import REDACTED, SECRETS, Redactor
 from replay.reconstruct.request import Reached, ReplayRequest
 from replay.report.authorization.trace import authorization_trace
 from replay.report.expression import expression_lines, shown

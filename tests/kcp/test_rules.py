@@ -18,7 +18,7 @@ from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecisio
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 from replay.kube.object_lister import ObjectTracker
 from replay.matching.coarse import Predicate
-from replay.matching.exclusion import is_excluded_from_policies
+from replay.matching.rules import is_excluded_from_policies
 from replay.reconstruct.cluster import Cluster
 from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.shard.cluster import ShardCluster

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from replay.json import JSON
-from replay.kube.redact.structure import REDACTED, redacted_line, redacted_object, redacted_patch, redacted_text
+from replay.kube.redact import REDACTED, redacted_line, redacted_object, redacted_patch, redacted_text
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
 

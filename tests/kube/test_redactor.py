@@ -6,9 +6,7 @@ import pytest
 
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.redact.by_object import ObjectRedactors
-from replay.kube.redact.redactor import Redactor
-from replay.kube.redact.values import UNREADABLE
+from replay.kube.redact import UNREADABLE, ObjectRedactors, Redactor
 
 TOKEN = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJl"
 

@@ -16,7 +16,7 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionResource
 from replay.matching.coarse import CoarseClass, coarse_predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import is_excluded_from_policies, is_excluded_from_webhooks
+from replay.matching.rules import is_excluded_from_policies, is_excluded_from_webhooks
 
 VIRTUAL = [
     ("authentication.k8s.io", "selfsubjectreviews"),

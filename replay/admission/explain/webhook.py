@@ -22,9 +22,9 @@ from replay.cellib.expression import CompiledExpression, ExpressionCompiler
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.attributes import Attributes, Missing
 from replay.kube.lister import Lister
-from replay.matching.exclusion import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 from replay.matching.matcher import MatchResult
 from replay.matching.reason import why_not
+from replay.matching.rules import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 
 SAME = "matches; the same in both sets, and taken to answer as it did at the time"
 

@@ -30,8 +30,8 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.exclusion import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 from replay.matching.matcher import INTERNAL_ERROR, Criteria, Matcher, MatchError, RequestClass
+from replay.matching.rules import is_excluded_from_api_webhooks, is_excluded_from_webhooks
 
 Phase = Literal["mutating", "validating"]
 

@@ -21,7 +21,7 @@ from replay.compare.subject.workload import About, Owners, owning, workload
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet
 from replay.kube.gvk import split_api_version
-from replay.kube.redact.by_object import ObjectRedactors
+from replay.kube.redact import ObjectRedactors
 from replay.manifests.plugin import ALL_PLUGINS
 from replay.pipeline.forensic.past import Chosen, decided, past_job, past_requests, requests_of
 from replay.pipeline.kcp.preparation import Places, places_of

@@ -13,7 +13,7 @@ from replay.audit import queries
 from replay.audit.ingest import Progress
 from replay.audit.reader import StoreReader
 from replay.errors import ReplayError
-from replay.kube.redact.structure import redacted_text
+from replay.kube.redact import redacted_text
 from replay.pipeline.log import store_of
 from replay.pipeline.scenario import Scenario
 from replay.storage.scratch import scratch

@@ -10,8 +10,7 @@ from replay.audit.ingest import Progress
 from replay.audit.store import Store
 from replay.errors import ReplayError
 from replay.kube.discovery import builtin_discovery
-from replay.kube.redact.by_object import decoded
-from replay.kube.redact.redactor import Redactor
+from replay.kube.redact import Redactor, decoded
 from replay.pipeline.log import opened, require_known, set_variables
 from replay.pipeline.options import Focus
 from replay.pipeline.project.focus import chosen

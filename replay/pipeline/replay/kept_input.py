@@ -23,7 +23,7 @@ from replay.audit.event import RequestRecord
 from replay.json import JSON, FieldPath
 from replay.kube.attributes import Attributes, Basis, Missing, Operation, PartialObject, UserInfo
 from replay.kube.gvk import GroupVersionKind, GroupVersionResource
-from replay.kube.redact.redactor import SECRETS
+from replay.kube.redact import SECRETS
 from replay.pipeline.replay.decide import MetRequest
 from replay.reconstruct.request import Reached, ReplayRequest
 

@@ -12,8 +12,7 @@ from replay.admission.decision import Decision, Denial, Mutated, Undetermined, W
 from replay.audit.store import Store
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
-from replay.kube.redact.by_object import ObjectRedactors, decoded
-from replay.kube.redact.redactor import SECRETS, Redactor
+from replay.kube.redact import SECRETS, ObjectRedactors, Redactor, decoded
 from replay.reconstruct.request import ReplayRequest
 
 P = TypeVar("P", Denial, Mutated, Undetermined, WebhookCall)

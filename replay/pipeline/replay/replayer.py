@@ -26,7 +26,7 @@ from replay.json import JSON
 from replay.kube.attributes import Basis, Operation
 from replay.kube.lister import Lister
 from replay.kube.object_ref import ObjectRef
-from replay.kube.redact.redactor import SECRETS, Redactor
+from replay.kube.redact import SECRETS, Redactor
 from replay.kube.schema import Schemas
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.decide import MetRequest
