@@ -8,7 +8,10 @@ be unknown in the fields that differ.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterable
+from functools import cached_property
+from itertools import accumulate
 
 from replay.audit.event import RequestRecord
 from replay.json import JSON
@@ -212,13 +215,17 @@ class History:
         The first is the last effect that was certainly complete at `start` (-1: before all), the last one that had
         begun at `end`.
         """
-        first = last = -1
-        for index, effect in enumerate(self.effects):
-            if effect.end <= start:
-                first = index
-            if effect.start <= end:
-                last = index
+        starts, ends = self._earliest
+        first, last = bisect_right(ends, start) - 1, bisect_right(starts, end) - 1
         return range(first, max(first, last) + 1)
+
+    @cached_property
+    def _earliest(self) -> tuple[list[int], list[int]]:
+        """Of each effect and all after it the earliest start and the earliest end, which rise, so that instants are found quickly."""
+        latest_first = self.effects[::-1]
+        starts = list(accumulate((effect.start for effect in latest_first), min))
+        ends = list(accumulate((effect.end for effect in latest_first), min))
+        return starts[::-1], ends[::-1]
 
     def existing_at(self, start: int, end: int) -> Known | Missing | None:
         """What is known of the state from `start` to `end` if the object existed: that of what did not go away meanwhile.
