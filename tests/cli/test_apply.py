@@ -157,6 +157,19 @@ def test_what_decides_nothing_is_counted(short_sample: Path, bundle: Path) -> No
     assert LEFT in " ".join(CliRunner().invoke(app, arguments, env={"COLUMNS": "300"}).output.split())
 
 
+def test_a_priority_class_that_no_pod_names_leaves_pods_known(short_sample: Path, tmp_path: Path) -> None:
+    path = tmp_path / "class.yaml"
+    path.write_text(
+        "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: storage-critical}\nvalue: 1000\n",
+        "utf-8",
+    )
+    without, found = (
+        summary(short_sample, "--candidate", str(short_sample / "current")),
+        summary(short_sample, "--apply", str(path)),
+    )
+    assert found["roots"].get("undetermined", 0) == without["roots"].get("undetermined", 0)
+
+
 def test_what_the_bundle_no_longer_has_is_taken_away(short_sample: Path, bundle: Path, tmp_path: Path) -> None:
     kinds = [each for each in yaml.safe_load_all(BUNDLE) if "admission" in each["apiVersion"]]
     for each in kinds:

@@ -146,9 +146,7 @@ class Job(Struct, frozen=True, dict=True):
         clock = RevisionClock(widened_samples(self.revisions, self.clock_error))
         timed = partial(widened, error=self.clock_error) if self.clock_error else None
         on = {each.name for each in self.sets[0].builtin}
-        without_default = frozenset(
-            kind for kind in kinds_without_default(self.classes) if not on or f"Default{kind.kind}" in on
-        )
+        without_default = kinds_without_default(self.classes, on)
         deletions = CollectionDeletions(self.deletions, self.clock_error)
         if self.workspaces is not None:
             return ShardCluster(self.snapshot, self.lookups, clock, timed, deletions)

@@ -6,14 +6,14 @@ without a class proves that there was no default.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 
 from replay.json import FieldPath
 from replay.kube.attributes import Missing
 from replay.kube.gvk import GroupVersionKind
 from replay.kube.lister import Lister
 from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, DefaultClass
-from replay.kube.plugin.priority import PREEMPT
+from replay.kube.plugin.priority import PREEMPT, PRIORITY_CLASS
 from replay.reconstruct.record.body import BodyShape
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
@@ -25,18 +25,28 @@ _DEFAULTS = {("networking.k8s.io", "ingresses"): INGRESS_CLASS, ("", "persistent
 _PRIORITY_CLASS = ("spec", "priorityClassName")
 
 
-def kinds_without_default(shown: Iterable[ShownClass]) -> frozenset[GroupVersionKind]:
+def kinds_without_default(shown: Iterable[ShownClass], plugins: Collection[str] = ()) -> frozenset[GroupVersionKind]:
     """Return the kinds of classes of which the log shows that none is the default.
 
-    An object that was created without a class, and got none, proves it, as long as the log writes no class.
+    An object that was created without a class, and got none, proves it, as long as the log writes no class. `plugins` are those
+    that were on, empty if it is not known.
     """
-    rows = list(shown)
-    written, without = {row[0] for row in rows}, {row[0] for row in rows if row[3] is None}
-    return frozenset(
-        default.kind
+    got: dict[str, set[str | None]] = {}
+    for resource, _, _, name in shown:
+        got.setdefault(resource, set()).add(name)
+    without = {
+        default.kind: f"Default{default.kind.kind}"
         for (_, resource), default in _DEFAULTS.items()
-        if resource in without and default.resource not in written
-    )
+        if None in got.get(resource, ()) and default.resource not in got
+    }
+    if _is_without_default_priority(got):
+        without[PRIORITY_CLASS] = "Priority"
+    return frozenset(kind for kind, plugin in without.items() if not plugins or plugin in plugins)
+
+
+def _is_without_default_priority(got: Mapping[str, Collection[str | None]]) -> bool:
+    """Whether no pod that named no class got one, and no class that may be the default was written."""
+    return got.get("pods") == {None} and "priorityclasses" not in got
 
 
 class DefaultClasses:
@@ -72,8 +82,8 @@ class DefaultClasses:
     def _with_default_priority(self, pod: Known) -> Known:
         """A pod of which the PriorityClass is not known: others that got none prove that there was no global default."""
         is_open = any(hole.path == _PRIORITY_CLASS for hole in pod.holes) and get(pod.value, _PRIORITY_CLASS) is None
-        got = {name for _, _, _, name in self._shown.get("pods", ())}
-        if not is_open or "priorityclasses" in self._shown or got != {None}:
+        got = {resource: {row[3] for row in rows} for resource, rows in self._shown.items()}
+        if not is_open or not _is_without_default_priority(got):
             return pod
         pod = pod.without(_PRIORITY_CLASS).with_value(("spec", "priority"), 0)
         return pod.with_value(("spec", "preemptionPolicy"), PREEMPT)

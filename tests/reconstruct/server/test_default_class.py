@@ -14,7 +14,7 @@ from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionKind
 from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
-from replay.reconstruct.server.default_class import DefaultClasses, ShownClass
+from replay.reconstruct.server.default_class import DefaultClasses, ShownClass, kinds_without_default
 
 SECOND = 1_000_000
 AT = 1_767_225_600 * SECOND
@@ -113,3 +113,20 @@ def test_priority_without_a_class(
     exchange = Exchange(pod_record("create", code=403, request=sent, response=None), builtin_discovery())
     found = DefaultClasses(shown).filled(pod, exchange, Classes(NO_SNAPSHOT), mutated=True)
     assert (get(found.value, ("spec", "priority")), bool(found.holes)) == (priority, priority is None)
+
+
+WITHOUT: list[tuple[str, list[ShownClass], set[str], list[str]]] = [
+    ("nothing is shown", [], set(), []),
+    ("a pod got none", [("pods", AT, AT, None)], set(), ["PriorityClass"]),
+    ("a pod got none, the plugin was off", [("pods", AT, AT, None)], {"PodSecurity"}, []),
+    ("a pod got one", [("pods", AT, AT, None), ("pods", AT, AT, "a")], set(), []),
+    ("a priority class was written", [("pods", AT, AT, None), ("priorityclasses", AT, AT, "a")], set(), []),
+    ("an Ingress got none", [got(0, None)], {"DefaultIngressClass"}, ["IngressClass"]),
+    ("an Ingress got none, the plugin was off", [got(0, None)], {"Priority"}, []),
+    ("a class was written", [got(0, None), ("ingressclasses", AT, AT, "a")], set(), []),
+]
+
+
+@pytest.mark.parametrize(("shown", "plugins", "kinds"), [row[1:] for row in WITHOUT], ids=[row[0] for row in WITHOUT])
+def test_kinds_without_a_default(shown: list[ShownClass], plugins: set[str], kinds: list[str]) -> None:
+    assert sorted(kind.kind for kind in kinds_without_default(shown, plugins)) == kinds
