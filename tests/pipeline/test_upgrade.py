@@ -250,7 +250,7 @@ def test_sets_by_workspace_have_one_server(tmp_path: Path) -> None:
         version=OLD,
         candidate_version=NEW,
     )
-    with pytest.raises(ReplayError, match="plain sets"):
+    with pytest.raises(ReplayError, match="an upgrade of kcp is not rehearsed"):
         run(scenario, Options(workers=1), silent)
 
 
