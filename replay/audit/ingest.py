@@ -28,8 +28,9 @@ from replay.audit.file.salvage import DamagedError, is_altered, rewritten, salva
 from replay.audit.format.columns import EVENT, structure
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.head import head_of
+from replay.audit.format.mixed import form_at, other_forms
 from replay.audit.format.recognise import form_of
-from replay.audit.format.table import LogFormat
+from replay.audit.format.table import REVIEWS, LogFormat
 from replay.audit.moment import EARLIEST, LATEST, YEAR
 from replay.audit.place import LOOKED_UP, lookup_parts
 from replay.audit.reject import Reject, RejectReason
@@ -85,6 +86,15 @@ class ReadFile(Struct):
     events: int = 0
     lists: int = 0
     malformed: int = 0
+    elsewhere: frozenset[int] = frozenset()
+    """Places of lines that have another form, which another reading of the file reads."""
+    is_another: bool = False
+    """Whether this is another reading of a file, for lines of another form."""
+
+    @property
+    def size(self) -> int:
+        """Return how many bytes the file has as stored; 0 for another reading, so that bytes are counted once."""
+        return 0 if self.is_another else self.file.size
 
     @property
     def kind(self) -> object:
@@ -153,6 +163,8 @@ class LogReader(Struct):
         for file in again:
             self._read_documents(file)
         if again:
+            self._count()
+        if not self.formats and self._read_other_forms(again):
             self._count()
         if any(file.lists for file in self.files):
             self._read_lists()
@@ -305,6 +317,26 @@ class LogReader(Struct):
             source.first_row = batch << ROW_BITS
             return
 
+    def _read_other_forms(self, again: Sequence[ReadFile]) -> bool:
+        """Read the rejected lines that have another form than their file; return whether there are any.
+
+        Such a reading has a number of its own and the name of the file. Files that were read `again` have documents, not lines, and a review
+        may take several lines.
+        """
+        count_before = len(self.files)
+        paths = self.paths(-1)
+        rows = self.connection.execute(queries.text("ingest_rejected"), {"paths": paths}).fetchall() if paths else []
+        for file in self.files[:count_before]:
+            if REVIEWS in file.form.wrappers or file.form.layout is not Layout.LINES or file in again:
+                continue
+            rejected = {row - file.first_row for number, row, *_ in rows if number == file.number}
+            for form, places in other_forms(file.file, file.form, rejected) if rejected else ():
+                file.elsewhere |= places
+                other = ReadFile(self.numbers.file + len(self.files), file.file, form_at(form, places), is_another=True)
+                self.files.append(other)
+                self._read_by_line(self.connection, other, self._next_batch())
+        return len(self.files) > count_before
+
     def _read_lists(self) -> None:
         """Take the events out of the EventLists."""
         lists = self.paths(-1)
@@ -323,7 +355,7 @@ class LogReader(Struct):
                 continue
             # Of a file of text, which is alone in its batch, the first lines may be parts of a document.
             file.first_row = first_rows >> ROW_BITS << ROW_BITS if file.form.text else first_rows
-            file.lines, file.events, file.lists, file.malformed = lines, events, lists, malformed
+            file.lines, file.events, file.lists, file.malformed = lines - len(file.elsewhere), events, lists, malformed
 
     def paths(self, part: int | None = None) -> list[str]:
         """The Parquet files of one part, or of all that holds requests or rejects."""

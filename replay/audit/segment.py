@@ -85,7 +85,7 @@ def write_segment(reader: LogReader, files: Sequence[LogFile], *, is_first: bool
 def finished(reader: LogReader) -> tuple[DataFile, ...]:
     """Complete the segment of a reader with the list of its files, and remove what only the ingest needed."""
     target = reader.target
-    rows = [(f.number, f.file.name, f.first_row - f.file.lines_before, f.lines, f.file.size) for f in reader.files]
+    rows = [(f.number, f.file.name, f.first_row - f.file.lines_before, f.lines, f.size) for f in reader.files]
     pl.DataFrame(rows, _FILE_SCHEMA, orient="row").write_parquet(target / FILES)
     for spare in target.glob("salvaged-*"):
         spare.unlink()
@@ -129,12 +129,12 @@ def _rejected_rows(reader: LogReader) -> list[RejectedRow]:
     """The rows that are no events; of a file that was read twice, those of the second time."""
     if not (paths := reader.paths(-1)):
         return []
-    first = {file.number: file.first_row for file in reader.files}
+    by_number = {file.number: file for file in reader.files}
     rows = reader.connection.execute(queries.text("ingest_rejected"), {"paths": paths}).fetchall()
     return [
         RejectedRow(file, row, RejectReason(reason), audit_id)
         for file, row, reason, audit_id in rows
-        if row >= first[file]
+        if row >= by_number[file].first_row and row - by_number[file].first_row not in by_number[file].elsewhere
     ]
 
 

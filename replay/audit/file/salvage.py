@@ -66,7 +66,7 @@ def rewritten(file: LogFile, target: Path, unwrapped: Documents | None = None) -
     """
     longest = 0
     with open_log(file) as stream, target.open("wb") as plain:
-        lines = _lines(stream)
+        lines = text_lines(stream)
         for line in unwrapped(lines) if unwrapped else lines:
             longest = max(longest, len(line))
             plain.write(line)
@@ -84,8 +84,8 @@ def split(file: LogFile, target: Path) -> Rewritten:
     return Rewritten(plain_file(file.name, target), longest)
 
 
-def _lines(stream: BinaryIO) -> Iterator[bytes]:
-    """The lines of a stream, with placeholders."""
+def text_lines(stream: BinaryIO) -> Iterator[bytes]:
+    """Yield the lines of a stream, with placeholders. Raises `DamagedError` where it cannot be read on."""
     while line := _read_line(stream):
         yield line if len(line) <= LONGEST_READ and _is_text(line) else PLACEHOLDER
         while len(line) > LONGEST_READ and not line.endswith(b"\n"):

@@ -47,6 +47,21 @@ def form_of(head: bytes, formats: Sequence[LogFormat] = ()) -> FileForm:
     return _named_form(layout, formats)
 
 
+def line_form(line: bytes) -> FileForm | None:
+    """Return the form of one line that holds events; None for a line that holds none, in no known form."""
+    if b"audit" not in line and b"Audit" not in line:  # every form names what it holds; other lines need not be decoded
+        return None
+    text = line.decode("utf-8", "replace")
+    value = _decoded(text)
+    if not isinstance(value, dict):
+        form = _text_form([text], ())
+        return None if form is None or CONTAINER in form.wrappers else form
+    if flat_prefix(value) is not None:
+        return FileForm(Layout.LINES, (FLATTENED,))
+    wrappers = _wrappers([value], FORMATS, 1)  # from depth 1 on, a wrapper needs an event within it
+    return None if wrappers is None else _form(Layout.LINES, wrappers) if wrappers else FileForm()
+
+
 def _named_form(layout: Layout | None, formats: Sequence[LogFormat]) -> FileForm:
     """Return the form of the first format that the user named."""
     forced = next((each for each in formats if each.wrapper is not None), None)

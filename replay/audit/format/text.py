@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 
 PART = "_part"
 """Field of a line that replaces a part of a document. A later line holds the whole document."""
-_PART_LINE = b'{"%s":true}\n' % PART.encode()
+PART_LINE = b'{"%s":true}\n' % PART.encode()
+"""The line in place of one that this reading leaves out."""
 _OTHER_LINE = b'{"kind":""}\n'
 CONTAINER_LINE = re.compile(rb"\S+ (stdout|stderr) ([FP])(?::\S*)? ")
 
@@ -40,7 +41,7 @@ def container_documents(lines: Iterable[bytes]) -> Iterator[bytes]:
         content, begun = line[head.end() :], parts.pop(head[1], [])
         if head[2] == b"P":
             parts[head[1]] = [*begun, content.removesuffix(b"\n").removesuffix(b"\r")]
-            yield _PART_LINE
+            yield PART_LINE
             continue
         document = b"".join((*begun, content)) if begun else content
         yield document if document.lstrip().startswith(b"{") else _OTHER_LINE
