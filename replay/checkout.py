@@ -22,7 +22,8 @@ def is_trusted() -> bool:
 def root_of(path: Path | str) -> Path | None:
     """The root of the repository that a path lies in, as the path is written; None where it lies in none."""
     place = Path(os.path.abspath(path))  # noqa: PTH100 - a link is not followed: it is what is judged
-    return next((each for each in (place, *place.parents) if (each / REPOSITORY).exists()), None)
+    # The text of a query may be longer than a path can be. `Path.exists` raises for it.
+    return next((each for each in (place, *place.parents) if os.path.exists(each / REPOSITORY)), None)  # noqa: PTH110
 
 
 def is_inside(path: Path | str, root: Path) -> bool:

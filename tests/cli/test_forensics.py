@@ -96,6 +96,11 @@ def test_sql(form: str, log: str) -> None:
     )
 
 
+def test_sql_takes_a_query_that_is_longer_than_a_path(log: str) -> None:
+    query = f"select count(*) as n from request where verb = 'create'{' and true' * 40}"
+    assert run("sql", query, log, "--format", "csv") == "n\n2\n"
+
+
 def test_sql_writes_parquet(log: str, tmp_path: Path) -> None:
     out = tmp_path / "rows.parquet"
     run("sql", "select 1 as x", log, "--format", "parquet", "--out", str(out))

@@ -5,6 +5,7 @@ A pull request may have written the file.
 
 from __future__ import annotations
 
+import os
 import re
 import tomllib
 from collections.abc import Iterator, Sequence
@@ -153,7 +154,7 @@ def is_path(key: str, kind: Any) -> bool:
 def path_in(text: str) -> str:
     """The path in `NAME=FILE`, or the text itself."""
     name, _, path = text.rpartition("=")
-    return path if name and "/" not in name and not Path(text).exists() else text
+    return path if name and "/" not in name and not os.path.exists(text) else text  # noqa: PTH110
 
 
 def _is_ours(text: str, file: Path) -> bool:
