@@ -346,23 +346,20 @@ class Store:
         those for which the log shows no write.
         """
         numbers = sorted(let_in)
-        rows = self._records("collections", "identity", group=group, refused=refused, written=written, let_in=numbers)
+        parameters = {"group": group, "refused": refused, "written": written, "let_in": numbers}
+        rows = keyed_records(self._engine.connection().sql(queries.text("collections"), params=parameters), "identity")
         return [record for some in rows for record in some.records]
 
     def _part_by_part(self, parts: Iterable[int], name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
         """Yield the rows of a query over one part after the other; all together may have no room in memory."""
-        connection = self._engine.connection()
-        try:
+        # A connection of its own: whoever takes the rows may ask the store something else in between.
+        with self._engine.connection().cursor() as connection:
+            connection.execute(self.tables.views())
             for files in (self.part(part).tables for part in parts):
                 if files.rows:
                     # A condition on the part would open the files of all parts for each of them.
                     connection.execute(files.variables())
-                    yield from self._records(name, key, **parameters)
-        finally:
-            connection.execute(self.tables.variables())
-
-    def _records(self, name: str, key: str, **parameters: Any) -> Iterator[KeyedRecords]:
-        yield from keyed_records(self._engine.connection().sql(queries.text(name), params=parameters), key)
+                    yield from keyed_records(connection.sql(queries.text(name), params=parameters), key)
 
     def query(self, name: str, **parameters: Any) -> pl.DataFrame:
         """Return the rows of a query of `queries/`; raises `StoreError` if it does not exist or fails."""
