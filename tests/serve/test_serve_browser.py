@@ -103,6 +103,7 @@ def test_a_finding_is_accepted(browser: WebDriver, pages: Site) -> None:
     opened(browser, pages, WORKLOAD)
     browser.find_element(By.ID, "reason").send_keys("agreed until the move")
     clicked(browser, "#accept button")
+    WebDriverWait(browser, 20).until(lambda driver: driver.title.startswith("next"))
     assert browser.find_element(By.TAG_NAME, "h1").text == "next"
     assert pages.settings.accepted is not None
     (entry,) = read_accepted(pages.settings.accepted)
