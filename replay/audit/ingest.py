@@ -86,7 +86,7 @@ class ReadFile(Struct):
     events: int = 0
     lists: int = 0
     malformed: int = 0
-    elsewhere: frozenset[int] = frozenset()
+    other_places: frozenset[int] = frozenset()
     """Places of lines that have another form, which another reading of the file reads."""
     is_another: bool = False
     """Whether this is another reading of a file, for lines of another form."""
@@ -320,18 +320,24 @@ class LogReader(Struct):
     def _read_other_forms(self, again: Sequence[ReadFile]) -> bool:
         """Read the rejected lines that have another form than their file; return whether there are any.
 
-        Such a reading has a number of its own and the name of the file. Files that were read `again` have documents, not lines, and a review
-        may take several lines.
+        Such a reading has a number of its own and the name of the file. Files that were read `again` have documents, not lines.
+        A review may take several lines, so its file is left alone.
         """
+        if not (paths := self.paths(-1)):
+            return False
+        rows = self.connection.execute(queries.text("ingest_rejected"), {"paths": paths}).fetchall()
+        rejected_rows: dict[int, list[int]] = {}
+        for number, row, *_ in rows:
+            rejected_rows.setdefault(number, []).append(row)
+        by_document = {file.number for file in again}
         count_before = len(self.files)
-        paths = self.paths(-1)
-        rows = self.connection.execute(queries.text("ingest_rejected"), {"paths": paths}).fetchall() if paths else []
         for file in self.files[:count_before]:
-            if REVIEWS in file.form.wrappers or file.form.layout is not Layout.LINES or file in again:
+            is_by_line = file.form.layout is Layout.LINES and REVIEWS not in file.form.wrappers
+            if file.number not in rejected_rows or file.number in by_document or not is_by_line:
                 continue
-            rejected = {row - file.first_row for number, row, *_ in rows if number == file.number}
-            for form, places in other_forms(file.file, file.form, rejected) if rejected else ():
-                file.elsewhere |= places
+            rejected = {row - file.first_row for row in rejected_rows[file.number]}
+            for form, places in other_forms(file.file, file.form, rejected):
+                file.other_places |= places
                 other = ReadFile(self.numbers.file + len(self.files), file.file, form_at(form, places), is_another=True)
                 self.files.append(other)
                 self._read_by_line(self.connection, other, self._next_batch())
@@ -355,7 +361,12 @@ class LogReader(Struct):
                 continue
             # Of a file of text, which is alone in its batch, the first lines may be parts of a document.
             file.first_row = first_rows >> ROW_BITS << ROW_BITS if file.form.text else first_rows
-            file.lines, file.events, file.lists, file.malformed = lines - len(file.elsewhere), events, lists, malformed
+            file.lines, file.events, file.lists, file.malformed = (
+                lines - len(file.other_places),
+                events,
+                lists,
+                malformed,
+            )
 
     def paths(self, part: int | None = None) -> list[str]:
         """The Parquet files of one part, or of all that holds requests or rejects."""

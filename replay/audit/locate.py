@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 import orjson
 
 from replay.audit.file.documents import documents
-from replay.audit.file.salvage import LONGEST_READ
+from replay.audit.file.salvage import BLANK, LONGEST_READ
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.ingest import ReadFile
 from replay.audit.reject import Reject, RejectReason
@@ -17,7 +17,6 @@ from replay.audit.source import open_log
 
 SHOWN = 200
 """How many bytes of a rejected line are kept."""
-_BLANK = b" \t\r\n"
 
 
 class RejectedRow(NamedTuple):
@@ -68,7 +67,7 @@ def _reason(text: bytes, form: FileForm) -> RejectReason:
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
-        is_cut = not text.endswith(b"\n") and text.lstrip(_BLANK).startswith(b"{")
+        is_cut = not text.endswith(b"\n") and text.lstrip(BLANK).startswith(b"{")
         return RejectReason.TRUNCATED if is_cut else RejectReason.MALFORMED
     is_other = isinstance(value, dict) and not form.wraps(value)
     return RejectReason.NOT_AN_EVENT if is_other else RejectReason.MALFORMED
@@ -85,7 +84,7 @@ def _lines(source: ReadFile, places: Mapping[int, bool]) -> dict[int, _Line]:
     place = -1
     with open_log(source.file) as stream:
         for number, text in _documents(stream) if source.form.layout is Layout.DOCUMENTS else _numbered(stream):
-            if not text.strip(_BLANK):
+            if not text.strip(BLANK):
                 continue
             place += 1
             if place == target:

@@ -126,7 +126,10 @@ def _repeated(reader: LogReader, *, is_first: bool) -> list[DroppedRow]:
 
 
 def _rejected_rows(reader: LogReader) -> list[RejectedRow]:
-    """The rows that are no events; of a file that was read twice, those of the second time."""
+    """The rows that are no events; of a file that was read twice, those of the second time.
+
+    A line that another reading of its file reads is not among them.
+    """
     if not (paths := reader.paths(-1)):
         return []
     by_number = {file.number: file for file in reader.files}
@@ -134,7 +137,7 @@ def _rejected_rows(reader: LogReader) -> list[RejectedRow]:
     return [
         RejectedRow(file, row, RejectReason(reason), audit_id)
         for file, row, reason, audit_id in rows
-        if row >= by_number[file].first_row and row - by_number[file].first_row not in by_number[file].elsewhere
+        if row >= by_number[file].first_row and row - by_number[file].first_row not in by_number[file].other_places
     ]
 
 

@@ -169,7 +169,7 @@ _DAY = 86_400
 _ZERO_TIME = -62_135_596_800
 """The first second of year 1, from which Go rounds times down."""
 
-_MONTHS = (
+MONTHS = (
     "January",
     "February",
     "March",
@@ -332,7 +332,7 @@ class _Parser:
             year = self._digits(2)
             self._year = year + (1900 if year >= 69 else 2000)
         elif chunk in ("January", "Jan"):
-            self._month = 1 + self._name(tuple(name if chunk == "January" else name[:3] for name in _MONTHS))
+            self._month = 1 + self._name(tuple(name if chunk == "January" else name[:3] for name in MONTHS))
         elif chunk in ("Monday", "Mon"):
             self._name(tuple(name if chunk == "Monday" else name[:3] for name in _DAYS))
         elif chunk in ("01", "1"):

@@ -13,6 +13,8 @@ from replay.audit.source import LogFile, open_log, plain_file
 
 LONGEST_READ = 1 << 28
 """The longest line that is read, in bytes: a LIST response with all objects of a large cluster is about as long."""
+BLANK = b" \t\r\n"
+"""What a line consists of that the reader of JSON does not count."""
 PLACEHOLDER = b"0\n"
 """Replacement for a skipped line, so that other lines keep their numbers: JSON, but no event."""
 _CHUNK = 1 << 20

@@ -5,16 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import suppress
 
-from replay.audit.file.salvage import DamagedError, Documents, text_lines
+from replay.audit.file.salvage import BLANK, DamagedError, Documents, text_lines
 from replay.audit.format.form import FileForm, Layout
 from replay.audit.format.recognise import line_form
 from replay.audit.format.table import LogFormat
 from replay.audit.format.text import PART_LINE
 from replay.audit.format.wrapper import TextWrapper
 from replay.audit.source import LogFile, open_log
-
-BLANK = b" \t\r\n"
-"""What a line consists of that the reader of JSON does not count."""
 
 
 def other_forms(file: LogFile, form: FileForm, rejected: Collection[int]) -> Sequence[tuple[FileForm, frozenset[int]]]:

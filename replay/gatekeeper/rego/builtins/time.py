@@ -11,7 +11,7 @@ from zoneinfo import ZoneInfo
 from replay.gatekeeper.rego.builtins.number import fraction_of
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, wrong
 from replay.gatekeeper.rego.value import Number, UnknownTouchedError, Value
-from replay.go.time import DurationError, parse_duration
+from replay.go.time import MONTHS, DurationError, parse_duration
 
 _NANO = 1_000_000_000
 _LIMIT = 2**63
@@ -31,20 +31,6 @@ _LAYOUTS = {
 _RFC3339 = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})",
     re.ASCII,
-)
-_MONTHS = (
-    "January",
-    "February",
-    "March",
-    "April",
-    "May",
-    "June",
-    "July",
-    "August",
-    "September",
-    "October",
-    "November",
-    "December",
 )
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -120,7 +106,7 @@ def _parse(layout: str, text: str) -> Value:
     found = dict(zip(names, match.groups(), strict=True))
     if "zone" in found and found["zone"] not in ("UTC", "GMT"):
         raise UnknownTouchedError("time.parse_ns with the name of a zone is not decided here")
-    month = int(found["month"]) if "month" in found else _named(found["name"], _MONTHS) if "name" in found else 1
+    month = int(found["month"]) if "month" in found else _named(found["name"], MONTHS) if "name" in found else 1
     year = int(found["year"]) if "year" in found else _century(int(found["short"])) if "short" in found else 0
     if year == 0:
         raise BuiltinError
@@ -347,8 +333,8 @@ def _formatted(piece: str, instant: _Instant, layout: str) -> str:
         "06": f"{at.year % 100:02d}",
         "01": f"{at.month:02d}",
         "1": str(at.month),
-        "January": _MONTHS[at.month - 1],
-        "Jan": _MONTHS[at.month - 1][:3],
+        "January": MONTHS[at.month - 1],
+        "Jan": MONTHS[at.month - 1][:3],
         "Monday": _DAYS[at.weekday()],
         "Mon": _DAYS[at.weekday()][:3],
         "02": f"{at.day:02d}",
