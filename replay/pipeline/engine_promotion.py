@@ -119,10 +119,10 @@ def _kinds(rule: JSON) -> list[str]:
 
 def _validating(value: JSON, spec: JSON) -> EnginePromotion | None:
     actions = tuple(map(str, spec.get("validationActions") or ()))
-    if "Deny" in actions:
+    if not actions or "Deny" in actions:  # Kyverno denies unless the policy says otherwise
         return None
     criteria = match_resources(spec.get("matchConstraints")) or MatchResources()
-    return _promotion(value, actions or ("Audit",), {"spec": {"validationActions": ["Deny"]}}, criteria, _OF_KYVERNO)
+    return _promotion(value, actions, {"spec": {"validationActions": ["Deny"]}}, criteria, _OF_KYVERNO)
 
 
 def _replacement(path: str, value: str, *, has_value: bool = True) -> JSON:

@@ -145,8 +145,6 @@ def _inventory(sets: Iterable[ManifestSet]) -> Iterator[_WantedResource]:
     """The kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
     for manifests in sets:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
-            if (group, kind) == ("", "Secret"):
-                continue  # a snapshot holds no Secrets, whoever reads them
             yield _WantedResource(
                 _resource_of(f"{group}/" if group else "", kind),
                 "what policies of an engine read of the cluster",
@@ -289,7 +287,5 @@ def _params(objects: dict[GroupResource, list[JSON]]) -> list[GroupResource]:
     for policy in (each for resource in _REGISTRATIONS for each in objects.get(resource, ())):
         kind = (policy.get("spec") or {}).get("paramKind")
         if isinstance(kind, dict) and kind.get("kind") != "Secret":
-            group = split_api_version(str(kind.get("apiVersion") or ""))[0]
-            name = str(kind.get("kind")).lower()
-            resources.add(GroupResource(group, "configmaps" if (group, name) == ("", "configmap") else name))
+            resources.add(_resource_of(str(kind.get("apiVersion") or ""), str(kind.get("kind"))))
     return sorted(resources)

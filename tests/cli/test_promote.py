@@ -333,6 +333,12 @@ def test_policies_of_engines(name: str) -> None:
             id="a constraint that denies already",
         ),
         pytest.param(
+            VALIDATING_POLICY.replace("  validationActions: [Audit]\n", ""),
+            "teams",
+            "POLICY: `ValidatingPolicy/teams` denies already: `replay lookup` shows whom",
+            id="a ValidatingPolicy denies unless it says otherwise",
+        ),
+        pytest.param(
             CLUSTER_POLICY.replace("validate", "mutate").replace(
                 "message: a team is required, pattern", "patchStrategicMerge"
             )

@@ -111,6 +111,7 @@ def test_print_runs_nothing(kubectl: Path, tmp_path: Path) -> None:
 
 PARAMS = [
     ("a ConfigMap", "ConfigMap", "`kubectl get configmaps --all-namespaces --output=json` failed: error: forbidden"),
+    ("a kind whose plural ends in -ies", "NetworkPolicy", ""),
     ("a Secret", "Secret", ""),
 ]
 
@@ -123,7 +124,7 @@ def test_parameters(kubectl: Path, tmp_path: Path, kind: str, error: str) -> Non
         "kind": "ValidatingAdmissionPolicy",
         "metadata": {"name": "p"},
         "spec": {
-            "paramKind": {"apiVersion": "v1", "kind": kind},
+            "paramKind": {"apiVersion": "networking.k8s.io/v1" if kind == "NetworkPolicy" else "v1", "kind": kind},
             "matchConstraints": {
                 "resourceRules": [
                     {"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]}
@@ -152,6 +153,8 @@ def test_parameters(kubectl: Path, tmp_path: Path, kind: str, error: str) -> Non
         assert isinstance(result.exception, SnapshotError)
         assert str(result.exception) == error
         assert not out.exists()
+    elif kind == "NetworkPolicy":
+        assert "get networkpolicies.networking.k8s.io --all-namespaces" in kubectl.read_text()
     else:
         assert "p takes Secrets as parameters, which a snapshot never holds" in result.output
         assert "secrets" not in kubectl.read_text()

@@ -226,6 +226,21 @@ def plain(seed: Seed) -> bytes:
     return "\r\n".join((seed.line, *headers, "", "")).encode() + seed.body
 
 
+def test_a_client_that_is_always_in_a_request_is_served(
+    site_of: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The limit is for one request. Each of these is short, and the next one begins before the look at the client."""
+    monkeypatch.setattr(patience, "OWED_SECONDS", 0.6)
+    monkeypatch.setattr(patience, "_LOOK_SECONDS", 0.01)
+    request = b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n\r\n{"
+    with site_of() as site, socket.create_connection(("127.0.0.1", site.port), timeout=10) as connection:
+        connection.sendall(request)
+        for _ in range(15):
+            time.sleep(0.1)
+            connection.sendall(b"}" + request)  # the end of one request, and the beginning of the next one
+            assert b" 200 " in connection.recv(4096)
+
+
 def test_slow_clients_are_cut_off_and_others_served(
     site_of: Callable[..., Any], listener: Listener, monkeypatch: pytest.MonkeyPatch
 ) -> None:

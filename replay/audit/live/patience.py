@@ -35,6 +35,11 @@ class PatientProtocol(H11Protocol):
             self._timer.cancel()
         super().connection_lost(exc)
 
+    def on_response_complete(self) -> None:
+        """Begin to count anew: a client that sends one request after the other owes nothing for the one before."""
+        self._owes_since = None
+        super().on_response_complete()
+
     def _look(self) -> None:
         now = self.loop.time()
         self._owes_since = (now if self._owes_since is None else self._owes_since) if self._owes() else None
