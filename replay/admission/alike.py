@@ -36,7 +36,7 @@ class UnknownPart(NamedTuple):
 
 
 class PlainBindings(dict[str, Any]):
-    """A request's bindings for the names of `projection.ROOTS`, each made on first use. Partly known values are unwrapped."""
+    """A request's bindings for the names of `ROOTS`, each made on first use. Partly known values are unwrapped."""
 
     unknown: tuple[UnknownPart, ...] = ()
     """What is not known of what was asked for."""

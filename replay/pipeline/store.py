@@ -1,4 +1,4 @@
-"""and : fill a store, remove its oldest ingests. Sizes are as an operator writes them."""
+"""`replay ingest` and `replay store prune`: fill a store, remove its oldest ingests. Sizes are as an operator writes them."""
 
 from __future__ import annotations
 

@@ -96,7 +96,8 @@ class Job(Struct, frozen=True, dict=True):
     """The same for every part: the sets, what is known of the cluster, and where results go.
 
     `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock, `classes` what the
-    log shows of default classes, `deletions` the rows of those of whole collections. The first request was received at `began`, in microseconds. By `clock_error` microseconds times of different API servers may be wrong.
+    log shows of default classes, `deletions` the rows about deletions of whole collections. `began` is when the first request was received, and
+    `clock_error` is by how much the clocks of API servers may differ, both in microseconds.
     """
 
     sets: tuple[ManifestSet, ManifestSet]

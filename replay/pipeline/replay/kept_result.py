@@ -30,6 +30,7 @@ from replay.errors import StoreError
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
+from replay.pipeline.replay.kept_input import UNKEEPABLE
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
 from replay.pipeline.replay.world import World
@@ -52,8 +53,6 @@ _MET = "-met"
 _CHECK = 32
 _LENGTH = 8
 _CHUNK = 500
-_UNKEEPABLE = (TypeError, ValueError, OverflowError, RecursionError)
-"""Errors of msgspec for text that is not UTF-8, and for numbers above 64 bits."""
 
 
 class KeptResults(Struct, frozen=True):
@@ -149,7 +148,7 @@ class KeptResults(Struct, frozen=True):
         places = [(*place, ends[each]) for place, each in world.consequences.items()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
         # As for results: a store that cannot be written is a slower one.
-        with suppress(OSError, *_UNKEEPABLE):
+        with suppress(OSError, *UNKEEPABLE):
             if walks is not None:
                 _put(self.storage, self.walks, walks)
             _put(self.storage, self.world, msgspec.msgpack.encode(world_to_keep))
@@ -280,7 +279,7 @@ def _content(result: ClassResult) -> bytes | None:
         findings = result.findings()
         chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
         frames = list(map(msgspec.msgpack.encode, (result.totals, result.begins(), *chunks)))
-    except _UNKEEPABLE:
+    except UNKEEPABLE:
         return None
     return _framed(frames)
 

@@ -233,6 +233,8 @@ class KeptWalks:
 
     def keep(self, context: bytes, walk: ObjectWalk, owners: Callable[[str], bytes]) -> None:
         """Keep a walk, if there is room."""
+        if self._size >= MOST_BYTES:
+            return
         try:
             result = msgspec.msgpack.encode(_Result(walk.walked.consequences, walk.walked.owners, walk.walked.refused))
             differing = {uid: owners(uid) for uid in walk.uids}
