@@ -1,13 +1,13 @@
 """Times and durations as Go parses and prints them (package `time`).
 
-Durations are in nanoseconds (`time.ParseDuration`, `Duration.String`). Times are RFC 3339 (`time.RFC3339`, `metav1.Time`), or have a
-layout (`time.Parse`, `Time.Format`; `src/time/format.go`).
+Durations are in nanoseconds (`time.ParseDuration`, `Duration.String`). Times have a layout (`time.Parse`, `Time.Format`;
+`src/time/format.go`): that of `metav1.Time` is RFC 3339.
 """
 
 from __future__ import annotations
 
 import re
-from datetime import UTC, datetime, timedelta, timezone
+from datetime import UTC, datetime
 from functools import lru_cache
 
 from msgspec import Struct
@@ -87,70 +87,8 @@ def _decimal(value: int, size: int) -> str:
     return f"{integer}.{digits}" if digits else str(integer)
 
 
-_LAYOUT = "2006-01-02T15:04:05Z07:00"
-_PARTS = (
-    ("2006", r"[0-9]{4}"),
-    ("-", "-"),
-    ("01", r"[0-9]{2}"),
-    ("-", "-"),
-    ("02", r"[0-9]{2}"),
-    ("T", "T"),
-    ("15", r"[0-9]{1,2}"),
-    (":", ":"),
-    ("04", r"[0-9]{2}"),
-    (":", ":"),
-    ("05", r"[0-9]{2}(?:[.,][0-9]+)?"),
-    ("Z07:00", r"Z|[-+][0-9]{2}:[0-9]{2}"),
-)
-
-
 class TimeError(Exception):
     """The text is no time; `str()` is Go's wording."""
-
-
-def time_text(text: str) -> str:
-    """The same instant as the server writes it: UTC, whole seconds.
-
-    Raises TimeError.
-    """
-    at = 0
-    values: list[str] = []
-    for name, pattern in _PARTS:
-        match = re.compile(pattern).match(text, at)
-        if match is None:
-            raise TimeError(
-                f'parsing time {_quoted(text)} as "{_LAYOUT}": cannot parse {_quoted(text[at:])} as "{name}"'
-            )
-        values.append(match[0])
-        at = match.end()
-    if at < len(text):
-        raise TimeError(f"parsing time {_quoted(text)}: extra text: {_quoted(text[at:])}")
-    return _in_utc(text, values)
-
-
-def _in_utc(text: str, values: list[str]) -> str:
-    year, month, day, hour, minute = (int(values[index]) for index in (0, 2, 4, 6, 8))
-    second = int(values[10][:2])
-    offset = _offset(values[11])
-    limits = (("month", 1 <= month <= 12), ("day", 1 <= day <= 31), ("hour", hour < 24))
-    for what, fits in (*limits, ("minute", minute < 60), ("second", second < 60)):
-        if not fits:
-            raise TimeError(f"parsing time {_quoted(text)}: {what} out of range")
-    try:
-        instant = datetime(max(year, 1), month, day, hour, minute, second, tzinfo=timezone(offset))
-    except ValueError as error:
-        raise TimeError(f"parsing time {_quoted(text)}: day out of range") from error
-    try:
-        return instant.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ").rjust(20, "0")
-    except OverflowError:
-        return text
-
-
-def _offset(zone: str) -> timedelta:
-    if zone == "Z":
-        return timedelta()
-    offset = timedelta(hours=int(zone[1:3]), minutes=int(zone[4:6]))
-    return -offset if zone[0] == "-" else offset
 
 
 def _quoted(text: str) -> str:
@@ -165,6 +103,7 @@ def _quoted(text: str) -> str:
 
 
 RFC3339 = "2006-01-02T15:04:05Z07:00"
+RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _DAY = 86_400
 _ZERO_TIME = -62_135_596_800
 """The first second of year 1, from which Go rounds times down."""
@@ -231,12 +170,14 @@ class GoTime(Struct, frozen=True):
         year, month, day = _civil(days)
         return year, month, day, rest // 3600, rest % 3600 // 60, rest % 60, (days + 4) % 7
 
-    def rfc3339(self) -> str:
-        """Format as `time.RFC3339`: whole seconds, `Z` for an offset of zero."""
+    def rfc3339(self, digits: int = 0) -> str:
+        """Format as `time.RFC3339` with so many digits of the fraction, of up to 9; `Z` for an offset of zero."""
         year, month, day, hour, minute, second, _ = self.civil
         minutes = abs(self.offset) // 60
         zone = f"{'-' if self.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if self.offset else "Z"
-        return f"{year:04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}{zone}"
+        sign = "-" if year < 0 else ""
+        fraction = f".{self.nanoseconds % SECOND:09d}"[: digits + 1] if digits else ""
+        return f"{sign}{abs(year):04d}-{month:02d}-{day:02d}T{hour:02d}:{minute:02d}:{second:02d}{fraction}{zone}"
 
 
 def _days(year: int, month: int, day: int) -> int:
@@ -310,8 +251,8 @@ class _Parser:
         return TimeError(f"parsing time {_quoted(self._text)}{layout}{message}")
 
     def _skip(self, prefix: str) -> None:
-        """Read a literal part of the layout, in which one blank matches any number of blanks."""
-        for character in prefix:
+        """Read a literal part of the layout, in which blanks match any number of blanks."""
+        for character in re.sub(" +", " ", prefix):
             if character == " ":
                 if self._rest and self._rest[0] != " ":
                     self._mismatch(prefix)

@@ -8,22 +8,22 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from collections.abc import Callable
-from datetime import UTC, datetime
 from typing import Any
 
+from replay.go.time import RFC3339, RFC3339_MICRO, TimeError, parse_time
 from replay.json import JSON
 from replay.kube.quantity import FORMAT_WRONG, QuantityError, parse_quantity
 from replay.kube.schema import Encoding, Schema
 
 _META = "io.k8s.apimachinery.pkg.apis.meta.v1."
-TIMES = {_META + "Time": "seconds", _META + "MicroTime": "microseconds"}
+TIMES = {_META + "Time": (RFC3339, 0), _META + "MicroTime": (RFC3339_MICRO, 6)}
+"""The layout that a time must have, and the digits of the fraction with which it is written."""
 QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 RAW = {"io.k8s.apimachinery.pkg.runtime.RawExtension", _META + "FieldsV1"}
-_RFC3339 = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 _INTEGERS = {"int32": 2**31, "int64": 2**63}
 _NOTHING: dict[str, JSON] = {}
+_TEXT = Schema({"type": "string"}, {})
 
 
 class DecodeError(Exception):
@@ -121,7 +121,9 @@ class _Decoder:
     def _leaf(self, schema: Schema, value: JSON) -> JSON:
         """A value without fields or items that the schema knows."""
         if schema.name in TIMES:
-            return _time(value, TIMES[schema.name])
+            if not isinstance(value, str):
+                raise self._mismatch(value, _TEXT)
+            return _time(value, *TIMES[schema.name])
         if schema.name == QUANTITY:
             return _quantity(value)
         if schema.format == "byte":
@@ -216,12 +218,11 @@ def _quantity(value: JSON) -> str:
         raise DecodeError(str(error)) from None
 
 
-def _time(value: JSON, precision: str) -> str:
-    if not isinstance(value, str) or not _RFC3339.fullmatch(value):
-        text = value if isinstance(value, str) else repr(value)
-        raise DecodeError(f'parsing time "{text}" as "2006-01-02T15:04:05Z07:00": cannot parse "{text}" as "2006"')
-    moment = datetime.fromisoformat(value).astimezone(UTC).replace(tzinfo=None)
-    return moment.isoformat(timespec=precision) + "Z"
+def _time(value: str, layout: str, digits: int) -> str:
+    try:
+        return parse_time(layout, value).in_utc().rfc3339(digits)
+    except TimeError as error:
+        raise DecodeError(str(error)) from None
 
 
 def go_type_name(schema: Schema) -> str:

@@ -16,7 +16,7 @@ from msgspec import Struct, field
 
 from replay.go.encoding import Base64Error, decode_base64
 from replay.go.format import quote
-from replay.go.time import DurationError, TimeError, duration_text, parse_duration, time_text
+from replay.go.time import RFC3339, DurationError, TimeError, duration_text, parse_duration, parse_time
 from replay.json import JSON
 from replay.manifests.go_type.schema import Field, GoStruct, struct
 from replay.manifests.read.node import Entry, Mapping, Node, Number, Position, Scalar, Sequence
@@ -185,7 +185,7 @@ class _Decoder:
         if not isinstance(node, Scalar) or not isinstance(node.value, str):
             raise _AbortError(self._type_problem(node, "string", context, json_type(node)))
         try:
-            return time_text(node.value)
+            return parse_time(RFC3339, node.value).in_utc().rfc3339()
         except TimeError as error:
             raise _AbortError(Problem(str(error), node.position, context.path)) from error
 

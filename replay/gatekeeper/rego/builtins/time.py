@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import re
 from calendar import monthrange
-from datetime import UTC, datetime, timedelta, timezone, tzinfo
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 from replay.gatekeeper.rego.builtins.number import fraction_of
 from replay.gatekeeper.rego.builtins.operand import BuiltinError, builtin, wrong
 from replay.gatekeeper.rego.value import Number, UnknownTouchedError, Value
-from replay.go.time import MONTHS, DurationError, parse_duration
+from replay.go.time import MONTHS, RFC3339, DurationError, TimeError, parse_duration, parse_time
 
 _NANO = 1_000_000_000
 _LIMIT = 2**63
@@ -25,13 +25,9 @@ _LAYOUTS = {
     "RFC850": "Monday, 02-Jan-06 15:04:05 MST",
     "RFC1123": "Mon, 02 Jan 2006 15:04:05 MST",
     "RFC1123Z": "Mon, 02 Jan 2006 15:04:05 -0700",
-    "RFC3339": "2006-01-02T15:04:05Z07:00",
+    "RFC3339": RFC3339,
     "RFC3339Nano": "2006-01-02T15:04:05.999999999Z07:00",
 }
-_RFC3339 = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{1,2}):([0-9]{2}):([0-9]{2})(?:[.,]([0-9]+))?(Z|[+-][0-9]{2}:[0-9]{2})",
-    re.ASCII,
-)
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
@@ -51,124 +47,28 @@ def _checked(nanoseconds: int) -> int:
 
 @builtin("time.parse_rfc3339_ns", "s")
 def _parse_rfc3339(text: str) -> Value:
-    match = _RFC3339.fullmatch(text)
-    if match is None:
-        raise BuiltinError
-    year, month, day, hour, minute, second = (int(match.group(place)) for place in range(1, 7))
-    fraction = int((match.group(7) or "")[:9].ljust(9, "0"))
-    return _nanoseconds(year, month, day, hour, minute, second, fraction, _offset(match.group(8)))
-
-
-def _offset(zone: str) -> int:
-    """Seconds east of UTC."""
-    if zone == "Z":
-        return 0
-    digits = zone.replace(":", "")
-    hours, minutes = int(digits[1:3]), int(digits[3:5])
-    if hours > 24 or minutes > 59:
-        raise BuiltinError
-    return (-1 if zone[0] == "-" else 1) * (hours * 3600 + minutes * 60)
-
-
-def _nanoseconds(  # noqa: PLR0913, PLR0917 - what a time is made of
-    year: int, month: int, day: int, hour: int, minute: int, second: int, fraction: int, offset: int
-) -> int:
-    if (
-        not (1 <= month <= 12 and hour < 24 and minute < 60 and second < 60 and year >= 1)
-        or not 1 <= day <= monthrange(year, month)[1]
-    ):
-        raise BuiltinError
-    seconds = (
-        int((datetime(year, month, day, hour, minute, second, tzinfo=UTC) - _EPOCH) / timedelta(seconds=1)) - offset
-    )
-    return _checked(seconds * _NANO + fraction)
+    return _parsed(RFC3339, text)
 
 
 @builtin("time.parse_ns", "ss")
 def _parse(layout: str, text: str) -> Value:
-    layout = _LAYOUTS.get(layout, layout)
-    pattern, names = "", []
-    for piece in _pieces(layout):
-        known = _PARSED.get(piece)
-        if known is None and piece.startswith("\0"):
-            raise UnknownTouchedError(f"time.parse_ns with the layout {layout!r} is not decided here")
-        if known is None:
-            pattern += re.escape(piece)
-        else:
-            pattern += f"({known[1]})"
-            names.append(known[0])
-        if piece == "05" and ".0" not in layout and ".9" not in layout:
-            pattern += r"((?:[.,][0-9]+)?)"
-            names.append("fraction")
-    match = re.fullmatch(pattern, text, re.ASCII)
-    if match is None:
-        raise BuiltinError
-    found = dict(zip(names, match.groups(), strict=True))
-    if "zone" in found and found["zone"] not in ("UTC", "GMT"):
+    return _parsed(_LAYOUTS.get(layout, layout), text)
+
+
+def _parsed(layout: str, text: str) -> int:
+    try:
+        time = parse_time(layout, text)
+    except TimeError:
+        raise BuiltinError from None
+    if time.zone not in ("", "UTC", "GMT"):
         raise UnknownTouchedError("time.parse_ns with the name of a zone is not decided here")
-    month = int(found["month"]) if "month" in found else _named(found["name"], MONTHS) if "name" in found else 1
-    year = int(found["year"]) if "year" in found else _century(int(found["short"])) if "short" in found else 0
-    if year == 0:
-        raise BuiltinError
-    hour = int(found.get("hour", "0"))
-    if "half" in found:
-        hour = hour % 12 + (12 if found["half"].upper() == "PM" else 0)
-    fraction = int((found.get("fraction") or "").lstrip(".,")[:9].ljust(9, "0"))
-    day = int(found.get("day", "1"))
-    return _nanoseconds(
-        year,
-        month,
-        day,
-        hour,
-        int(found.get("minute", "0")),
-        int(found.get("second", "0")),
-        fraction,
-        _offset(found.get("offset", "Z")),
-    )
-
-
-def _century(year: int) -> int:
-    return year + (1900 if year >= 69 else 2000)
-
-
-def _named(name: str, names: tuple[str, ...]) -> int:
-    for place, known in enumerate(names, 1):
-        if name.lower() in (known.lower(), known[:3].lower()):
-            return place
-    raise BuiltinError
+    return _checked(time.nanoseconds)
 
 
 _PIECE = re.compile(
     r"January|Jan|Monday|Mon|MST|2006|Z07:00|Z0700|-07:00|-0700|_2006|_2|01|02|03|04|05|06|002|15|PM|pm|[.,]0+|[.,]9+|Z07|-07|1|2|3|4|5"
 )
 _UNSAID = frozenset({"_2006", "002", "Z07", "-07", "_2"})
-_PARSED = {
-    "2006": ("year", "[0-9]{4}"),
-    "06": ("short", "[0-9]{2}"),
-    "01": ("month", "[0-9]{2}"),
-    "1": ("month", "[0-9]{1,2}"),
-    "January": ("name", "[A-Za-z]{3,9}"),
-    "Jan": ("name", "[A-Za-z]{3}"),
-    "Monday": ("weekday", "[A-Za-z]{6,9}"),
-    "Mon": ("weekday", "[A-Za-z]{3}"),
-    "02": ("day", "[0-9]{2}"),
-    "2": ("day", "[0-9]{1,2}"),
-    "_2": ("day", "[ ]?[0-9]{1,2}"),
-    "15": ("hour", "[0-9]{1,2}"),
-    "03": ("hour", "[0-9]{2}"),
-    "3": ("hour", "[0-9]{1,2}"),
-    "04": ("minute", "[0-9]{2}"),
-    "4": ("minute", "[0-9]{1,2}"),
-    "05": ("second", "[0-9]{2}"),
-    "5": ("second", "[0-9]{1,2}"),
-    "PM": ("half", "AM|PM"),
-    "pm": ("half", "am|pm"),
-    "MST": ("zone", "[A-Z]{3,4}"),
-    "Z07:00": ("offset", "Z|[+-][0-9]{2}:[0-9]{2}"),
-    "Z0700": ("offset", "Z|[+-][0-9]{4}"),
-    "-07:00": ("offset", "[+-][0-9]{2}:[0-9]{2}"),
-    "-0700": ("offset", "[+-][0-9]{4}"),
-}
 
 
 def _pieces(layout: str) -> list[str]:
@@ -190,10 +90,6 @@ def _pieces(layout: str) -> list[str]:
     if at < len(layout):
         found.append(layout[at:])
     return found
-
-
-_PARSED |= {f"{mark}{'0' * count}": ("fraction", f"[.,][0-9]{{{count}}}") for mark in ".," for count in range(1, 10)}
-_PARSED |= {f"{mark}{'9' * count}": ("fraction", "(?:[.,][0-9]+)?") for mark in ".," for count in range(1, 10)}
 
 
 def _instant(value: Value) -> _Instant:
@@ -356,6 +252,3 @@ def _formatted(piece: str, instant: _Instant, layout: str) -> str:
         "-0700": f"{sign}{size // 60:02d}{size % 60:02d}",
     }
     return texts.get(piece, piece)
-
-
-_ = timezone
