@@ -1,7 +1,8 @@
-"""What `replay check` says about the authorization of a set: what a server refuses, and what it accepts and an operator would regret."""
+"""What `replay check` says about the authorization of a set: what a server refuses, and what it accepts although it is likely a mistake."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
@@ -111,6 +112,7 @@ def _reads(condition: Condition, absent: SchemaPath) -> bool:
 
 _ON_SERVER, _DANGLING = "file-on-the-server", "binding-without-role"
 _OTHER_VERSION = "image-of-another-version"
+_FLAG = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)+")
 
 
 def check_whole_set(
@@ -139,12 +141,13 @@ def check_whole_set(
     refusal = None if flags is None else refusal_of(flags, version)
     if flags is not None and refusal is not None:
         error = error if error is not None else refusal
-        findings.append(Finding(Severity.ERROR, SERVER, refusal, flags.path, _place(flags), first=True))
+        findings.append(Finding(Severity.ERROR, SERVER, refusal, flags.path, _place(flags, refusal), first=True))
     file = path if is_configuration(path) else path / CONFIGURATION_FILE
     if not file.is_file() and flags is not None and refusal is None:
         file = local_configuration(flags) or file
-        place = _place(flags)
-        findings += [Finding(Severity.WARNING, _ON_SERVER, text, flags.path, place) for text in unseen_files(flags)]
+        findings += [
+            Finding(Severity.WARNING, _ON_SERVER, text, flags.path, _place(flags, text)) for text in unseen_files(flags)
+        ]
     configured = check_start(file.read_bytes(), version, ServerFiles()) if file.is_file() else None
     if configured is not None:
         error = error if error is not None or configured.is_accepted else configured.error
@@ -157,10 +160,25 @@ def check_whole_set(
     return replace(checked, findings=tuple(shown), error=error, silenced=quiet)
 
 
-def _place(flags: ServerFlags) -> Position:
-    """Where the first flag of authorization stands in its file."""
-    lines = Path(flags.path).read_text("utf-8", "replace").splitlines()
-    return next((Position(number, 1) for number, line in enumerate(lines, 1) if "authorization-" in line), NOWHERE)
+def _place(flags: ServerFlags, text: str) -> Position:
+    """Where the flag that a text names stands in its file.
+
+    A text may name flags that are not given, or none: then the first flag of the same family (`oidc-`), else of authorization.
+    """
+    named = _FLAG.findall(text)
+    wanted = [*named, *(f"{name.partition('-')[0]}-" for name in named), "authorization-"]
+    lines = [
+        (number, _FLAG.findall(line))
+        for number, line in enumerate(Path(flags.path).read_text("utf-8", "replace").splitlines(), 1)
+        if not line.lstrip().startswith("#")
+    ]
+    places = (
+        Position(number, 1)
+        for each in wanted
+        for number, words in lines
+        if any(word.startswith(each) for word in words)
+    )
+    return next(places, NOWHERE)
 
 
 def _configuration_findings(path: str, checked: Checked, version: KubernetesVersion) -> Iterator[Finding]:

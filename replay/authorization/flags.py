@@ -59,7 +59,10 @@ def problems_of(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]
 
 
 def _authentication_problems(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]:
-    """What is wrong with flags that say who a user is (`validateOIDCOptions`); the log says who each user was."""
+    """What is wrong with flags that say who a user is (`validateOIDCOptions`).
+
+    Nothing else of these flags matters here, because the log says who each user was.
+    """
     has_oidc = any(name.startswith("oidc-") for name in flags.values)
     if not flags.values.get(_AUTHENTICATION):
         if has_oidc and not all(flags.values.get(name) for name in _OIDC):
@@ -91,12 +94,14 @@ def _mode_problems(flags: ServerFlags) -> Iterator[str]:
 
 def built_problem(flags: ServerFlags) -> str | None:
     """Why the authorizers of valid flags cannot be made; None where they can, as far as files beside the set tell."""
+    modes = flags.names(MODE) or ()
     try:
-        _policies(flags)
+        if ABAC in modes:
+            _policies(flags)
     except PolicyFileError as error:
         return str(error)
     served = flags.values.get(WEBHOOK_VERSION, _DEFAULTS[WEBHOOK_VERSION])
-    if WEBHOOK in (flags.names(MODE) or ()) and served not in _VERSIONS:
+    if WEBHOOK in modes and served not in _VERSIONS:
         known = ", ".join(map(quote, _VERSIONS))
         return f"unsupported webhook authorizer version {quote(served)}, supported versions are {known}"
     local = _local(flags, WEBHOOK_FILE)

@@ -98,6 +98,39 @@ def test_what_a_server_does_not_start_with(words: str, refusal: str | None, tmp_
         assert (checked.error, [each.message for each in checked.findings]) == (refusal, [refusal])
 
 
+FIRST = """\
+kube-apiserver \\
+# --oidc-client-id is not given, --authorization-mode is
+--v=2 \\
+--authorization-mode=Node,RBAC \\
+"""
+PLACED = [
+    ("of a mode", "--anonymous-auth=false --authorization-mode=X", 4),
+    ("of the user", "--anonymous-auth=false \\\n--oidc-issuer-url=https://a", 6),
+    ("of the user, the flags named are not given", "--oidc-username-claim=email", 5),
+    ("a file of issuers", "--oidc-issuer-url=https://a \\\n--authentication-config=/a.yaml", 6),
+    (
+        "a gate",
+        "--authentication-config=/a.yaml \\\n--feature-gates=StructuredAuthenticationConfiguration=false",
+        6,
+    ),
+    ("a policy file", "--anonymous-auth=false \\\n--authorization-policy-file=/p", 6),
+    (
+        "a version, whose flag the text does not name",
+        "--authorization-mode=Webhook --authorization-webhook-config-file=/k --authorization-webhook-version=v2",
+        4,
+    ),
+]
+
+
+@pytest.mark.parametrize(("words", "line"), [row[1:] for row in PLACED], ids=[row[0] for row in PLACED])
+def test_the_line_of_a_refusal(words: str, line: int, tmp_path: Path) -> None:
+    path = tmp_path / "apiserver.txt"
+    path.write_text(f"{FIRST}{words}\n")
+    checked = check_whole_set(tmp_path, OLD)
+    assert [(each.message, each.position.line) for each in checked.findings] == [(checked.error, line)]
+
+
 def test_a_file_needs_its_gate(tmp_path: Path) -> None:
     words = "--authorization-config=/a.yaml --feature-gates=StructuredAuthorizationConfiguration=false"
     flags = read_server_flags(flags_file(tmp_path, words), OLD)
@@ -188,6 +221,15 @@ def test_a_policy_file_that_nobody_gave(tmp_path: Path) -> None:
 
 
 POLICY_LINE = '{"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", '
+
+
+def test_a_policy_file_that_no_mode_reads(tmp_path: Path) -> None:
+    flags_file(tmp_path / "set", f"{NAMED} --authorization-policy-file=/etc/abac.jsonl")
+    (tmp_path / "set/abac.jsonl").write_text('{"user": 5}')
+    (tmp_path / "set/ok.yaml").write_text(FILE)
+    assert check_whole_set(tmp_path / "set", NEWEST).error is None
+
+
 BROKEN = [
     pytest.param(
         f'#\n{POLICY_LINE}"spec": {{"readonly": "yes"}}}}',
