@@ -1,6 +1,7 @@
 """The policy file of `--authorization-policy-file` (`k8s.io/kubernetes/pkg/auth/authorizer/abac`).
 
-Each line is an object of its own, in the version `v1beta1` or without a version. The first policy that matches allows; none denies.
+Each line is an object of its own, in the version `v1beta1` or without a version. The first policy that matches
+allows the request. No policy can deny.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 NO_MATCH = "No policy matched."
 _VERSION, _KIND = "abac.authorization.kubernetes.io/v1beta1", "Policy"
 _TEXTS = ("user", "group", "apiGroup", "resource", "namespace", "nonResourcePath")
+_TEXTS_WITHOUT_VERSION = ("user", "group", "resource", "namespace")
 _READ_ONLY = frozenset(["get", "list", "watch"])
 _EVERYBODY = "system:authenticated"
 
@@ -89,21 +91,21 @@ def _policy(line: bytes) -> ABACPolicy:
     if told == (_VERSION, _KIND):
         spec = next((entry.value for entry in node.entries if entry.key == "spec"), None)
         if isinstance(spec, Mapping):
-            _require_types(spec, "Policy.spec.")
+            _require_types(spec, "Policy.spec.", _TEXTS)
         elif spec is not None and not (isinstance(spec, Scalar) and spec.value is None):
             raise PolicyFileError(_mismatch(json_type(spec), "Policy.spec", "v1beta1.PolicySpec"))
         return _of_v1beta1(value.get("spec") or {})
     if told != ("", ""):
         raise PolicyFileError(f'no kind "{told[1]}" is registered for version "{told[0]}"')
-    _require_types(node, "Policy.")
+    _require_types(node, "Policy.", _TEXTS_WITHOUT_VERSION)
     return _without_version(value)
 
 
-def _require_types(node: Mapping, where: str) -> None:
-    """Raise PolicyFileError for a field that is of another type."""
+def _require_types(node: Mapping, where: str, texts: tuple[str, ...]) -> None:
+    """Raise PolicyFileError for a field that is of another type; `texts` are the names of the fields that are strings."""
     for entry in node.entries:
         value = entry.value.value if isinstance(entry.value, Scalar) else node
-        wanted = {"readonly": bool}.get(entry.key, str if entry.key in _TEXTS else object)
+        wanted = {"readonly": bool}.get(entry.key, str if entry.key in texts else object)
         if value is not None and not isinstance(value, wanted):
             go_type = "bool" if wanted is bool else "string"
             raise PolicyFileError(_mismatch(json_type(entry.value), f"{where}{entry.key}", go_type))
@@ -130,7 +132,7 @@ def _of_v1beta1(spec: JSON) -> ABACPolicy:
 
 def _without_version(value: JSON) -> ABACPolicy:
     """What is left out stands for anything (`Convert_v0_Policy_To_abac_Policy`)."""
-    user, group, namespace, resource = (value.get(name) or "" for name in ("user", "group", "namespace", "resource"))
+    user, group, resource, namespace = (value.get(name) or "" for name in _TEXTS_WITHOUT_VERSION)
     is_everybody = "*" in (user, group)
     return ABACPolicy(
         user="" if is_everybody else user,

@@ -169,7 +169,7 @@ POLICIES = """\
 
 {"apiVersion": "abac.authorization.kubernetes.io/v1beta1", "kind": "Policy", "spec": {"user": "bob", "group": "dev", "namespace": "a", "resource": "pods", "readonly": true}}
 {"user": "carol", "namespace": "c"}
-{"user": "dave"}
+{"user": "dave", "apiGroup": 5, "nonResourcePath": false}
 {apiVersion: abac.authorization.kubernetes.io/v1beta1, kind: Policy, spec: {namespace: "*", resource: secrets}}
 """
 PODS: dict[str, Any] = {"resource": "pods", "namespace": "a"}
