@@ -176,7 +176,7 @@ class _ABACMember:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMember:
-    """Authorizer without available input, such as ABAC with a file on the server."""
+    """Authorizer without available input, such as ABAC whose policy file is not beside the set."""
 
     name: str
     type: str

@@ -159,7 +159,7 @@ class ConstraintIndex:
     """The constraints of a set, by what they may match: kind, operation and enforcement point."""
 
     def __init__(self, constraints: Iterable[Constraint]) -> None:
-        """In their order."""
+        """Keep the constraints in the order given."""
         self._constraints = tuple(constraints)
         self._asked: dict[tuple[frozenset[GroupKind], str, str], Asked] = {}
 
