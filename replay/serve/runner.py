@@ -28,7 +28,7 @@ from replay.errors import ReplayError
 from replay.pipeline.process.progress_file import VARIABLE, read_progress
 from replay.pipeline.project.watch import state
 from replay.serve.settings import ServeSettings, Trial
-from replay.serve.stores import Stores
+from replay.serve.stores import LogState, Stores
 from replay.serve.trials import SUMMARY, ResultKey, TrialBoard, TrialPhase, TrialState, WorkProgress
 
 _POLL_SECONDS = 1.0
@@ -45,10 +45,13 @@ class Run:
         """Start the process; files of its own go to `work`. Raises OSError."""
         self._errors = work / "errors"
         self._progress = work / "progress"
-        environment = {**os.environ, "REPLAY_CONFIG": os.devnull, VARIABLE: str(self._progress)}
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and options
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors, env=environment
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                env=child_environment() | {VARIABLE: str(self._progress)},
             )
         with_low_priority(self._process.pid)
         self.seconds = 0.0
@@ -147,22 +150,33 @@ class WholeLane(_Lane):
         sets, log = sets_digest(self.settings, state.trial), self.stores.of(state.trial.cluster)
         if not log.digest or not self._is_due(state, sets, log.digest):
             return
-        name = state.trial.name
+        try:
+            self._decide(state.trial, sets, log)
+        finally:
+            self._tried[state.trial.name] = sets, time.monotonic()
+
+    def _decide(self, trial: Trial, sets: str, log: LogState) -> None:
+        """Decide a trial over the whole store. Raises OSError, ReplayError."""
+        name = trial.name
+        logs = {log.requests: log}  # what the store was when the process opened it, its result tells by the requests
+
+        def look(run: Run) -> None:
+            self.board.change(name, work=run.progress())
+            now = self.stores.of(trial.cluster)
+            logs.setdefault(now.requests, now)
+
         self.board.change(name, phase=TrialPhase.DECIDING, since=time.time(), work=WorkProgress())
         work = self.board.work_directory(name, "whole")
         try:
-            command = run_command(self.settings, state.trial, work)
-            ended = self.ran(command, work, lambda run: self.board.change(name, work=run.progress()))
+            ended = self.ran(run_command(self.settings, trial, work), work, look)
             if ended is None:
                 return
             error, seconds = ended
-            self._tried[name] = sets, time.monotonic()
             if error:
                 self.failed(name, error)
                 return
             summary = orjson.loads((work / SUMMARY).read_bytes())
-            if summary["log"]["requests"] != log.requests:  # the store has grown before the process opened it
-                log = replace(self.stores.of(state.trial.cluster), digest="")
+            log = logs.get(summary["log"]["requests"]) or replace(self.stores.of(trial.cluster), digest="")
             self.board.publish(name, work, ResultKey(sets, log.digest, log.last), summary, seconds)
         finally:
             shutil.rmtree(work, ignore_errors=True)
@@ -173,7 +187,7 @@ class WholeLane(_Lane):
 
     def _is_due(self, state: TrialState, sets: str, store: str) -> bool:
         tried, ended = self._tried.get(state.trial.name, ("", -math.inf))
-        if sets not in (state.key.sets, tried):
+        if sets != tried and (sets != state.key.sets or state.phase is TrialPhase.FAILED):
             return True
         rest = max(self.settings.every_seconds, _REST * state.seconds)
         is_old = state.key.sets != sets or state.key.store != store
@@ -246,6 +260,12 @@ def run_command(settings: ServeSettings, trial: Trial, work: Path, period: tuple
 def _time(microseconds: int) -> str:
     seconds, rest = divmod(microseconds, _MICROSECONDS)
     return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat()
+
+
+def child_environment() -> dict[str, str]:
+    """Return the environment of a process of the service: what the service was told reaches it by options alone."""
+    ours = {name: value for name, value in os.environ.items() if name != "REPLAY_CLUSTER_NAME"}
+    return {**ours, "REPLAY_CONFIG": os.devnull}
 
 
 def with_low_priority(process: int) -> None:

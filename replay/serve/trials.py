@@ -176,9 +176,11 @@ class TrialBoard:
         new = [row for key, row in found.items() if key not in seen]
         now = 0.0 if is_first else time.time()
         seen = {**seen, **{row_key(row): now for row in new}}
-        state = replace(self._states[name], shown=shown, seen=seen, error="", **fields)
-        if state.phase is not TrialPhase.DECIDING or fields.get("summary") is not None:
-            state = replace(state, phase=TrialPhase.READY, work=WorkProgress())
+        state = replace(self._states[name], shown=shown, seen=seen, **fields)
+        if "summary" in fields:
+            state = replace(state, phase=TrialPhase.READY, error="", work=WorkProgress())
+        elif state.phase is not TrialPhase.FAILED:  # new requests say nothing of a whole decision that failed
+            state = replace(state, error="")
         self._states[name] = state
         if new:
             _write(self._seen_file(name), seen)

@@ -80,6 +80,28 @@ def test_the_next_decision_takes_the_place_of_the_parts(board: TrialBoard) -> No
     assert (state.growth, state.covered, state.shown) == (None, 200, summary(ROW, NODE))
 
 
+@pytest.mark.parametrize(
+    ("phase", "grown", "decided"),
+    [
+        (TrialPhase.READY, (TrialPhase.READY, ""), (TrialPhase.READY, "")),
+        (TrialPhase.DECIDING, (TrialPhase.DECIDING, ""), (TrialPhase.READY, "")),
+        (TrialPhase.FAILED, (TrialPhase.FAILED, "why"), (TrialPhase.READY, "")),
+    ],
+)
+def test_new_requests_hide_no_failed_decision(
+    board: TrialBoard, phase: TrialPhase, grown: tuple[TrialPhase, str], decided: tuple[TrialPhase, str]
+) -> None:
+    key = ResultKey("a", "b", 100)
+    board.change("next", phase=phase, error="why")
+    board.grow("next", key, summary(NODE), 200)
+    after_growth = board.states()[0]
+    publish(board, key, summary(ROW))
+    after_decision = board.states()[0]
+    assert (after_growth.phase, after_growth.error) == grown
+    assert (after_decision.phase, after_decision.error) == decided
+    assert after_growth.covered == 200
+
+
 def test_a_finding_is_new_once(settings: ServeSettings) -> None:
     told: list[list[dict[str, Any]]] = []
     board = TrialBoard(settings, lambda _state, rows: told.append(rows))
