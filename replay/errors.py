@@ -37,6 +37,10 @@ class AuditLogError(ReplayError):
     """An audit log cannot be used at all (a single bad line is a reject, not an error)."""
 
 
+class NoLogError(AuditLogError):
+    """An argument names no audit log: there is no such file or object."""
+
+
 class ManifestError(ReplayError):
     """A manifest set or an admission configuration is refused, as the API server would refuse it."""
 

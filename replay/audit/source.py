@@ -22,9 +22,9 @@ from msgspec import Struct
 
 from replay.audit.file.gzip_member import GzipReader
 from replay.audit.file.zstd_frame import ZstdReader
-from replay.errors import AuditLogError
+from replay.errors import AuditLogError, NoLogError
 from replay.storage.listing import files_below
-from replay.storage.remote import is_remote, remote_files
+from replay.storage.remote import WEB, is_remote, remote_files
 
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"
@@ -209,18 +209,32 @@ def unreadable(error: OSError, path: str) -> AuditLogError:
 
 
 def expanded(argument: str) -> list[str]:
-    """Return the paths that one argument names; raises `AuditLogError` if there are none."""
+    """Return the paths that one argument names; raises `NoLogError` if there are none."""
     if argument == STDIN or (os.path.exists(argument) and not os.path.isdir(argument)):  # noqa: PTH110, PTH112 - any text
         return [argument]
     if os.path.isdir(argument):  # noqa: PTH112 - any text
         paths = [str(path) for path in files_below(Path(argument)) if path.is_file() and not path.name.startswith(".")]
         if not paths:
-            raise AuditLogError("the directory holds no file", path=argument)
+            raise NoLogError("the directory holds no file", path=argument)
         return sorted(paths)
     paths = sorted(path for path in glob.glob(argument, recursive=True) if not os.path.isdir(path))  # noqa: PTH112, PTH207
     if not paths:
-        raise AuditLogError("no such file", path=argument)
+        raise NoLogError("no such file", path=argument)
     return paths
+
+
+def is_there(argument: str) -> bool:
+    """Return whether an argument names a file now. A web server is not asked.
+
+    Raises `AuditLogError` where a bucket does not answer, and `StoreError` without the extra for buckets.
+    """
+    if argument.startswith(WEB):
+        return True
+    try:
+        found = remote_files(argument) if is_remote(argument) else expanded(argument)
+        return any(True for _ in found)
+    except NoLogError:
+        return False
 
 
 def shown(path: str) -> str:

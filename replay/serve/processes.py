@@ -5,7 +5,6 @@ They are processes of their own, so that a reader can never stall the receiving.
 
 from __future__ import annotations
 
-import os
 import re
 import shutil
 import subprocess
@@ -19,7 +18,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from replay.serve.runner import with_low_priority
+from replay.audit.source import is_there
+from replay.errors import ReplayError
+from replay.serve.runner import child_environment, with_low_priority
 from replay.serve.settings import ServeSettings, Trial
 from replay.serve.stores import Stores
 
@@ -32,6 +33,8 @@ _WEEK = 7 * _DAY
 _COUNT = re.compile(r"([\d,]+) (?:events? (read)|requests? refused)")
 """A line of the ingest that counts."""
 _RETRY_SECONDS = 3600
+_LAST_SECONDS = 60.0
+"""How long the ingest may take to write what it has received. What it has not written then is in its journal, or in the log."""
 
 
 class Intake(Struct, frozen=True):
@@ -119,24 +122,39 @@ class Ingest(threading.Thread):
         self._ended.set()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
-            self._process.wait(timeout=60)
+            try:
+                self._process.wait(timeout=_LAST_SECONDS)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
 
     def _pull(self) -> None:
         """Read the places of the last day, and then from an hour before the last success, until the end."""
         since = time.time() - _DAY
         while not self._ended.is_set():
             now = time.time()
-            places = pulled(self._settings.receiving.pull, since, now)
-            self._is_well = self._ran(ingest_command(self._settings, places)) == 0
+            self._is_well = self.is_pulled(since, now)
             since = now - _HOUR if self._is_well else since
             self._ended.wait(self._settings.receiving.pull_seconds)
 
+    def is_pulled(self, since: float, until: float) -> bool:
+        """Read the places of a period that hold something, as an hour without a request has no file; return whether events were read."""
+        places = pulled(self._settings.receiving.pull, since, until)
+        try:
+            filled = [place for place in places if is_there(place)]
+        except ReplayError as error:
+            self._tell(str(error))
+            return False
+        if not filled:
+            self._tell(f"nothing to read from {places[0]} to {places[-1]}")
+            return False
+        return self._ran(ingest_command(self._settings, filled)) == 0
+
     def _ran(self, command: list[str]) -> int:
-        self._process = _started(command)
-        for line in self._process.stderr or ():
-            self.intake = self.intake.after(line)
-            self._tell(line.rstrip())
-        return self._process.wait()
+        with _started(command) as self._process:
+            for line in self._process.stderr or ():
+                self.intake = self.intake.after(line)
+                self._tell(line.rstrip())
+        return self._process.returncode
 
 
 class WeeklyReport(NamedTuple):
@@ -243,7 +261,6 @@ def _is_day(name: str) -> bool:
 
 
 def _started(command: list[str]) -> subprocess.Popen[str]:
-    environment = {**os.environ, "REPLAY_CONFIG": os.devnull}
     return subprocess.Popen(  # noqa: S603 - our own interpreter and options
         command,
         stdin=subprocess.DEVNULL,
@@ -251,5 +268,5 @@ def _started(command: list[str]) -> subprocess.Popen[str]:
         stderr=subprocess.PIPE,
         text=True,
         errors="replace",
-        env=environment,
+        env=child_environment(),
     )

@@ -13,7 +13,7 @@ import obstore
 from obstore.exceptions import BaseError
 from obstore.store import from_url
 
-from replay.errors import AuditLogError
+from replay.errors import AuditLogError, NoLogError
 from replay.storage.bucket import first_line
 from replay.storage.remote import RemoteFile, shown
 
@@ -32,7 +32,7 @@ def objects(url: str) -> Iterator[RemoteFile]:
     except (BaseError, ValueError, OSError) as error:
         raise AuditLogError(first_line(error), path=shown(url)) from error
     if not names:
-        raise AuditLogError("no such object, and none below it", path=shown(url))
+        raise NoLogError("no such object, and none below it", path=shown(url))
     for name in sorted(names):
         own = f"{root}/{name}"
         yield RemoteFile(own, partial(_pieces, store, name, own))
