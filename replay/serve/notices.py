@@ -1,6 +1,6 @@
 """Notices of new findings: one signed JSON document for each new result of a trial that has any, and nothing else.
 
-A notice is in a file until it is sent, so that a restart loses none.
+A notice is in a file for each URL until it is sent there, so that neither a restart nor a long outage loses it.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import orjson
@@ -22,22 +23,30 @@ from replay.serve.views import is_lockout, trial_data
 
 MOST_FINDINGS = 50
 MOST_WAITING = 1000
-"""Notices that may wait to be sent."""
+"""Notices that may wait to be sent to one URL. A further one is dropped."""
 TRIES = 5
+"""How often a URL is asked, before its notices wait for a longer time."""
+_REST_SECONDS = 300.0
 _SECONDS = 10.0
 SIGNATURE = "X-Replay-Signature"
 """The header with the HMAC-SHA256 of the body under the shared secret, as `sha256=HEX`."""
 
 
 class Notices(threading.Thread):
-    """Posts notices in the background. A URL that does not answer is tried again with growing pauses, and then given up."""
+    """Posts notices in the background. A URL that does not answer is tried again with growing pauses, and then every five minutes."""
 
-    def __init__(self, settings: ServeSettings, tell: Callable[[str], None], first_pause: float = 1.0) -> None:
-        """Run when `start` is called."""
+    def __init__(
+        self,
+        settings: ServeSettings,
+        tell: Callable[[str], None],
+        first_pause: float = 1.0,
+        rest: float = _REST_SECONDS,
+    ) -> None:
+        """Run when `start` is called; `first_pause` and `rest` are seconds between tries."""
         super().__init__(name="notices", daemon=True)
         self._settings = settings
         self._tell = tell
-        self._first_pause = first_pause
+        self._first_pause, self._rest = first_pause, rest
         self._ended = threading.Event()
         self._added = threading.Event()
         self._numbers = itertools.count()
@@ -50,13 +59,14 @@ class Notices(threading.Thread):
         document = notice(state, rows)
         body = orjson.dumps(slack_text(document) if self._settings.notify_form == "slack" else document)
         self._directory.mkdir(mode=0o700, exist_ok=True)
-        if len(list(self._directory.iterdir())) >= MOST_WAITING:
-            self._tell("a notice is dropped: too many wait")
-            return
-        path = self._directory / f"{time.time_ns():020}-{next(self._numbers):04}"
-        new = path.with_name(f".{path.name}")
-        new.write_bytes(body)
-        new.replace(path)
+        for url in self._settings.notify:
+            if len(self._waiting(url)) >= MOST_WAITING:
+                self._tell("a notice is dropped: too many wait")
+                continue
+            path = self._directory / f"{time.time_ns():020}-{next(self._numbers):04}.{_mark(url)}"
+            new = path.with_name(f".{path.name}")
+            new.write_bytes(body)
+            new.replace(path)
         self._added.set()
 
     def end(self) -> None:
@@ -68,28 +78,38 @@ class Notices(threading.Thread):
     def run(self) -> None:
         """Send until the end."""
         while not self._ended.is_set():
-            for path in sorted(self._directory.glob("[0-9]*")) if self._settings.notify else ():
-                body = path.read_bytes()
-                for url in self._settings.notify:
-                    self._send(url, body)
-                if not self._ended.is_set():
-                    path.unlink()
-            self._added.wait()
             self._added.clear()
+            for url in self._settings.notify:
+                for path in self._waiting(url):
+                    if self._ended.is_set() or not self._is_sent(url, path.read_bytes()):
+                        break
+                    path.unlink()
+            if not self._ended.is_set():
+                self._added.wait(self._rest)
 
-    def _send(self, url: str, body: bytes) -> None:
+    def _waiting(self, url: str) -> list[Path]:
+        """Return the notices that wait to be sent to a URL, oldest first."""
+        return sorted(self._directory.glob(f"[0-9]*.{_mark(url)}"))
+
+    def _is_sent(self, url: str, body: bytes) -> bool:
+        """Send a notice, and return whether it was taken."""
         pause = self._first_pause
         for attempt in range(TRIES):
             try:
                 with _opener().open(request_of(url, body, self._settings.notify_secret), timeout=_SECONDS):
-                    return
+                    return True
             except (OSError, ValueError) as error:
                 if attempt == TRIES - 1:
-                    self._tell(f"a notice is given up after {TRIES} tries: {type(error).__name__}")
-                    return
-                if self._ended.wait(pause):
-                    return
+                    self._tell(f"a notice waits after {TRIES} tries: {type(error).__name__}")
+                elif self._ended.wait(pause):
+                    break
                 pause *= 2
+        return False
+
+
+def _mark(url: str) -> str:
+    """Return what stands for a URL in the name of a file: the URL itself may be a secret."""
+    return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
