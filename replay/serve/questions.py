@@ -146,7 +146,12 @@ class Questions:
         try:
             future = pool.submit(question, self._settings, *arguments)
             answer: Answer = await asyncio.wait_for(asyncio.wrap_future(future), SECONDS)
-        except (TimeoutError, BrokenExecutor) as error:
+        except (
+            BrokenExecutor
+        ) as error:  # its process was ended: by the system, or with another question that took too long
+            self._end(pool)
+            raise QuestionError("the question was interrupted: ask again", is_busy=True) from error
+        except TimeoutError as error:
             self._end(pool)
             raise QuestionError("the question took too long: narrow it down", is_busy=True) from error
         finally:

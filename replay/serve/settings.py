@@ -113,13 +113,13 @@ class ServeSettings(Struct, frozen=True):
 
 
 def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:
-    """Return the trials of `--trial NAME=DIR`. Raises ReplayError."""
+    """Return the trials of `--trial NAME=PATH`. Raises ReplayError."""
     trials = []
     for text in texts:
         match = _TRIAL.fullmatch(text)
         if match is None:
             raise ReplayError(
-                f"no trial `{text}`: write NAME=DIR, with lower case letters, digits and dashes in the name",
+                f"no trial `{text}`: write NAME=PATH, with lower case letters, digits and dashes in the name",
                 path="--trial",
             )
         trials.append(Trial(match[1], Path(match[2])))

@@ -47,8 +47,8 @@ def same_authority(place: Path) -> None:
 
 
 BAD = [
-    Bad("a trial without a name", lambda place: parse_trials([str(place)]), "no trial `{place}`: write NAME=DIR"),
-    Bad("a name that leads elsewhere", lambda place: parse_trials([f"../x={place}"]), "no trial `../x={place}`: write NAME=DIR"),
+    Bad("a trial without a name", lambda place: parse_trials([str(place)]), "no trial `{place}`: write NAME=PATH"),
+    Bad("a name that leads elsewhere", lambda place: parse_trials([f"../x={place}"]), "no trial `../x={place}`: write NAME=PATH"),
     Bad("one name twice", lambda place: parse_trials([f"a={place}", f"a={place}"]), "two trials are called `a`"),
     Bad("manifests that are not there", lambda place: parse_trials([f"a={place}/none"]), "{place}/none: there is no such file or directory"),
     Bad("a proxy without a header", lambda _place: parse_proxy("10.0.0.7"), "no proxy `10.0.0.7`: write ADDRESS=HEADER"),

@@ -83,7 +83,7 @@ def _of_group(
 
 
 def _trials(file: ProjectFile) -> list[str]:
-    """Return the trials of a file as `NAME=DIR`. Raises ReplayError."""
+    """Return the trials of a file as `NAME=PATH`. Raises ReplayError."""
     trials = file.values.get(TRIALS, {})
     if not isinstance(trials, dict):
         raise file.error((TRIALS,), f'`{TRIALS}` is a table: `[{TRIALS}]`, then a line `NAME = "DIR"` for each trial')
