@@ -9,7 +9,7 @@ from replay.serve.growth import denied_rows
 from replay.serve.processes import Intake
 from replay.serve.stores import LogState
 from replay.serve.trials import TrialPhase, TrialState
-from replay.serve.views import is_lockout, match_with_log
+from replay.serve.views import lockouts, match_with_log
 
 MOST_SERIES = 1000
 """Series of one trial with labels from the log. The rest is one series with the labels `other`."""
@@ -55,7 +55,7 @@ def _trials(states: Sequence[TrialState]) -> Iterator[str]:
     ]
     text = "Requests of the store that the candidate would deny directly. A request that two policies deny counts for each."
     yield from _metric("replay_trial_direct_denials_total", "gauge", text, series)
-    locked = [({"trial": name}, sum(map(is_lockout, denied_rows(summary)))) for name, summary, _ in ready]
+    locked = [({"trial": name}, lockouts(denied_rows(summary))) for name, summary, _ in ready]
     text = "Workloads of the control plane, nodes and controllers that the candidate would deny."
     yield from _metric("replay_trial_lockouts", "gauge", text, locked)
     unknown = [

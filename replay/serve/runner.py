@@ -165,7 +165,7 @@ class WholeLane(_Lane):
             now = self.stores.of(trial.cluster)
             logs.setdefault(now.requests, now)
 
-        self.board.change(name, phase=TrialPhase.DECIDING, since=time.time(), work=WorkProgress())
+        self.board.change(name, phase=TrialPhase.DECIDING, since=time.time(), sets=sets, work=WorkProgress())
         work = self.board.work_directory(name, "whole")
         try:
             ended = self.ran(run_command(self.settings, trial, work), work, look)

@@ -68,7 +68,14 @@ class TrialState(Struct, frozen=True):
     """The time of the last request that is decided, in microseconds since the epoch."""
     decided: float = 0.0
     seconds: float = 0.0
+    sets: str = ""
+    """The digest of the manifests that are being decided."""
     work: WorkProgress = WorkProgress()
+
+    @property
+    def is_changed(self) -> bool:
+        """Whether manifests that have changed since the result are being decided."""
+        return self.phase is TrialPhase.DECIDING and self.sets != self.key.sets
 
     @property
     def progress(self) -> str:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from msgspec import Struct
 
-from replay.report.render.document import Tone
+from replay.report.render.document import Tone, number
 from replay.report.render.markdown import markdown_text
 from replay.report.render.rows import csv_text
 
@@ -20,8 +20,12 @@ class Cell(Struct, frozen=True):
     spark: tuple[int, ...] = ()
 
 
+MOST_ROWS = 500
+"""Rows of a table in HTML and Markdown. CSV and JSON have all."""
+
+
 class Grid(Struct, frozen=True):
-    """A table: `numeric` columns stand right; `empty` is the sentence without rows, `more` the one about rows that are not shown."""
+    """A table: `numeric` columns stand right; `empty` is the sentence without rows."""
 
     id: str
     title: str
@@ -29,7 +33,17 @@ class Grid(Struct, frozen=True):
     rows: tuple[tuple[Cell, ...], ...]
     numeric: frozenset[int] = frozenset()
     empty: str = "Nothing."
-    more: str = ""
+
+    @property
+    def shown(self) -> tuple[tuple[Cell, ...], ...]:
+        """The rows that a page shows."""
+        return self.rows[:MOST_ROWS]
+
+    @property
+    def more(self) -> str:
+        """The sentence about rows that a page does not show, empty if there are none."""
+        count = len(self.rows) - MOST_ROWS
+        return f"… and {number(count)} more: see the CSV." if count > 0 else ""
 
 
 class Item(Struct, frozen=True):
@@ -89,7 +103,8 @@ def as_markdown(view: View) -> str:
             lines.append(markdown_text(grid.empty))
             continue
         lines += [f"| {' | '.join(map(markdown_text, grid.columns))} |", f"|{' --- |' * len(grid.columns)}"]
-        lines += [f"| {' | '.join(markdown_text(_cell_text(cell)) for cell in row)} |" for row in grid.rows]
+        lines += [f"| {' | '.join(markdown_text(_cell_text(cell)) for cell in row)} |" for row in grid.shown]
+        lines += ["", markdown_text(grid.more)] if grid.more else []
     if view.listing:
         lines += ["", f"## {markdown_text(view.place)}", ""]
         lines += [f"    {line.number} {'>' if line.is_cause else ' '} {line.text}" for line in view.listing]

@@ -5,6 +5,7 @@ Texts come from an untrusted log: `inert` spells control characters, and each fo
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -19,11 +20,14 @@ from replay.serve.stores import GAP_MINUTES, LogState
 from replay.serve.trials import TrialPhase, TrialState
 from replay.serve.view import Cell, Grid, Item, Line, View, Work
 
-MOST_ROWS = 500
-"""Rows of a table on a page. The CSV and the JSON API have all rows."""
 _SPARK_DAYS = 30
 _LATE_SECONDS = 3600
 _MICROSECONDS = 1_000_000
+_GROUPS = (
+    *("can be enforced", "would deny requests", "with undetermined requests"),
+    *("cannot be decided", "with changed manifests", "without a result yet"),
+)
+"""How the first page counts trials."""
 
 
 def trial_path(name: str) -> str:
@@ -39,6 +43,11 @@ def direct_denials(summary: Mapping[str, Any]) -> int:
 def is_lockout(row: Mapping[str, Any]) -> bool:
     """Return whether a row has requests of the control plane, a node or a controller."""
     return any(locked_out(user) for user in row["users"])
+
+
+def lockouts(rows: Iterable[Mapping[str, Any]]) -> int:
+    """Return how many workloads of the control plane, nodes and controllers rows of direct denials are about."""
+    return len({(row["namespace"], row["workload"]) for row in rows if is_lockout(row)})
 
 
 def match_with_log(summary: Mapping[str, Any]) -> tuple[int, int]:
@@ -63,19 +72,26 @@ def by_day(summary: Mapping[str, Any], policy: str | None = None) -> tuple[int, 
 
 def trial_verdict(state: TrialState) -> tuple[str, Tone]:
     """Return whether the candidate can be enforced, in one sentence."""
+    if state.phase is TrialPhase.FAILED:
+        return f"{state.trial.name} {state.progress}.", Tone.BAD
     if state.shown is None:
-        return f"{state.trial.name} {state.progress}.", Tone.BAD if state.phase is TrialPhase.FAILED else Tone.PLAIN
+        return f"{state.trial.name} {state.progress}.", Tone.PLAIN
+    text, tone = _answer(state, state.shown)
+    return (f"{text} (the manifests before the change).", Tone.WARN) if state.is_changed else (f"{text}.", tone)
+
+
+def _answer(state: TrialState, shown: Mapping[str, Any]) -> tuple[str, Tone]:
     rows = state.rows
-    decided = state.shown["decided"]
+    decided = shown["decided"]
     unknown = decided["of"] - decided["requests"]
     if rows:
         workloads = {(row["namespace"], row["workload"]) for row in rows}
         owners = {row["owner"] for row in rows if row["owner"]}
         whose = f" of {plural(len(owners), 'team')}" if owners else ""
-        return f"Would deny {plural(len(workloads), 'workload')}{whose}.", Tone.BAD
+        return f"Would deny {plural(len(workloads), 'workload')}{whose}", Tone.BAD
     if unknown:
-        return f"No denial so far. {plural(unknown, 'request is', 'requests are')} undetermined.", Tone.WARN
-    return "Can be enforced: no request of the log would be denied.", Tone.GOOD
+        return f"No denial so far. {plural(unknown, 'request is', 'requests are')} undetermined", Tone.WARN
+    return "Can be enforced: no request of the log would be denied", Tone.GOOD
 
 
 def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View:
@@ -83,14 +99,8 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
     is_fleet = any(logs)
     rows = tuple(_overview_row(state, logs[state.trial.cluster], is_fleet) for state in states)
     tones = [trial_verdict(state)[1] for state in states]
-    counts = [
-        (tones.count(Tone.GOOD), "can be enforced"),
-        (sum(bool(state.rows) for state in states), "would deny requests"),
-        (tones.count(Tone.WARN), "with undetermined requests"),
-        (sum(state.phase is TrialPhase.FAILED for state in states), "cannot be decided"),
-        (sum(state.shown is None and state.phase is not TrialPhase.FAILED for state in states), "without a result yet"),
-    ]
-    said = ", ".join(f"{count} {words}" for count, words in counts if count)
+    counts = Counter(map(_group, states))
+    said = ", ".join(f"{counts[words]} {words}" for words in _GROUPS if counts[words])
     verdict = f"{plural(len(states), 'trial')}: {said}." if states else "No trial."
     columns = (
         *(("cluster",) if is_fleet else ()),
@@ -103,7 +113,7 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
         columns,
         rows,
         frozenset({columns.index("direct denials")}),
-        "Start `replay serve` with --trial NAME=DIR.",
+        "Start `replay serve` with --trial NAME=PATH.",
     )
     tone = Tone.BAD if Tone.BAD in tones else Tone.WARN if {Tone.WARN, Tone.PLAIN} & set(tones) else Tone.GOOD
     return View(
@@ -116,6 +126,18 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
         links=(Cell("Search", "/search"), Cell("Weekly reports", "/weekly"), Cell("Log health", "/log")),
         work=Work(_work_of(states)),
     )
+
+
+def _group(state: TrialState) -> str:
+    """Return with which trials a trial is counted, one of `_GROUPS`."""
+    enforceable, denying, undetermined, failed, changed, young = _GROUPS
+    if state.phase is TrialPhase.FAILED:
+        return failed
+    if state.shown is None:
+        return young
+    if state.is_changed:
+        return changed
+    return {Tone.GOOD: enforceable, Tone.BAD: denying}.get(trial_verdict(state)[1], undetermined)
 
 
 def _work_of(states: Sequence[TrialState]) -> str:
@@ -172,18 +194,22 @@ def trial_page(state: TrialState, log: LogState) -> View:
     shown = state.shown
     rows = state.rows
     decided = shown["decided"]
-    lockouts = {(row["namespace"], row["workload"]) for row in rows if is_lockout(row)}
+    locked = lockouts(rows)
     facts = (
         Item("Direct denials", number(direct_denials(shown)), "requests", Tone.BAD if rows else Tone.GOOD),
         Item(
             "Lockouts",
-            number(len(lockouts)),
+            number(locked),
             "workloads of the control plane, a node or a controller",
-            Tone.BAD if lockouts else Tone.GOOD,
+            Tone.BAD if locked else Tone.GOOD,
         ),
         Item("Match with the log", share(*match_with_log(shown)), "recorded decisions that the baseline gives"),
         Item("Determined", share(decided["requests"], decided["of"]), f"of {plural(decided['of'], 'request')}"),
-        *((Item("State", "failed", state.progress, Tone.WARN),) if state.phase is TrialPhase.FAILED else ()),
+        *(
+            (Item("State", "failed", "the numbers are those of the last result", Tone.WARN),)
+            if state.phase is TrialPhase.FAILED
+            else ()
+        ),
         *_decided_facts(state, log),
     )
     base = trial_path(state.trial.name)
@@ -231,7 +257,7 @@ def _policies(state: TrialState, base: str) -> Grid:
             Cell("", spark=by_day(summary, policy["name"])),
             Cell(_place(policy.get("origin"), state.trial)),
         )
-        for policy in found[:MOST_ROWS]
+        for policy in found
     )
     columns = ("policy", "direct denials", "workloads", "by day", "file and line")
     return Grid("policies", "Policies that deny", columns, rows, frozenset({1, 2}), "No policy denies anything.")
@@ -259,10 +285,10 @@ def _workloads(state: TrialState, base: str, policy: str = "") -> Grid:
             Cell(number(row["follow"])),
             Cell(_minute(row["last"])),
         )
-        for row in shown[:MOST_ROWS]
+        for row in shown
     )
     columns = ("workload", "namespace", "owner", "policy", "direct denials", "consequences", "last seen, UTC")
-    return Grid("workloads", "Workloads", columns, cells, frozenset({4, 5}), "No workload is denied.", _more(len(rows)))
+    return Grid("workloads", "Workloads", columns, cells, frozenset({4, 5}), "No workload is denied.")
 
 
 def workload_query(row: Mapping[str, Any]) -> dict[str, str]:
@@ -333,13 +359,9 @@ def _changes(state: TrialState, base: str) -> Grid:
             Cell(inert(row["policy"])),
             Cell(number(row["requests"])),
         )
-        for row in found[:MOST_ROWS]
+        for row in found
     )
-    return Grid("new", "New in the last 24 hours", columns, rows, frozenset({4}), "Nothing new.", _more(len(found)))
-
-
-def _more(count: int) -> str:
-    return f"… and {number(count - MOST_ROWS)} more: see the CSV." if count > MOST_ROWS else ""
+    return Grid("new", "New in the last 24 hours", columns, rows, frozenset({4}), "Nothing new.")
 
 
 def _accepted(summary: Mapping[str, Any]) -> Grid:
@@ -368,9 +390,7 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
         for gap in state.shown["undetermined"]
     )
     columns = ("trial", "policy", "requests", "reason", "what would record it", "how")
-    undetermined = Grid(
-        "undetermined", "Undetermined", columns, gaps[:MOST_ROWS], frozenset({2}), "Every request is decided."
-    )
+    undetermined = Grid("undetermined", "Undetermined", columns, gaps, frozenset({2}), "Every request is decided.")
     rejected = [(name, reason, count) for name, log in logs.items() for reason, count in sorted(log.rejects.items())]
     is_fleet = any(logs)
     rejects = Grid(
@@ -409,7 +429,7 @@ def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View
             (Cell(inert(name) or "(one cluster)"), Cell(_second(begin)), Cell(_second(end)), Cell(span(end - begin)))
             for name, log in logs.items()
             for begin, end in log.gaps
-        )[:MOST_ROWS],
+        ),
         empty="There is no gap.",
     )
     verdict = "Every request is decided." if not gaps else "Some requests are undetermined: the log lacks something."
