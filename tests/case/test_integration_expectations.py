@@ -418,12 +418,12 @@ MATCHING = {
         "object": panda("v2"),
         "expect": NOT_SELECTED,
     },
-    "who one is, is never asked about": {
+    "policies never see a SelfSubjectReview": {
         "objects": selected("*", group="*", version="*"),
         "object": {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}},
         "expect": NOT_SELECTED,
     },
-    "whether one may, is never asked about": {
+    "policies never see a SubjectAccessReview": {
         "objects": selected("*", group="*", version="*"),
         "object": {
             "apiVersion": "authorization.k8s.io/v1",
@@ -467,7 +467,7 @@ COSTS = {
         "objects": validating("true", matchConditions=[{"name": "asked", "expression": AUTHORIZED}]),
         **answers(STATUS_RULE),
         **namespace("a"),
-        "expect": {"verdict": "denied", "policy": "p", "reason": "Invalid", "code": 422},
+        "expect": denied(failed(AUTHORIZED, OUT_OF_COST)),
     },
     "many validations are too expensive together": {
         "objects": validating(*[f"{STATUS}.allowed()"] * 29),
@@ -811,7 +811,7 @@ STATIC: dict[str, tuple[list[Object], list[Object], Object, Object]] = {
     "a List of version v1": (LISTED, [], config_map("a", labels={"no": "1"}), BY_STATIC),
     "a policy of the API is decided about": (ALL_RESOURCES, [], validating("true")[0], BY_STATIC),
     "a binding of the API too": (ALL_RESOURCES, [], validating("true")[1], BY_STATIC),
-    "who one is, is never asked about": (
+    "policies never see a SelfSubjectReview": (
         ALL_RESOURCES,
         [],
         {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview", "metadata": {}},
