@@ -9,30 +9,15 @@ from replay.gatekeeper.constraint import stored
 from replay.gatekeeper.policy_set import GatekeeperPolicies
 from replay.gatekeeper.rego.value import UNDEFINED, Value
 from replay.json import JSON
-
-_METADATA = (
-    "name",
-    "generateName",
-    "namespace",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
+from replay.kube.schema import OBJECT_META_FIELDS
 
 
 def typed_namespace(value: Mapping[str, JSON]) -> dict[str, Any]:
     """A Namespace as Gatekeeper's client holds it: through Go's type, which has no other fields and no null ones (`k8s.io/api/core/v1`)."""
     metadata = {
-        name: item for name in _METADATA if (item := (value.get("metadata") or {}).get(name)) not in (None, "", {}, [])
+        name: item
+        for name in OBJECT_META_FIELDS
+        if (item := (value.get("metadata") or {}).get(name)) not in (None, "", {}, [])
     }
     spec, status = value.get("spec") or {}, value.get("status") or {}
     return {

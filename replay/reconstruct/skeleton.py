@@ -10,23 +10,9 @@ from replay.audit.event import RequestRecord
 from replay.json import JSON
 from replay.kube.attributes import Missing, PartialObject
 from replay.kube.gvk import GroupVersionKind
-from replay.kube.schema import Schemas
+from replay.kube.schema import OBJECT_META_FIELDS, Schemas
 
-_METADATA = (
-    "generateName",
-    "selfLink",
-    "uid",
-    "resourceVersion",
-    "generation",
-    "creationTimestamp",
-    "deletionTimestamp",
-    "deletionGracePeriodSeconds",
-    "labels",
-    "annotations",
-    "ownerReferences",
-    "finalizers",
-    "managedFields",
-)
+_METADATA = tuple(name for name in OBJECT_META_FIELDS if name not in ("name", "namespace"))
 _NAMED = ("apiVersion", "kind", "metadata")
 
 
