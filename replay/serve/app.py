@@ -24,7 +24,7 @@ from replay.pipeline.project.accepted import accepted_text, add_accepted, expiry
 from replay.report.render.document import inert
 from replay.report.render.html import environment
 from replay.report.render.markdown import markdown
-from replay.serve.guard import COOKIE, HEADERS, LARGEST_FORM, Guard
+from replay.serve.guard import ACCEPT, COOKIE, HEADERS, LARGEST_FORM, LOGIN, Guard
 from replay.serve.metrics import metrics
 from replay.serve.openapi import OPENAPI
 from replay.serve.processes import Ingest, weekly_reports
@@ -207,10 +207,10 @@ class Page:
 
     async def _login(self, request: Request) -> Response:
         if request.method == "GET":
-            return self._html("login.html", is_wrong=False)
-        form = await self._form(request)
+            return self._html("login.html", is_wrong=False, form_token=self._guard.form_token(LOGIN))
+        form = await self._form(request, LOGIN)
         if not self._guard.is_token(form.get("token", "")):
-            return self._html("login.html", is_wrong=True, status=401)
+            return self._html("login.html", is_wrong=True, form_token=self._guard.form_token(LOGIN), status=401)
         answer = RedirectResponse("/", 303)
         is_safe = self._settings.readers.tls.certificate is not None
         answer.set_cookie(COOKIE, self._guard.session(), httponly=True, samesite="strict", secure=is_safe)
@@ -218,7 +218,7 @@ class Page:
 
     async def _accept(self, request: Request) -> Response:
         state = self._state(request)
-        form = await self._form(request)
+        form = await self._form(request, ACCEPT)
         wanted = {name: form.get(name, "") for name in ("namespace", "workload", "policy")}
         if not any(workload_query(row) == wanted for row in state.rows):
             raise HTTPException(404, "this workload is not denied by this policy now")
@@ -281,8 +281,8 @@ class Page:
             [Acceptance(wanted["policy"], wanted["namespace"], wanted["workload"], "why it is intended")]
         )
 
-    async def _form(self, request: Request) -> dict[str, str]:
-        """Return the fields of a form of ours. Raises HTTPException for anything else."""
+    async def _form(self, request: Request, purpose: str) -> dict[str, str]:
+        """Return the fields of a form of ours for a purpose. Raises HTTPException for anything else."""
         from urllib.parse import parse_qsl  # noqa: PLC0415 - only a form needs it
 
         if request.headers.get("content-type", "").partition(";")[0] != "application/x-www-form-urlencoded":
@@ -296,7 +296,7 @@ class Page:
             fields = dict(parse_qsl(body.decode("utf-8"), keep_blank_values=True, max_num_fields=20))
         except (UnicodeDecodeError, ValueError) as error:
             raise HTTPException(400, "the form cannot be read") from error
-        if not self._guard.is_own_form(request, fields.get("form", "")):
+        if not self._guard.is_own_form(request, purpose, fields.get("form", "")):
             raise HTTPException(403, "the form is too old: open the page again")
         return fields
 
@@ -308,7 +308,9 @@ class Page:
             return PlainTextResponse(as_markdown(view), media_type="text/markdown")
         if form == "csv":
             return PlainTextResponse(as_csv(view), media_type="text/csv")
-        return self._html("view.html", view=view, can_accept=self._can_accept())
+        return self._html(
+            "view.html", view=view, can_accept=self._can_accept(), form_token=self._guard.form_token(ACCEPT)
+        )
 
     def _document(self, request: Request, answer: Answer, trail: tuple[Cell, ...]) -> Response:
         form = _form_of(request)
@@ -323,8 +325,7 @@ class Page:
         return self._html("document_page.html", document=answer.document, trail=trail, svg=lambda _chart: "")
 
     def _html(self, template: str, status: int = 200, **values: Any) -> Response:
-        text = _template(template).render(form_token=self._guard.form_token(), **values)
-        return Response(text, status, media_type="text/html")
+        return Response(_template(template).render(**values), status, media_type="text/html")
 
 
 class _Middleware:
@@ -394,7 +395,7 @@ async def _failed(request: Request, error: Exception) -> Response:
     if _form_of(request) == "json" or request.url.path.startswith("/api/"):
         return _json({"error": text}, status)
     if "text/html" in request.headers.get("accept", ""):
-        return Response(_template("error.html").render(text=text, form_token=""), status, media_type="text/html")
+        return Response(_template("error.html").render(text=text), status, media_type="text/html")
     return PlainTextResponse(f"{text}\n", status)
 
 

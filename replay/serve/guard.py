@@ -17,6 +17,8 @@ from replay.audit.live.patience import HAS_CERTIFICATE
 from replay.serve.settings import Readers, is_loopback
 
 COOKIE = "replay_session"
+LOGIN, ACCEPT = "login", "accept"
+"""What forms are for."""
 LARGEST_FORM = 16 << 10
 LONGEST_TARGET = 4096
 HEADERS = {
@@ -87,14 +89,15 @@ class Guard:
         """Return the value of the cookie of a reader who has logged in."""
         return self._signed("session")
 
-    def form_token(self) -> str:
-        """Return the token of a form."""
-        return self._signed("form")
+    def form_token(self, purpose: str) -> str:
+        """Return the token of the forms for a purpose. The login is open to all: its token must be good for nothing else."""
+        return self._signed(f"form {purpose}")
 
-    def is_own_form(self, request: Request, token: str) -> bool:
-        """Return whether a form was sent by a page of ours."""
+    def is_own_form(self, request: Request, purpose: str, token: str) -> bool:
+        """Return whether a form for a purpose was sent by a page of ours."""
         site = request.headers.get("sec-fetch-site", "same-origin")
-        return site in ("same-origin", "none") and hmac.compare_digest(token.encode(), self.form_token().encode())
+        own = self.form_token(purpose)
+        return site in ("same-origin", "none") and hmac.compare_digest(token.encode(), own.encode())
 
     def _signed(self, purpose: str) -> str:
         return hmac.new(self._key, purpose.encode(), hashlib.sha256).hexdigest()

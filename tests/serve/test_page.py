@@ -151,7 +151,11 @@ def test_a_token_is_asked_for(site_of: Callable[..., Any]) -> None:
         assert (refused.status, logged.status) == (401, 303)
         assert "HttpOnly" in cookie
         assert "SameSite=strict" in cookie
-        assert site.get("/", Cookie=cookie.partition(";")[0]).status == 200
+        own = {"Cookie": cookie.partition(";")[0]}
+        assert site.get("/", **own).status == 200
+        fields = {name: ROW[name] for name in ("namespace", "workload", "policy")}
+        body = urlencode({**fields, "form": form[1], "reason": "of another form"}).encode()
+        assert site.send("POST", "/trials/next/accept", body, {**kind, **own}).status == 403
 
 
 @pytest.mark.parametrize(("address", "status"), [("127.0.0.1", 200), ("10.0.0.7", 401)])
