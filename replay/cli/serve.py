@@ -99,7 +99,6 @@ def serve(
     from replay.audit.live.tls import ServerTls  # noqa: PLC0415 - `--help` must not pay for the rest
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.live import ended_by_signals  # noqa: PLC0415
-    from replay.pipeline.period import length  # noqa: PLC0415
     from replay.serve.server import serve as run_server  # noqa: PLC0415
     from replay.serve.settings import (  # noqa: PLC0415
         Readers,
@@ -107,6 +106,7 @@ def serve(
         ServeSettings,
         of_each_cluster,
         parse_proxy,
+        parse_seconds,
         parse_trials,
         read_secret,
     )
@@ -116,12 +116,6 @@ def serve(
         raise ReplayError("the store of a service is a directory: events are kept on a disk first", path="--store")
     if sum(map(bool, (listen, follow, pull))) > 1:
         raise ReplayError("give one of --listen, --follow and --pull")
-
-    def seconds(text: str, option: str) -> float:
-        period = length(text)
-        if period is None:
-            raise ReplayError(f"no length of time `{text}`: write 5m, 1h", path=option)
-        return period.total_seconds()
 
     for url in notify or ():
         if not url.startswith(("https://", "http://")):
@@ -137,7 +131,7 @@ def serve(
         listen=listen,
         follow=tuple(follow or ()),
         pull=tuple(pull or ()),
-        pull_seconds=seconds(pull_every, "--pull-every"),
+        pull_seconds=parse_seconds(pull_every, "--pull-every"),
         cluster=cluster_name or "",
         tls=ServerTls(listen_cert_file, listen_key_file, listen_client_ca_file),
         keep=keep,
@@ -158,7 +152,7 @@ def serve(
         notify=tuple(notify or ()),
         notify_secret=read_secret(notify_secret_file, "--notify-secret-file"),
         notify_form="slack" if notify_slack else "json",
-        every_seconds=seconds(every, "--every"),
+        every_seconds=parse_seconds(every, "--every"),
         workers=workers,
     )
 

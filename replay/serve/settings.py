@@ -6,6 +6,7 @@ import ipaddress
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from threading import TIMEOUT_MAX
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,6 +14,8 @@ from msgspec.structs import replace
 from replay.audit.live.tls import ServerTls
 from replay.audit.store import Store
 from replay.errors import ReplayError
+from replay.pipeline.period import length
+from replay.pipeline.store import Retention
 from replay.storage.cluster import cluster_location, cluster_names
 
 _TRIAL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=(.+)")
@@ -48,6 +51,18 @@ class Receiving(Struct, frozen=True):
     keep_size: str = ""
     flush_age: str = "5m"
 
+    def require(self) -> None:
+        """Raise ReplayError for what the process that receives would refuse each time that it is started."""
+        if self.listen:
+            host, _ = parse_address(self.listen, "--listen")
+            self.tls.require(host)
+        if (self.keep or self.keep_size) and not (self.listen or self.follow):
+            raise ReplayError(
+                "--keep and --keep-size go with --follow and --listen: `replay store prune` forgets at once"
+            )
+        Retention(keep=self.keep, size=self.keep_size)
+        parse_seconds(self.flush_age, "--flush-age")
+
 
 class Readers(Struct, frozen=True):
     """Who may read the pages: anyone on this machine, or holders of a token, or users of a proxy that names them in a header."""
@@ -61,10 +76,7 @@ class Readers(Struct, frozen=True):
     @property
     def host_and_port(self) -> tuple[str, int]:
         """The address to bind. Raises ReplayError for another text."""
-        match = _ADDRESS.fullmatch(self.address)
-        if match is None or int(match["port"]) > 0xFFFF:
-            raise ReplayError(f"no address `{self.address}`: write HOST:PORT, such as 127.0.0.1:8080", path="--address")
-        return match["v6"] or match["host"], int(match["port"])
+        return parse_address(self.address, "--address")
 
     def require(self) -> None:
         """Raise ReplayError for an address of other machines without TLS, or without a check of the reader."""
@@ -98,8 +110,9 @@ class ServeSettings(Struct, frozen=True):
     workers: int = 0
 
     def require(self) -> None:
-        """Raise ReplayError where readers are not checked, or where those who send events would be readers, too."""
+        """Raise ReplayError where readers are not checked, where events cannot be received, or where those who send them would be readers, too."""
         self.readers.require()
+        self.receiving.require()
         ours, theirs = self.readers.tls.client_ca, self.receiving.tls.client_ca
         if ours is not None and theirs is not None and ours.read_bytes() == theirs.read_bytes():
             raise ReplayError(
@@ -110,6 +123,25 @@ class ServeSettings(Struct, frozen=True):
     def stores(self) -> dict[str, str]:
         """Where the store of each cluster is, by its name, which is empty for a store of one cluster."""
         return {trial.cluster: trial.store for trial in self.trials}
+
+
+def parse_address(text: str, option: str) -> tuple[str, int]:
+    """Return host and port of an address. Raises ReplayError."""
+    match = _ADDRESS.fullmatch(text)
+    if match is None or int(match["port"]) > 0xFFFF:
+        raise ReplayError(f"no address `{text}`: write HOST:PORT, such as 127.0.0.1:8080", path=option)
+    return match["v6"] or match["host"], int(match["port"])
+
+
+def parse_seconds(text: str, option: str) -> float:
+    """Return the seconds of a length of time such as `5m`. Raises ReplayError, also for one that no thread can wait for."""
+    try:
+        period = length(text)
+    except (OverflowError, ValueError):
+        period = None
+    if period is None or period.total_seconds() > TIMEOUT_MAX:
+        raise ReplayError(f"no length of time `{text}`: write 30s, 5m, 1h", path=option)
+    return period.total_seconds()
 
 
 def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 from msgspec.structs import replace
@@ -23,6 +23,7 @@ from replay.serve.settings import (
     Trial,
     of_each_cluster,
     parse_proxy,
+    parse_seconds,
     parse_trials,
     read_secret,
 )
@@ -46,6 +47,11 @@ def same_authority(place: Path) -> None:
     settings.require()
 
 
+def receiving(**fields: Any) -> None:
+    """Require settings with a way to receive events."""
+    ServeSettings("s", Path("d"), (), receiving=Receiving(**fields)).require()
+
+
 BAD = [
     Bad("a trial without a name", lambda place: parse_trials([str(place)]), "no trial `{place}`: write NAME=PATH"),
     Bad("a name that leads elsewhere", lambda place: parse_trials([f"../x={place}"]), "no trial `../x={place}`: write NAME=PATH"),
@@ -55,6 +61,16 @@ BAD = [
     Bad("a proxy by name", lambda _place: parse_proxy("proxy=X-User"), "no proxy `proxy=X-User`: write ADDRESS=HEADER"),
     Bad("a secret that is not there", lambda place: read_secret(place / "none", "--x"), "{place}/none: the file cannot be read"),
     Bad("an address without a port", lambda _place: Readers("localhost").require(), "no address `localhost`: write HOST:PORT"),
+    Bad("a time that no clock has", lambda _place: parse_seconds("9999999999d", "--every"), "--every: no length of time `9999999999d`: write 30s, 5m, 1h"),
+    Bad("a time that no thread can wait for", lambda _place: parse_seconds("999999999d", "--every"), "--every: no length of time `999999999d`: write 30s, 5m, 1h"),
+    Bad("more digits than a number has", lambda _place: parse_seconds("9" * 5000 + "d", "--every"), "--every: no length of time `999"),
+    Bad("an unclear time to keep", lambda _place: receiving(follow=("l",), keep="banana"), "no time `banana`: write 7d, 12h, 30m"),
+    Bad("an unclear size to keep", lambda _place: receiving(follow=("l",), keep_size="banana"), "`banana`"),
+    Bad("an unclear time to wait", lambda _place: receiving(follow=("l",), flush_age="banana"), "--flush-age: no length of time `banana`: write 30s, 5m, 1h"),
+    Bad("a listener without a port", lambda _place: receiving(listen="localhost"), "--listen: no address `localhost`: write HOST:PORT"),
+    Bad("a listener for other machines without TLS", lambda _place: receiving(listen="0.0.0.0:1"), "0.0.0.0 is reached from other machines: give --tls-cert-file"),
+    Bad("a bucket that forgets", lambda _place: receiving(pull=("s3://a",), keep="30d"), "--keep and --keep-size go with --follow and --listen: `replay store prune` forgets at once"),
+    Bad("another process that forgets", lambda _place: receiving(keep_size="1GB"), "--keep and --keep-size go with --follow and --listen"),
     Bad("readers who are API servers", same_authority, "{place}/ca.pem: API servers have certificates of this authority: readers need another one"),
     Bad("other machines without TLS", lambda _place: Readers("0.0.0.0:1", token="x" * 20).require(), "0.0.0.0 is reached from other machines: give --tls-cert-file"),
 ]  # fmt: skip
