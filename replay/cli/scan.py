@@ -35,7 +35,9 @@ EPILOG = (
 def scan(
     cluster: Annotated[
         Path,
-        typer.Argument(help="Snapshot of cluster objects, with the objects to check.", metavar="CLUSTER"),
+        typer.Argument(
+            help="Snapshot of cluster objects, with the objects to check. Or one scenario directory.", metavar="CLUSTER"
+        ),
     ],
     logs: Logs = None,
     log_format: LogFormat = None,
@@ -74,12 +76,13 @@ def scan(
     from replay.pipeline.scan import scan as scan_objects  # noqa: PLC0415
     from replay.report.scan_report import scan_document, scan_json, scan_screen  # noqa: PLC0415
 
+    is_scenario = not logs and (cluster / "candidate").exists()
     scenario = scenario_of(
-        logs,
+        [str(cluster)] if is_scenario else logs,
         store,
         current,
         candidate,
-        cluster,
+        None if is_scenario else cluster,
         kubernetes_version,
         log_format=log_format,
         cluster_name=cluster_name,

@@ -36,9 +36,9 @@ def confidence(period: Period, newest: int, new: str, doubts: Iterable[Doubt] = 
     """
     low, medium = Confidence.LOW, Confidence.MEDIUM
     listed = (
-        Doubt(period.length < SHORT, low, "the log has less than a week of it"),
+        Doubt(period.length < SHORT, low, "the log covers less than a week"),
         Doubt(newest >= period.end - period.length // 4, low, f"{new} in the last quarter of the log"),
-        Doubt(period.length < LONG, medium, "the log has less than 30 days of it"),
+        Doubt(period.length < LONG, medium, "the log covers less than 30 days"),
         Doubt(newest >= period.end - period.length // 2, medium, f"{new} in the second half of the log"),
         *doubts,
     )

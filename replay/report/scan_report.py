@@ -76,7 +76,7 @@ def scan_document(scan: Scan, rows: int = 20) -> Document:
     """The document; at most `rows` owners and objects are listed."""
     owners = by_owner(scan.breaches)
     workloads = len(owners)
-    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} of {plural(workloads, 'workload')} would be {_done(scan)}."
+    verdict = f"{number(len(scan.breaches))} of {plural(len(scan.objects), 'object')} would be {_done(scan)}. They belong to {plural(workloads, 'workload')}."
     verdict = verdict if workloads else f"No object would be {_done(scan)}."
     sections = (_policies(scan), _owners(scan, rows), _gaps(scan))
     return Document(

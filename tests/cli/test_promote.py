@@ -94,7 +94,7 @@ Owners              1  blue (3)
 Nothing new since   2026-01-01 00:00:04 UTC  0 s before the log ends; the last denial is of
                     2026-01-01 00:00:04 UTC
 Match with the log  100 %  reproduced: 3/3 audited failures
-Confidence          low  the log has less than a week of it
+Confidence          low  the log covers less than a week
 
 Who would be denied
   workload  owner  users                                             direct  last, UTC
@@ -126,7 +126,7 @@ Selected            1 request  by its rules, of 1 in 0 s
 Lockouts            none  no control plane component, node or controller is denied
 Nothing new since   the log begins  2026-01-01 00:00:01 UTC
 Match with the log  not checkable  the log records no decision of the baseline's policies
-Confidence          low  the log has less than a week of it
+Confidence          low  the log covers less than a week
 
 The change
   # now/vap/policy.yaml:9
@@ -191,7 +191,7 @@ def test_json() -> None:
             "lockouts": {},
             "newest": "2026-01-01T00:00:01.500000Z",
             "confidence": "low",
-            "because": "the log has less than a week of it",
+            "because": "the log covers less than a week",
             "workloads": [
                 {
                     "workload": "n Pod/p1",

@@ -178,5 +178,7 @@ def test_a_set_that_scans_nothing(policy: JSON, tmp_path: Path) -> None:
 
 def test_the_page(tmp_path: Path) -> None:
     page = " ".join(_scan(tmp_path, [_rule(_LATEST)]).split())
-    assert "each object in Kyverno's background scan 1 of 3 objects of 1 workload would be reported." in page
+    assert (
+        "each object in Kyverno's background scan 1 of 3 objects would be reported. They belong to 1 workload." in page
+    )
     assert "Objects 3 as created by nobody Reported 1 1 of these are not reported by the baseline" in page

@@ -168,3 +168,13 @@ def test_a_weekly_report_tells_of_the_objects_at_rest_beside_the_log(snapshot: P
     text = CliRunner(env={"COLUMNS": "200"}).invoke(app, [*words, "--full"]).output
     assert f"{found['denied']:,}  of {found['objects']:,} in the snapshot would be denied at their next update" in text
     assert f"Existing objects\n{found['denied']:,} of {found['objects']:,} objects in" in text
+
+
+def test_a_scenario_directory_stands_for_snapshot_log_and_sets() -> None:
+    named = [str(SAMPLE / "cluster.jsonl.zst"), str(SAMPLE / "audit.jsonl.zst"), "--candidate", CANDIDATE]
+    spelled, short = (
+        CliRunner().invoke(app, ["scan", *arguments])
+        for arguments in ([*named, "--current", str(SAMPLE / "current")], [str(SAMPLE)])
+    )
+    assert (short.exit_code, short.stdout) == (spelled.exit_code, spelled.stdout)
+    assert "3 of 176 objects would be denied. They belong to 3 workloads." in " ".join(short.stdout.split())

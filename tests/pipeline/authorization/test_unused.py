@@ -240,7 +240,7 @@ WILDCARD = """\
 Unused permissions  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:02 UTC · audit.jsonl
 Every permission was needed. 1 wildcard gives more than was asked for.
 
-Confidence  low  the log has less than a week of it
+Confidence  low  the log covers less than a week
 Log         1 s  2 requests that RBAC allowed
 Bindings    1  without 0 of the server's own
 
@@ -257,7 +257,7 @@ SCREEN = """\
 Unused permissions  2026-01-01 00:00:01 UTC to 2026-01-01 00:00:03 UTC · audit.jsonl
 6 of 9 permissions were never needed. 1 of 3 bound subjects made no request by the binding.
 
-Confidence  low  the log has less than a week of it
+Confidence  low  the log covers less than a week
 Log         2 s  3 requests that RBAC allowed
 Bindings    2  without 0 of the server's own
 Mismatch    1  requests were allowed by bindings that are not known: take a snapshot of that time
