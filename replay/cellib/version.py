@@ -64,11 +64,6 @@ class Versions(NamedTuple):
         """Whether the servers are of different minors."""
         return self.current != self.candidate
 
-    @property
-    def oldest(self) -> KubernetesVersion:
-        """The minor that asks its hooks about most: newer ones ask about less."""
-        return min(self)
-
     def __str__(self) -> str:
         """`1.36 → 1.37`, or the one that both are of."""
         return f"{self.current} → {self.candidate}" if self.differ else str(self.current)

@@ -44,8 +44,6 @@ VIRTUAL_RESOURCES: Final = frozenset(
     }
 )
 """Not persisted, and a hook that refused them would lock everybody out: no policy is asked (`pkg/kubeapiserver/admission/exclusion`)."""
-WEBHOOKS_EXCLUDE_SINCE: Final = 37
-"""The first minor that asks no webhook about these either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
 
 
 class Origin(NamedTuple):
@@ -290,6 +288,8 @@ class ManifestSet(Struct, frozen=True):
     origins: Mapping[tuple[str, str], Origin] = field(default_factory=dict)
     down: frozenset[str] = frozenset()
     """The webhooks that do not answer, where an outage is rehearsed."""
+    skips_reviews: bool = False
+    """Whether the server asks no webhook about `VIRTUAL_RESOURCES` either (gate `ExcludeAdmissionWebhookVirtualResources`)."""
 
     def __eq__(self, other: object) -> bool:
         """Return whether both decide alike, from any source."""

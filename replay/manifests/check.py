@@ -128,7 +128,9 @@ def check_set(
         parts: tuple[LoadedDirectory | LoadedApi, ...] = directories if api is None else (*directories, api)
         errors = tuple(dict.fromkeys(finding for part in parts for finding in part.findings))
         error = next((part.error for part in parts if part.error is not None), None)
-    warnings = lint(directories, version, configuration=configuration, cluster=cluster, api=api, own=own)
+    warnings = lint(
+        directories, version, configuration=configuration, cluster=cluster, api=api, own=own, gates=server.gates
+    )
     hidden = frozenset(silenced)
     shown = tuple(warning.finding for warning in warnings if warning.finding.name not in hidden | warning.silenced)
     return CheckedSet(

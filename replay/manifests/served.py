@@ -37,17 +37,23 @@ Gates = Mapping[str, bool]
 
 NO_GATES: Gates = MappingProxyType({})
 MUTATING_POLICIES, STATIC_MANIFESTS = "MutatingAdmissionPolicy", "ManifestBasedAdmissionControlConfig"
+SKIPPED_REVIEWS = "ExcludeAdmissionWebhookVirtualResources"
 
 
 class _Gate(NamedTuple):
-    """The minors from which a gate is there, is beta, and is on by default."""
+    """The minors from which a gate is there, is beta, is on by default, and is stable."""
 
     since: int
     beta: int
     on: int
+    stable: int = NEWEST_MINOR + 1
 
 
-_GATES: Mapping[str, _Gate] = {MUTATING_POLICIES: _Gate(32, 34, 36), STATIC_MANIFESTS: _Gate(36, 37, 37)}
+_GATES: Mapping[str, _Gate] = {
+    MUTATING_POLICIES: _Gate(32, 34, 36, 36),
+    STATIC_MANIFESTS: _Gate(36, 37, 37),
+    SKIPPED_REVIEWS: _Gate(37, 37, 37),
+}
 
 
 def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -> bool:
@@ -58,8 +64,7 @@ def is_enabled(gate: str, version: KubernetesVersion, gates: Gates = NO_GATES) -
     known, minor = _GATES[gate], version.minor
     stage = "AllAlpha" if minor < known.beta else "AllBeta"
     default = minor >= known.on
-    is_staged = minor < known.beta or gate == STATIC_MANIFESTS or minor < known.on
-    return minor >= known.since and gates.get(gate, gates.get(stage, default) if is_staged else default)
+    return minor >= known.since and gates.get(gate, gates.get(stage, default) if minor < known.stable else default)
 
 
 STATIC_FIELD_SINCE = 36

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Protocol
 
-from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.kube.admissionregistration import MatchPolicy, MatchResources, Rule
+from replay.kube.gvk import GroupResource
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import ANY, excluded_from_all
+from replay.matching.rules import ANY
 
 CONNECT_SUBRESOURCES = ("attach", "exec", "portforward", "proxy")
 """Subresources whose requests are CONNECT, with any verb."""
@@ -76,32 +76,32 @@ def coarse_predicate(
     criteria: Iterable[MatchResources],
     mapper: EquivalentResourceMapper,
     *,
-    version: KubernetesVersion = NEWEST,
+    excluded: frozenset[GroupResource] = frozenset(),
 ) -> Predicate:
-    """The requests that any of some criteria may match.
+    """The requests that any of some criteria may match, without resources that are `excluded` from all.
 
     `mapper` serves `matchPolicy: Equivalent`: a rule matches the groups of equivalent resources too.
     """
     patterns: dict[_Pattern, None] = {}
     for match_resources in criteria:
         if not match_resources.resource_rules:
-            return _without_excluded(Predicate("true", ()), version)
+            return _without_excluded(Predicate("true", ()), excluded)
         for rule in match_resources.resource_rules:
             patterns.update(dict.fromkeys(_patterns(rule, match_resources.match_policy, mapper)))
     if not patterns:
         return Predicate("false", ())
     predicates = [_predicate(pattern, resources) for pattern, resources in _by_resource(patterns)]
-    return _without_excluded(_joined(" or ", predicates), version)
+    return _without_excluded(_joined(" or ", predicates), excluded)
 
 
 def may_select(
-    match_resources: MatchResources, mapper: EquivalentResourceMapper, version: KubernetesVersion = NEWEST
+    match_resources: MatchResources,
+    mapper: EquivalentResourceMapper,
+    excluded: frozenset[GroupResource] = frozenset(),
 ) -> Callable[[CoarseClass], bool]:
     """Return whether `coarse_predicate` can select a request of a class for these criteria, with any name."""
     rules = match_resources.resource_rules
     patterns = [pattern for rule in rules for pattern in _patterns(rule, match_resources.match_policy, mapper)]
-
-    excluded = excluded_from_all(version)
 
     def selects(requests: CoarseClass) -> bool:
         if (requests.api_group, requests.resource) in excluded:
@@ -200,18 +200,18 @@ def _verb_predicate(pattern: _Pattern) -> Predicate:
     return _joined(" or ", parts) if parts else Predicate("false", ())
 
 
-def _without_excluded(predicate: Predicate, version: KubernetesVersion) -> Predicate:
+def _without_excluded(predicate: Predicate, excluded: frozenset[GroupResource]) -> Predicate:
     """Exclude requests that no policy and no webhook ever evaluates."""
     resources: dict[str, list[str]] = {}
-    for group, resource in sorted(excluded_from_all(version)):
+    for group, resource in sorted(excluded):
         resources.setdefault(group, []).append(resource)
     if not resources:
         return predicate
-    excluded = [
+    groups = [
         _joined(" and ", (_any_of("api_group", (group,)), _any_of("resource", names)))
         for group, names in resources.items()
     ]
-    never = _joined(" or ", excluded)
+    never = _joined(" or ", groups)
     return Predicate(f"{predicate.sql} and not {never.sql}", predicate.parameters + never.parameters)
 
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from replay.cellib.version import KubernetesVersion
-from replay.kube.admissionregistration import GROUP, KINDS, VIRTUAL_RESOURCES, WEBHOOKS_EXCLUDE_SINCE, Rule
+from replay.kube.admissionregistration import GROUP, KINDS, VIRTUAL_RESOURCES, ManifestSet, Rule
 from replay.kube.attributes import Operation
 from replay.kube.gvk import GroupResource, GroupVersionKind, GroupVersionResource
 
@@ -65,9 +64,9 @@ _EXCLUDED_FROM_API_POLICIES = frozenset(
 )
 
 
-def excluded_from_all(server: KubernetesVersion) -> frozenset[GroupResource]:
-    """The resources about which a server asks neither a policy nor a webhook."""
-    return VIRTUAL_RESOURCES if server.minor >= WEBHOOKS_EXCLUDE_SINCE else frozenset()
+def excluded_from_all(sets: Iterable[ManifestSet]) -> frozenset[GroupResource]:
+    """The resources about which the server of no set asks a policy or a webhook."""
+    return VIRTUAL_RESOURCES if all(each.skips_reviews for each in sets) else frozenset()
 
 
 def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "") -> bool:
@@ -75,9 +74,9 @@ def is_excluded_from_policies(resource: GroupVersionResource, workspace: str = "
     return not workspace and resource.group_resource in VIRTUAL_RESOURCES
 
 
-def is_excluded_from_webhooks(resource: GroupVersionResource, server: KubernetesVersion) -> bool:
+def is_excluded_from_webhooks(resource: GroupVersionResource, *, skips_reviews: bool) -> bool:
     """Return whether no webhook, static or API-based, evaluates a resource (`webhook/generic.isExcludedFromAllHooks`)."""
-    return resource.group_resource in excluded_from_all(server)
+    return skips_reviews and resource.group_resource in VIRTUAL_RESOURCES
 
 
 def is_excluded_from_api_policies(resource: GroupVersionResource) -> bool:

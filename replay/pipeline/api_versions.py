@@ -36,9 +36,10 @@ def api_version_uses(store: Store, versions: Versions) -> tuple[ApiVersionUse, .
     return tuple(sorted(uses, key=lambda use: (_ORDER.index(use.service), -use.requests, use.resource, use.user)))
 
 
-def no_longer_asked(store: Store, versions: Versions, current: ManifestSet, discovery: Discovery) -> Iterator[str]:
+def no_longer_asked(store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery) -> Iterator[str]:
     """Yield a line if webhooks of the baseline match resources for which the candidate's server calls no webhook."""
-    left = excluded_from_all(versions.candidate) - excluded_from_all(versions.current)
+    current, candidate = sets
+    left = excluded_from_all([candidate]) - excluded_from_all([current])
     webhooks = [
         (webhook.name, MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy))
         for phase in ("mutating", "validating")
@@ -49,7 +50,7 @@ def no_longer_asked(store: Store, versions: Versions, current: ManifestSet, disc
     if not left or not webhooks:
         return
     mapper = EquivalentResourceMapper(discovery)
-    selecting = [(name, may_select(match, mapper, versions.current)) for name, match in webhooks]
+    selecting = [(name, may_select(match, mapper)) for name, match in webhooks]
     requests, names = 0, set[str]()
     for *columns, count in store.answer("admission_classes"):
         asked = CoarseClass(*columns)
@@ -60,6 +61,6 @@ def no_longer_asked(store: Store, versions: Versions, current: ManifestSet, disc
     if requests:
         named = ", ".join(f"`{name}`" for name in sorted(names))
         yield (
-            f"Kubernetes {versions.candidate} asks no webhook about reviews of tokens and access: {requests:,} requests that"
-            f" {versions.current} may have asked {named} about"
+            f"the server of the candidate asks no webhook about reviews of tokens and access: that of the baseline may have asked {named}"
+            f" about {requests:,} requests"
         )

@@ -20,6 +20,7 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 from replay.kube.lister import Lister
 from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import excluded_from_all
 from replay.reconstruct.cluster import Cluster, ClusterLister
 
 CURRENT_DOWN, DOWN = "--current-down", "--down"
@@ -130,7 +131,7 @@ def outage_of(
     mapper = EquivalentResourceMapper(cluster.discovery)
 
     def impatient(webhook: Webhook) -> int:
-        selects = may_select(match_resources(webhook), mapper, version)
+        selects = may_select(match_resources(webhook), mapper, excluded_from_all([manifests]))
         limit = webhook.timeout_seconds * 10**9
         return sum(count for requests, own, count in limits_of_clients if own < limit and selects(requests))
 

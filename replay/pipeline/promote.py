@@ -8,16 +8,17 @@ from replay.audit.answer.refusal import decision_views
 from replay.audit.ingest import Progress
 from replay.audit.period import Period, selected_counts
 from replay.audit.store import Store
-from replay.cellib.version import KubernetesVersion
 from replay.compare.promoted_policy import PromotedBinding, PromotedPolicy, RecordedFailures
 from replay.errors import AuditLogError, ReplayError
 from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources, ValidatingAdmissionPolicy
 from replay.kube.discovery import Discovery
 from replay.kube.engine_policy import policy_name, policy_names
+from replay.kube.gvk import GroupResource
 from replay.manifests.set_loader import SetObjects
 from replay.matching.coarse import coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import excluded_from_all
 from replay.pipeline.engine_promotion import EnginePromotion, can_deny, promotion_of
 from replay.pipeline.kcp.layout import is_by_workspace
 from replay.pipeline.manifests import SetFiles, manifests_of, set_files
@@ -60,7 +61,7 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
         engine = _engine_promotion(policy, called, discovery)
         bindings, criteria, untold = (_engine_binding(current, policy, engine),), engine.criteria, engine.untold
         planned = manifests_of(scenario, files._replace(added=(SetObjects(engine=(engine.promoted,)),)))
-    asked = _Asked(called, criteria, discovery, manifests.versions.current, options)
+    asked = _Asked(called, criteria, discovery, excluded_from_all([current]), options)
     result = run_sets(scenario, planned, options, progress, asked.of)
     return PromotedPolicy(called, rules, bindings, asked.period, asked.selected, asked.recorded, result, untold)
 
@@ -73,11 +74,11 @@ class _Asked:
         name: str,
         criteria: MatchResources | None,
         discovery: Discovery,
-        version: KubernetesVersion,
+        excluded: frozenset[GroupResource],
         options: Options,
     ) -> None:
         self._name, self._criteria, self._discovery = name, criteria, discovery
-        self._version, self._options = version, options
+        self._excluded, self._options = excluded, options
         self.period, self.selected, self.recorded = Period(0, 0), 0, RecordedFailures()
 
     def of(self, store: Store) -> None:
@@ -92,7 +93,7 @@ class _Asked:
         self.recorded = RecordedFailures(*row)
         mapper = EquivalentResourceMapper(self._discovery)
         criteria = [] if self._criteria is None else [self._criteria]
-        predicate = coarse_predicate(criteria, mapper, version=self._version)
+        predicate = coarse_predicate(criteria, mapper, excluded=self._excluded)
         (self.selected,) = selected_counts(store, [predicate], self.period)
 
 

@@ -159,7 +159,7 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
             *manifests.hints,
             *health(),
             *assumptions(job.distinct_sets, Cluster(job.snapshot)),
-            *no_longer_asked(store, scenario.versions, manifests.sets[0], Cluster(job.snapshot).discovery),
+            *no_longer_asked(store, manifests.sets, Cluster(job.snapshot).discovery),
             *newly_asked(store, manifests.sets, Cluster(job.snapshot).discovery, asked=webhooks.names),
             *_saved(store, job, summary, scenario, options),
         )
@@ -375,7 +375,7 @@ def _kept(scenario: Scenario, store: Store, job: Job, options: Options) -> KeptR
     )
     classes = {CoarseClass(*columns): count for *columns, count in store.answer("admission_classes")}
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
-    selector = partial(may_select, mapper=mapper, version=job.versions.oldest)
+    selector = partial(may_select, mapper=mapper, excluded=job.excluded)
     # What was in force when, and what webhooks answered, is not kept with a request.
     keeps_met = not job.policy_writes and job.webhooks == NO_WEBHOOK_ANSWERS
     return kept_results(store.storage, base, (current, candidate), classes, selector, keeps_met=keeps_met)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from replay.admission.ordered.registry import criteria_of
 from replay.json import JSON
 from replay.kube.admissionregistration import (
+    VIRTUAL_RESOURCES,
     ManifestSet,
     MatchPolicy,
     MatchResources,
@@ -38,7 +39,7 @@ Row = tuple[str, str, str, str, str, str, str]
 
 def kept(sets: Sequence[ManifestSet], rows: Sequence[Row]) -> list[bool]:
     """Which rows the predicate of some sets keeps."""
-    return selected(coarse_predicate(criteria_of(sets), MAPPER), rows)
+    return selected(coarse_predicate(criteria_of(sets), MAPPER, excluded=VIRTUAL_RESOURCES), rows)
 
 
 def selected(predicate: Predicate, rows: Sequence[Row]) -> list[bool]:

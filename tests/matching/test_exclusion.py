@@ -14,9 +14,11 @@ from replay.kube.admissionregistration import (
 )
 from replay.kube.discovery import builtin_discovery
 from replay.kube.gvk import GroupVersionResource
+from replay.manifests.server.flags import ServerFlags
+from replay.manifests.server.settings import ServerSettings
 from replay.matching.coarse import CoarseClass, coarse_predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
-from replay.matching.rules import is_excluded_from_policies, is_excluded_from_webhooks
+from replay.matching.rules import excluded_from_all, is_excluded_from_policies, is_excluded_from_webhooks
 
 VIRTUAL = [
     ("authentication.k8s.io", "selfsubjectreviews"),
@@ -29,14 +31,33 @@ VIRTUAL = [
 
 
 @pytest.mark.parametrize(("group", "resource"), VIRTUAL)
-def test_webhooks_are_asked_about_virtual_resources_before_1_37(group: str, resource: str) -> None:
+def test_reviews_are_sent_to_no_policy_and_to_webhooks_of_servers_that_do_not_skip_them(
+    group: str, resource: str
+) -> None:
     asked = GroupVersionResource(group, "v1", resource)
     assert is_excluded_from_policies(asked)
-    minors = range(OLDEST_MINOR, NEWEST_MINOR + 1)
-    assert [minor for minor in minors if is_excluded_from_webhooks(asked, KubernetesVersion(1, minor))] == [37]
+    assert [is_excluded_from_webhooks(asked, skips_reviews=skips) for skips in (True, False)] == [True, False]
 
 
-def test_requests_about_them_are_selected_for_webhooks_before_1_37() -> None:
+GATE = "ExcludeAdmissionWebhookVirtualResources"
+SKIPPING = [
+    ("the default", "", [37]),
+    ("turned off", f"{GATE}=false", []),
+    ("turned on", f"{GATE}=true", [37]),
+    ("with all that are beta off", "AllBeta=false", []),
+    ("itself before its stage", f"AllBeta=false,{GATE}=true", [37]),
+    ("with all that are alpha off", "AllAlpha=false", [37]),
+]
+
+
+@pytest.mark.parametrize(("gates", "minors"), [row[1:] for row in SKIPPING], ids=[row[0] for row in SKIPPING])
+def test_servers_that_skip_reviews(gates: str, minors: list[int]) -> None:
+    server = ServerSettings(ServerFlags("server.yaml", {"feature-gates": gates} if gates else {}))
+    every = [KubernetesVersion(1, minor) for minor in range(OLDEST_MINOR, NEWEST_MINOR + 1)]
+    assert [each.minor for each in every if server.completed(ManifestSet(), each).skips_reviews] == minors
+
+
+def test_reviews_are_selected_for_webhooks_unless_every_server_skips_them() -> None:
     everything = (Rule(("*",), ("*",), ("*",), ("*",)),)
     configuration = WebhookConfiguration(
         "w", False, (Webhook(name="w.x.y", client_config=WebhookClientConfig(), rules=everything),)
@@ -44,10 +65,9 @@ def test_requests_about_them_are_selected_for_webhooks_before_1_37() -> None:
     mapper = EquivalentResourceMapper(builtin_discovery())
     review = CoarseClass("create", "authentication.k8s.io", "tokenreviews", "")
     criteria = MatchResources(resource_rules=everything)
-    for minor, selects in ((36, True), (37, False)):
-        version = KubernetesVersion(1, minor)
-        assert may_select(criteria, mapper, version)(review) is selects
-        predicate = coarse_predicate(
-            criteria_of([ManifestSet(validating_webhooks=(configuration,))]), mapper, version=version
-        )
+    for skips, selects in (((True, False), True), ((True, True), False)):
+        sets = [ManifestSet(validating_webhooks=(configuration,), skips_reviews=each) for each in skips]
+        excluded = excluded_from_all(sets)
+        assert may_select(criteria, mapper, excluded)(review) is selects
+        predicate = coarse_predicate(criteria_of(sets), mapper, excluded=excluded)
         assert ("tokenreviews" in predicate.parameters) is not selects

@@ -115,6 +115,28 @@ def test_what_a_call_that_fails_comes_to(
     assert (value["roots"], shown) == (roots, [(told[calls], "CREATE", "pods", 1, 1)] if calls else [])
 
 
+SERVER = """\
+apiVersion: v1
+kind: Pod
+metadata: {{name: kube-apiserver}}
+spec: {{containers: [{{name: kube-apiserver, command: [kube-apiserver, --feature-gates={gates}]}}]}}
+"""
+GATE = "ExcludeAdmissionWebhookVirtualResources"
+
+
+@pytest.mark.parametrize(
+    ("gates", "roots"),
+    [(f"{GATE}=true", {}), (f"{GATE}=false", {"newly_denied": 1}), ("AllBeta=false", {"newly_denied": 1})],
+)
+def test_the_flags_of_a_set_decide_whether_webhooks_are_asked_about_reviews(
+    gates: str, roots: dict[str, int], tmp_path: Path
+) -> None:
+    (tmp_path / "set").mkdir()
+    (tmp_path / "set" / "kube-apiserver.yaml").write_text(SERVER.format(gates=gates))
+    review = event(1, objectRef={"resource": "tokenreviews", "apiGroup": "authentication.k8s.io", "apiVersion": "v1"})
+    assert answer(tmp_path, VALIDATING + webhook(resources='["*"]'), [review], ("c",))["roots"] == roots
+
+
 def test_the_words_of_the_server(tmp_path: Path) -> None:
     answer(tmp_path, VALIDATING + webhook(), [pod(1)], ("c",))
     (line,) = (tmp_path / "outcomes.jsonl").read_text().splitlines()

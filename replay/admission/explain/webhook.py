@@ -105,7 +105,7 @@ class WebhookWatch:
 
     def _excluded(self, hook: WebhookHook, attributes: Attributes) -> str:
         resource = attributes.resource
-        if is_excluded_from_webhooks(resource, self._admission.version):
+        if is_excluded_from_webhooks(resource, skips_reviews=hook.skips_reviews):
             return f"no hook is asked about {resource.resource}"
         if is_excluded_from_api_webhooks(attributes.kind) and not hook.static:
             return f"only static webhooks are asked about {resource.resource}"

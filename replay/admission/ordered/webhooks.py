@@ -47,12 +47,13 @@ class WebhookPlugin(Struct, frozen=True):
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
         """A webhook, and each policy of an engine that decides by it."""
         objects = repr(manifests.engine_objects) if manifests.engine_objects else ""
+        reviews = "" if manifests.skips_reviews else "reviews"
         for configuration in configurations_of(manifests, self.phase):
             for webhook in configuration.webhooks:
                 if webhook.rules:
                     match = MatchResources(resource_rules=webhook.rules, match_policy=webhook.match_policy)
                     answers = "" if webhook.name in manifests.down else "answers"
-                    digest = digest_of(self.phase, configuration.name, repr(webhook), objects, answers)
+                    digest = digest_of(self.phase, configuration.name, repr(webhook), objects, answers, reviews)
                     for name in (configuration.name, *engine_policies(manifests.engine_objects, webhook.name)):
                         yield Unit(name, digest, match)
 

@@ -41,6 +41,7 @@ class WebhookHook(Struct, frozen=True):
 
     configuration: str
     static: bool
+    skips_reviews: bool
     index: int
     webhook: Webhook
     criteria: Criteria
@@ -132,6 +133,7 @@ class WebhookAdmission:
             WebhookHook(
                 configuration.name,
                 configuration.static,
+                manifests.skips_reviews,
                 index,
                 webhook,
                 self.matcher.criteria(match_resources(webhook), match_all=False),
@@ -157,7 +159,7 @@ class WebhookAdmission:
 
     def _is_candidate(self, hook: WebhookHook, request: RequestClass) -> bool:
         """Whether the exclusions and the rules let a webhook be called."""
-        if is_excluded_from_webhooks(request.key.resource, self.version):
+        if is_excluded_from_webhooks(request.key.resource, skips_reviews=hook.skips_reviews):
             return False
         if is_excluded_from_api_webhooks(request.kind) and not hook.static:
             return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from replay.json import JSON
-from replay.kube.admissionregistration import GROUP, RESOURCES, VIRTUAL_RESOURCES, WEBHOOKS_EXCLUDE_SINCE
+from replay.kube.admissionregistration import GROUP, RESOURCES, VIRTUAL_RESOURCES
 from replay.kube.gvk import GroupResource
 from replay.manifests.lint import catalogue
 from replay.manifests.lint.cel import mentions
@@ -13,6 +13,7 @@ from replay.manifests.lint.rule import rules_of
 from replay.manifests.lint.selector import selects
 from replay.manifests.lint.warning import LintContext, SilenceableWarning, warned
 from replay.manifests.loader import LoadedObject
+from replay.manifests.served import SKIPPED_REVIEWS, is_enabled
 
 _VITAL = (
     ("coordination.k8s.io", "leases"),
@@ -51,7 +52,9 @@ def _rule_lists(loaded: LoadedObject) -> Iterator[tuple[str, list[JSON]]]:
 def _lint_rule(loaded: LoadedObject, rule: JSON, path: str, context: LintContext) -> Iterator[SilenceableWarning]:
     groups, versions = rule.get("apiGroups") or [], rule.get("apiVersions") or []
     is_webhook = loaded.kind.endswith("WebhookConfiguration")
-    never_sent = VIRTUAL_RESOURCES if not is_webhook or context.version.minor >= WEBHOOKS_EXCLUDE_SINCE else ()
+    never_sent = (
+        VIRTUAL_RESOURCES if not is_webhook or is_enabled(SKIPPED_REVIEWS, context.version, context.gates) else ()
+    )
     for index, entry in enumerate(rule.get("resources") or []):
         at = f"{path}.resources[{index}]"
         resource = entry.partition("/")[0]

@@ -19,6 +19,7 @@ from replay.manifests.lint.warning import LintContext, SilenceableWarning, warne
 from replay.manifests.lint.webhook import lint_own_namespace, lint_webhooks
 from replay.manifests.loader import LoadedDirectory, LoadedObject
 from replay.manifests.read.node import Mapping, Scalar
+from replay.manifests.served import NO_GATES, Gates
 from replay.manifests.static_rule import STATIC_SUFFIX
 
 _OF_API_HOOKS = frozenset({catalogue.OWN_NAMESPACE})
@@ -35,15 +36,16 @@ def lint(  # noqa: PLR0913 - all that a set may hold
     cluster: Sequence[JSON] | None = None,
     api: LoadedApi | None = None,
     own: Sequence[JSON] = (),
+    gates: Gates = NO_GATES,
 ) -> list[SilenceableWarning]:
     """The warnings about objects that the server accepts, directory by directory, by file and line.
 
-    `cluster` are objects of a snapshot, `own` those of the set that are no admission configuration.
+    `cluster` are objects of a snapshot, `own` those of the set that are no admission configuration, `gates` those of its server.
     """
     warnings = list(lint_configuration(configuration)) if configuration is not None else []
     parts: Sequence[LoadedDirectory | LoadedApi] = directories if api is None else (*directories, api)
     for directory in parts:
-        context = _context(directory, version, cluster, own)
+        context = _context(directory, version, gates, cluster, own)
         in_directory = [
             each for loaded in directory.objects if loaded.is_valid for each in _lint_object(loaded, context)
         ]
@@ -60,13 +62,14 @@ def lint(  # noqa: PLR0913 - all that a set may hold
 def _context(
     directory: LoadedDirectory | LoadedApi,
     version: KubernetesVersion,
+    gates: Gates,
     cluster: Sequence[JSON] | None,
     own: Sequence[JSON],
 ) -> LintContext:
     crds = list(filter(is_definition, (*(cluster or ()), *own)))
     namespaces = None if cluster is None else [obj for obj in cluster if obj.get("kind") == "Namespace"]
     discovery = builtin_discovery(version.minor).with_crds(crds)
-    return LintContext(directory.objects, discovery, version, namespaces, crds)
+    return LintContext(directory.objects, discovery, version, gates, namespaces, crds)
 
 
 def _lint_object(loaded: LoadedObject, context: LintContext) -> list[SilenceableWarning]:

@@ -14,6 +14,7 @@ from replay.kube.discovery import Discovery
 from replay.kube.schema import Schemas
 from replay.manifests.finding import Finding, Severity
 from replay.manifests.loader import LoadedObject
+from replay.manifests.served import NO_GATES, Gates
 from replay.manifests.type_check import TypeChecker
 
 _SILENCE = re.compile(r"#\s*replay:\s*silence\s+([a-z-]+(?:\s*,\s*[a-z-]+)*)")
@@ -32,6 +33,7 @@ class LintContext(Struct, frozen=True, dict=True):
     objects: Sequence[LoadedObject]
     discovery: Discovery
     version: KubernetesVersion
+    gates: Gates = NO_GATES
     namespaces: Sequence[JSON] | None = None
     crds: Sequence[JSON] = ()
 

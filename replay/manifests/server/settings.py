@@ -21,7 +21,7 @@ from replay.kube.admissionregistration import ManifestSet, PluginSettings
 from replay.kube.quantity import QuantityError, parse_quantity
 from replay.manifests.authorization_file import is_configuration
 from replay.manifests.plugin import PluginName, plugins_of
-from replay.manifests.served import NO_GATES, Gates
+from replay.manifests.served import NO_GATES, SKIPPED_REVIEWS, Gates, is_enabled
 from replay.manifests.server.flags import (
     CONFIGURATION_FLAG,
     ServerFlags,
@@ -77,6 +77,7 @@ class ServerSettings(Struct, frozen=True):
                 settings.append(PluginSettings(each.name, document, flags, path))
         says = self.flags is not None or any(each.configuration is not None for each in settings)
         changed: dict[str, Any] = {**off, "builtin": tuple(settings), "objects": self.objects, "says_plugins": says}
+        changed["skips_reviews"] = is_enabled(SKIPPED_REVIEWS, version, self.gates)
         return replace(manifests, **changed)
 
 

@@ -178,7 +178,7 @@ def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
         return None
     units = [unit for each in job.distinct_sets for unit in units_of(each) if unit.name in names]
     mapper = EquivalentResourceMapper(Cluster(job.snapshot).discovery)
-    return coarse_predicate([unit.match for unit in units], mapper, version=job.versions.oldest)
+    return coarse_predicate([unit.match for unit in units], mapper, excluded=job.excluded)
 
 
 def within(store: Store, job: Job, focus: Focus) -> Job:

@@ -34,11 +34,13 @@ from replay.json import JSON
 from replay.kube.admissionregistration import ManifestSet, MatchResources
 from replay.kube.attributes import Missing, Operation
 from replay.kube.authorizer import Authorizer
+from replay.kube.gvk import GroupResource
 from replay.kube.lister import Lister
 from replay.kube.rbac.authorizer import RBACAuthorizer
 from replay.kube.schema import Schemas
 from replay.matching.coarse import Classed, CoarseClass, Predicate, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import excluded_from_all
 from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.evidence import in_force
 from replay.pipeline.kcp.planned import Workspaces
@@ -140,6 +142,11 @@ class Job(Struct, frozen=True, dict=True):
     def version(self) -> KubernetesVersion:
         """The minor of the server that wrote the log."""
         return self.versions.current
+
+    @cached_property
+    def excluded(self) -> frozenset[GroupResource]:
+        """The resources about which neither set's server asks a policy or a webhook."""
+        return excluded_from_all(self.distinct_sets)
 
     @cached_property
     def cluster(self) -> Cluster:
@@ -362,7 +369,7 @@ class Job(Struct, frozen=True, dict=True):
         if is_match is None:
             mapper = EquivalentResourceMapper(self.cluster.discovery)
             criteria = unseen_criteria(self.distinct_sets[0], operation)
-            is_match = any(may_select(each, mapper)(requests) for each in criteria)
+            is_match = any(may_select(each, mapper, self.excluded)(requests) for each in criteria)
             self._changed[requests, operation] = is_match
         return is_match
 
@@ -390,7 +397,7 @@ class Job(Struct, frozen=True, dict=True):
         )
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         criteria = (together[0] for each in asking for together in each.criteria)
-        selecting = [may_select(each, mapper, self.versions.oldest) for each in criteria]
+        selecting = [may_select(each, mapper, self.excluded) for each in criteria]
         return cache(lambda requests: any(each(requests) for each in selecting))
 
     def consults(self, record: Classed) -> bool:
@@ -417,14 +424,14 @@ class Job(Struct, frozen=True, dict=True):
     def _candidate_reads(self) -> list[tuple[Callable[[CoarseClass], bool], frozenset[str]]]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
         return [
-            (may_select(together[0], mapper, self.versions.oldest), each.paths)
+            (may_select(together[0], mapper, self.excluded), each.paths)
             for each in reads_of(self.distinct_sets[1], self.versions.candidate)
             for together in each.criteria
         ]
 
     def _any_selects(self, criteria: Iterable[MatchResources]) -> Callable[[Classed], bool]:
         mapper = EquivalentResourceMapper(self.cluster.discovery)
-        selecting = [may_select(each, mapper, self.versions.oldest) for each in criteria]
+        selecting = [may_select(each, mapper, self.excluded) for each in criteria]
         verdicts: dict[tuple[str, str, str, str], bool] = {}
 
         def selects(record: Classed) -> bool:

@@ -162,10 +162,9 @@ class KeptWalks:
     def _units(self) -> list[list[tuple[str, Callable[[CoarseClass], bool], bool]]]:
         """Of each set the digests of its units, which classes they select, and whether they act before the validating phase."""
         mapper = EquivalentResourceMapper(self._job.cluster.discovery)
-        oldest = self._job.versions.oldest
         return [
             [
-                (unit.digest, may_select(unit.match, mapper, oldest), plugin.mutates)
+                (unit.digest, may_select(unit.match, mapper, self._job.excluded), plugin.mutates)
                 for plugin in ALL_ORDERED_PLUGINS
                 for unit in plugin.units(manifests)
             ]

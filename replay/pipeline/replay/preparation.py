@@ -22,6 +22,7 @@ from replay.kube.plugin.priority import PRIORITY_CLASS
 from replay.kube.rbac.kind import RBAC_GROUP
 from replay.matching.coarse import Predicate, both, coarse_predicate
 from replay.matching.equivalence import EquivalentResourceMapper
+from replay.matching.rules import excluded_from_all
 from replay.pipeline.kcp.preparation import SHARD_LOOKUPS, prepare
 from replay.pipeline.manifests import Manifests
 from replay.pipeline.options import Options
@@ -104,7 +105,7 @@ def with_ledger(store: Store, job: Job) -> Job:
     )
     entries = {} if ledger is None else entries_of(store, ledger, job.reconstructor, job.cluster)
     mapper = EquivalentResourceMapper(job.cluster.discovery)
-    others = coarse_predicate(criteria_of(map(without_books, job.distinct_sets)), mapper, version=job.versions.oldest)
+    others = coarse_predicate(criteria_of(map(without_books, job.distinct_sets)), mapper, excluded=job.excluded)
     told = orjson.dumps(sorted({seq for seq, _ in entries})).decode()
     sql = f"({others.sql} or code >= 400 or seq in (select unnest(cast(? as bigint[]))))"
     read = Predicate(sql, (*others.parameters, told))
@@ -173,7 +174,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
         versions=manifests.versions,
         snapshot=manifests.snapshot,
         trust=_trust(store, error),
-        predicate=coarse_predicate(criteria_of(distinct), mapper, version=manifests.versions.oldest),
+        predicate=coarse_predicate(criteria_of(distinct), mapper, excluded=excluded_from_all(distinct)),
         spool=spool,
         with_lines=options.outcomes is not None,
         redact=options.redact,

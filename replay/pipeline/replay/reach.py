@@ -45,7 +45,7 @@ def unlike(job: Job) -> Callable[[CoarseClass], bool]:
         return lambda _requests: True
     mapper = EquivalentResourceMapper(job.cluster.discovery)
     units = [
-        [(unit.digest, may_select(unit.match, mapper, job.version)) for unit in units_of(each)]
+        [(unit.digest, may_select(unit.match, mapper, job.excluded)) for unit in units_of(each)]
         for each in job.distinct_sets
     ]
 

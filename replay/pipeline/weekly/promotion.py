@@ -12,7 +12,8 @@ from replay.audit.store import Store
 from replay.compare.summary import placed
 from replay.compare.weekly.effect import EffectAction, EffectCell, EffectCounts, EffectKey, EffectSide
 from replay.compare.weekly.figures import MAX_OWNERS, MutationFigures, Owner, PolicyReadiness, Promotion
-from replay.kube.admissionregistration import ManifestSet, ValidatingAdmissionPolicy
+from replay.kube.admissionregistration import VIRTUAL_RESOURCES, ManifestSet, ValidatingAdmissionPolicy
+from replay.kube.gvk import GroupResource
 from replay.manifests.diff import diff_sets
 from replay.manifests.object_diff import Verb
 from replay.matching.coarse import Predicate, both, coarse_predicate
@@ -130,7 +131,8 @@ def promotions(
 
 def _evaluated(planned: _PlannedPolicy, own: OwnSets, mapper: EquivalentResourceMapper) -> Predicate:
     criteria = planned.policy.match_constraints
-    predicate = coarse_predicate([] if criteria is None else [criteria], mapper, version=own.version)
+    excluded = frozenset[GroupResource]() if own.workspace else VIRTUAL_RESOURCES
+    predicate = coarse_predicate([] if criteria is None else [criteria], mapper, excluded=excluded)
     return predicate if own.within is None else both(predicate, own.within)
 
 

@@ -10,7 +10,6 @@ from msgspec.structs import replace
 
 from replay.audit.engine import literal
 from replay.audit.store import Store
-from replay.cellib.version import NEWEST, KubernetesVersion
 from replay.errors import ReplayError
 from replay.kube.discovery import Discovery
 from replay.matching.coarse import Predicate
@@ -29,8 +28,6 @@ class OwnSets(Struct, frozen=True):
     manifests: Manifests
     workspace: str = ""
     within: Predicate | None = None
-    version: KubernetesVersion = NEWEST
-    """Server version, which tells the resources outside of policies."""
 
 
 class ReportScope(Struct, frozen=True):
@@ -62,7 +59,7 @@ class ReportScope(Struct, frozen=True):
             now = None if current is None or path not in current else union([current[path]])
             planned = None if candidate is None or path not in candidate else union([candidate[path]])
             own = replace(self.manifests, current=now, candidate=planned)
-            yield OwnSets(own, path, self._decided_in(path), self.manifests.version)
+            yield OwnSets(own, path, self._decided_in(path))
 
     def _decided_in(self, workspace: str) -> Predicate:
         """The requests about which policies of a workspace may decide."""

@@ -41,7 +41,7 @@ def configuration(name: str, *webhooks: Webhook, static: bool = True) -> Webhook
 
 
 def select(attributes: Attributes, *configurations: WebhookConfiguration) -> Effects:
-    manifests = ManifestSet(validating_webhooks=configurations)
+    manifests = ManifestSet(validating_webhooks=configurations, skips_reviews=True)
     admission = WebhookAdmission([manifests], "validating", NEWEST, builtin_discovery())
     return validate(admission, admission.candidates(attributes)[0], (attributes, ObjectTracker()), {})
 
