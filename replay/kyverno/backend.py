@@ -1,4 +1,4 @@
-"""Kyverno as who answers for its webhooks, with the objects of a set and those of the cluster at the time of a request."""
+"""Answers of Kyverno's webhooks, from the objects of a set and the cluster's objects at the time of a request."""
 
 from __future__ import annotations
 
@@ -59,11 +59,11 @@ _OWN_KINDS: Final = frozenset(
         "UpdateRequest",
     }
 )
-"""The kinds that Kyverno's webhooks leave alone."""
+"""Kinds that Kyverno's webhooks always allow, because Kyverno itself writes them."""
 
 
 class Refusal(Struct, frozen=True):
-    """An object that Kyverno refuses, and its text."""
+    """Object that Kyverno refuses, with the message."""
 
     kind: str
     name: str
@@ -71,7 +71,7 @@ class Refusal(Struct, frozen=True):
 
 
 def kyverno_of(manifests: ManifestSet) -> Kyverno | None:
-    """Kyverno with the objects of a set, None if it has none."""
+    """Return Kyverno with the objects of a set, or None if the set has no Kyverno objects."""
     own = [each for each in manifests.engine_objects if ".gatekeeper.sh/" not in str(each.get("apiVersion"))]
     return Kyverno(own) if any(each.get("apiVersion") != "v1" for each in own) else None
 
@@ -80,7 +80,7 @@ class Kyverno:
     """Kyverno with the objects of one set."""
 
     def __init__(self, objects: Sequence[JSON]) -> None:
-        """Policies of CEL are compiled, and what the schemas refuse is left out."""
+        """Compile the CEL policies. Objects that violate their schema go to `refused`."""
         self.refused: list[Refusal] = []
         self.configuration: Configuration = configuration_of(objects)
         taken: list[JSON] = []
@@ -97,7 +97,7 @@ class Kyverno:
         self.exceptions = PolicyExceptions(self._exceptions)
         self.entries = [each for each in taken if each.get("kind") == "GlobalContextEntry"]
         self.cel_objects = [each for each in taken if each not in of_rules]
-        """Policies of CEL and their exceptions."""
+        """CEL policies and their exceptions."""
         self.cel = CELPolicies(taken)
         self.moment = Moment()
         self.library = kyverno_library(self.moment, self.configuration.images)
@@ -105,7 +105,7 @@ class Kyverno:
             policy_name(each).partition("/")[2]: str(each.get("kind")) for each in taken if each not in of_rules
         }
         self.reads_time = any(word in json.dumps(self.cel_objects) for word in ("time.now", "expiresAt"))
-        """Whether a policy of CEL reads the time, or an exception expires."""
+        """Whether a CEL policy reads the time, or an exception expires."""
         texts = json.dumps([*of_rules, *self.entries])
         self.reads_roles = "oles" in texts or self.configuration.reads_roles
         self._reads_config_maps = "configMap" in texts
@@ -116,7 +116,10 @@ class Kyverno:
 
     @property
     def refused_if_new(self) -> Sequence[Refusal]:
-        """The policies that Kyverno's policy webhook refuses; what has a uid was taken once, maybe by an older Kyverno."""
+        """New policies that Kyverno's policy webhook refuses.
+
+        A policy with a uid was accepted before and is not checked.
+        """
         new = (each for each in self.policies if not each["metadata"].get("uid"))
         refusals = ((each, policy_refusal(each, self.library)) for each in new)
         return [
@@ -126,11 +129,14 @@ class Kyverno:
         ]
 
     def answers_for(self, webhook: str) -> bool:
-        """Whether it answers for the webhook of a name."""
+        """Return whether a webhook of this name belongs to Kyverno."""
         return is_webhook_of_kyverno(webhook)
 
     def looked_up(self) -> Iterator[tuple[str, str]]:
-        """Namespaces, bindings of roles where a policy reads roles, ConfigMaps where a context reads any, and what else policies name."""
+        """Yield the group and kind of objects that policies read.
+
+        Namespaces are always read. Role bindings and ConfigMaps are read only if a policy uses them.
+        """
         yield "", "Namespace"
         if self.reads_roles:
             yield from ((_RBAC, "RoleBinding"), (_RBAC, "ClusterRoleBinding"))
@@ -139,16 +145,17 @@ class Kyverno:
         yield from sorted(self._looked_up)
 
     def rules(self, discovery: Discovery) -> RuleWebhook:
-        """The webhook of all ClusterPolicies and Policies, in a cluster that serves these kinds."""
+        """Return the webhook of all ClusterPolicies and Policies, in a cluster that serves the kinds of `discovery`."""
         if discovery not in self._made:
             nothing = ObjectLister(())
             cluster = ListedCluster(nothing, discovery, self.entries, self.library)
+            # Filters and excluded users are checked once per request in `KyvernoBackend._guarded`, not per policy.
             engine = Engine(cluster, self.exceptions, lambda _: False, lambda _: False, _matches_conditions)
             self._made[discovery] = RuleWebhook(self.policies, discovery, engine, cluster.namespace)
         return self._made[discovery]
 
     def behind(self, discovery: Discovery, path: str) -> Sequence[RulePolicy]:
-        """The policies that a path names, or all with its failure policy."""
+        """Return the policies behind a webhook path: the one that it names, or all with the path's failure policy."""
         whole = self.rules(discovery)
         if (id(whole), path) not in self._behind:
             failure, _, key = path.strip("/").partition("/")[2].partition("/")
@@ -162,14 +169,14 @@ class Kyverno:
         return self._behind[id(whole), path]
 
     def text(self, policies: Sequence[RulePolicy]) -> RuleText:
-        """Return the text of some policies and their exceptions."""
+        """Return the text of these policies and of their exceptions, which tells which fields they read."""
         key = tuple(map(id, policies))
         if key not in self._texts:
             self._texts[key] = RuleText((each.policy for each in policies), self._exceptions)
         return self._texts[key]
 
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> KyvernoBackend:
-        """Return the backend for a request that meets these objects, in a cluster with these kinds."""
+        """Return the backend for one request, with the objects of `lister` and the kinds of `discovery`."""
         return KyvernoBackend(self, lister, discovery, patchers)
 
 
@@ -179,10 +186,10 @@ def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
 
 
 class KyvernoBackend:
-    """The answers to one request."""
+    """Answers of Kyverno's webhooks to one request."""
 
     def __init__(self, kyverno: Kyverno, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> None:
-        """Nothing is looked up yet."""
+        """Prepare the lookups. `patchers` apply the patches of mutating CEL policies."""
         self._kyverno = kyverno
         self._lister = LookedUpLister(lister, kyverno.looked_up())
         self._discovery = discovery
@@ -190,13 +197,13 @@ class KyvernoBackend:
         self._cluster = ListedCluster(self._lister, discovery, kyverno.entries, kyverno.library)
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Return Kyverno's answers, `Missing` if unknown."""
+        """Return Kyverno's answer to each review, or `Missing` if it is unknown."""
         return [self._answered(each.invocation.hook.webhook, each.phase, each.request) for each in reviews]
 
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """The answer about an object that is known in part; None where that needs all of it."""
+        """Return the answer about a partly known object, or None if the answer needs the whole object."""
         webhook = invocation.hook.webhook
         request: dict[str, JSON] = {
             "kind": invocation.kind._asdict(),
@@ -215,11 +222,17 @@ class KyvernoBackend:
         }
         if not _is_of_rules(webhook):
             answer = self._answered(webhook, phase, request)
+            # A patch would also have to apply to the unknown parts.
             return None if isinstance(answer, WebhookAnswer) and answer.patch else answer
         return self._guarded(request, lambda: self._in_part(webhook, phase, request))
 
     def _in_part(self, webhook: Webhook, phase: Phase, request: Mapping[str, Any]) -> WebhookAnswer | Missing | None:
-        """Return the rules' answer for a partly unknown request, if they do not read the unknown parts."""
+        """Return the answer of ClusterPolicies for a partly known request, or None if they would patch it.
+
+        Unknown parts that no policy reads do not matter. Otherwise the answer names the unknown part.
+        """
+        # Which policies apply is asked without the objects. Only then is it known whose text can read the unknown
+        # parts.
         bare = {**request, "object": None, "oldObject": None, "options": None}
         asked = self._rules(webhook).is_for(self._request(bare))
         deciding = [(policy, names) for policy in asked if (names := _rule_names(policy, phase))]
@@ -243,7 +256,10 @@ class KyvernoBackend:
     def _guarded(
         self, request: Mapping[str, Any], decide: Callable[[], WebhookAnswer | Missing | None]
     ) -> WebhookAnswer | Missing | None:
-        """An answer behind Kyverno's filters of users and objects, with what cannot be decided as such."""
+        """Return the answer of `decide`, unless Kyverno's filters of users and objects let the request through.
+
+        Returns `Missing` if the answer cannot be determined or if Kyverno would panic.
+        """
         try:
             if self._is_left_alone(request):
                 return WebhookAnswer(allowed=True)
@@ -271,7 +287,7 @@ class KyvernoBackend:
         return configuration.is_filtered(self._kind(request), *fields) or request["kind"]["kind"] in _OWN_KINDS
 
     def _kind(self, request: Mapping[str, Any]) -> GroupVersionKind:
-        """The kind of the resource, also for a request to its subresource."""
+        """Return the kind of the resource, even if the request is for a subresource."""
         resource = GroupVersionResource(**request["resource"])
         return self._discovery.kind(resource) or GroupVersionKind(**request["kind"])
 
@@ -284,7 +300,7 @@ class KyvernoBackend:
         return made
 
     def _rules(self, webhook: Webhook) -> RuleWebhook:
-        """The ClusterPolicies and Policies behind a webhook: those that its path names, or all with its failure policy."""
+        """Return the webhook limited to the ClusterPolicies and Policies that its path selects."""
         whole, policies = self._kyverno.rules(self._discovery), self._kyverno.behind(self._discovery, _path(webhook))
         return whole.asking(replace(whole.engine, cluster=self._cluster), self._cluster.namespace, policies)
 
@@ -301,7 +317,7 @@ class KyvernoBackend:
         return self._answer_of_cel(decided(asked.results(cel_request), namespace))
 
     def _cel_policies(self, webhook: Webhook, request: Mapping[str, Any]) -> tuple[CELPolicies, str]:
-        """The policies behind a webhook, and the namespace that they are of, if they are of one."""
+        """Return the CEL policies behind a webhook, and their namespace if they are namespaced."""
         own, names = _path(webhook).strip("/").partition("/")[::2]
         wanted = frozenset(names.removeprefix("validate/").removeprefix("mutate/").split("/"))
         is_namespaced = own.startswith("n")
@@ -318,7 +334,7 @@ class KyvernoBackend:
         return ListerReader(self._lister, self._discovery, self._cluster.global_entry)
 
     def explain(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
-        """The policies behind a webhook and what each says, those that do not match too."""
+        """Return each policy behind a webhook with its result, including policies that do not match."""
         return self._kyverno.moment.begin(self._lister, lambda: self._explained(review))
 
     def _explained(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
@@ -342,7 +358,7 @@ class KyvernoBackend:
         return tuple(explained_cel(own, lambda each: self._said(each, cel_request), self._kyverno.kinds))
 
     def _said(self, policy: CELPolicy, request: CELRequest) -> BindingExplanation | None:
-        """Return the result of one CEL policy, None if it does not match."""
+        """Return the result of one CEL policy, or None if the policy does not match."""
         if isinstance(policy, MutatingPolicy):
             mutation = policy.mutate(request, self._reader, self._patchers)
             return None if mutation is None else explained_result(mutation.rule, ("Deny",) if policy.fails else ())
@@ -355,11 +371,12 @@ class KyvernoBackend:
         return explained_result(result.rule, policy.actions, tuple(policy.steps(request, self._reader)))
 
     def _answer_of_cel(self, answer: CELAnswer) -> WebhookAnswer:
-        """An answer with the policies that deny, or the one policy that changed the object."""
+        """Return the answer with the denying policies, or with the policy that changed the object if there is only one."""
         failed = [each for each in answer.results if each.rule.status in (FAIL, ERROR)]
         if not answer.allowed:
             return _refusal(answer, (self._name_of_cel(each) for each in failed if _denies(each.actions)))
         changing = [] if not answer.patch else [each for each in answer.results if each not in failed]
+        # If several policies changed the object, the patch cannot be divided among them.
         mutated = ((self._name_of_cel(changing[0]), answer.patch),) if len(changing) == 1 else ()
         return WebhookAnswer(allowed=True, patch=answer.patch, warnings=answer.warnings, mutated=mutated)
 
@@ -373,7 +390,7 @@ def _denies(actions: Sequence[str]) -> bool:
 
 
 def _answer_of_rules(answer: Answer) -> WebhookAnswer:
-    """An answer with the rules that deny, or what each changed."""
+    """Return the answer with the denying rules, or with the patch of each rule."""
     if not answer.allowed:
         bad = (FAIL, ERROR)
         denying = (
@@ -388,7 +405,7 @@ def _answer_of_rules(answer: Answer) -> WebhookAnswer:
 
 
 def _refusal(answer: Answer | CELAnswer, policies: Iterable[str]) -> WebhookAnswer:
-    """A refusal as Kyverno's handlers write it (`pkg/utils/admission/response.go`): with neither code nor reason."""
+    """Return a refusal as Kyverno's handlers write it: without code and reason (`pkg/utils/admission/response.go`)."""
     names = tuple(dict.fromkeys(policies))
     return WebhookAnswer(status={"message": answer.message}, warnings=answer.warnings, policies=names)
 
@@ -408,5 +425,5 @@ def _path(webhook: Webhook) -> str:
 
 
 def _is_of_rules(webhook: Webhook) -> bool:
-    """Whether a webhook is that of ClusterPolicies and Policies."""
+    """Return whether a webhook serves ClusterPolicies and Policies, and not CEL policies."""
     return webhook.name.startswith(("validate.", "mutate."))

@@ -1,7 +1,7 @@
-"""What Kyverno's background scan reports of an object at rest (`pkg/controllers/report/{background,utils}`).
+"""Reports of Kyverno's background scan about existing objects (`pkg/controllers/report/{background,utils}`).
 
-Each policy that allows it is asked as if nobody had created the object just now. Nothing is denied: rules that deny and rules that audit are
-reported alike, and a MutatingPolicy is reported where its mutation is not applied.
+Each policy sees the object as if an empty user had just created it. A scan denies nothing, so rules that deny and rules
+that audit are reported alike. A MutatingPolicy is reported if it would still change the object.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 
 class Reported(Struct, frozen=True):
-    """Policy or rule that an object violates, or that cannot be evaluated for it; `unknown` if undetermined."""
+    """Policy or rule that an object violates or that cannot be evaluated. `unknown` is the reason if undetermined."""
 
     policy: str
     message: str
@@ -46,10 +46,10 @@ class Reported(Struct, frozen=True):
 
 
 class BackgroundScan:
-    """The policies of a set that scan in the background, against one cluster."""
+    """Policies of a set that scan in the background, applied to one cluster."""
 
     def __init__(self, kyverno: Kyverno, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> None:
-        """Policies that are out of admission scan all the same."""
+        """Keep the policies that scan. A policy without admission scans too."""
         self._kyverno = kyverno
         self._lister = lister
         self._discovery = discovery
@@ -60,11 +60,11 @@ class BackgroundScan:
         self._cel = CELPolicies([each for each in kyverno.cel_objects if _scans_in_cel(each)], is_offline=True)
 
     def __bool__(self) -> bool:
-        """Whether any policy scans."""
+        """Return whether any policy scans."""
         return bool(self._policies or self._cel.validating or self._cel.mutating or self._cel.images)
 
     def reported(self, obj: JSON, served: APIResource) -> list[Reported]:
-        """Return the reports about an object; none if the configuration excludes it."""
+        """Return the reports about an object. There are none if Kyverno's configuration filters the object."""
         metadata = as_map(obj.get("metadata"))
         place = (str(metadata.get(key) or "") for key in ("namespace", "name"))
         if self._kyverno.configuration.is_filtered(served.kind, "", *place):
@@ -143,7 +143,7 @@ class BackgroundScan:
 
 
 def _scans(policy: Mapping[str, Any]) -> bool:
-    """Return whether a ClusterPolicy or Policy takes part in scans, unless `background` says otherwise."""
+    """Return whether a ClusterPolicy or Policy scans: yes, unless `background` is false."""
     return as_map(policy.get("spec")).get("background") is not False
 
 

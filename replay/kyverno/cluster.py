@@ -1,4 +1,4 @@
-"""Cluster facts for policies: namespaces, ConfigMaps, roles, answers of the API server."""
+"""Cluster data that policies read: namespaces, ConfigMaps, roles and results of API calls."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ _CLUSTER_ROLE_BINDING = GroupVersionKind("rbac.authorization.k8s.io", "v1", "Clu
 
 
 class ListedCluster:
-    """`replay.kyverno.rules.loader.Cluster` over the objects that a lister knows."""
+    """`replay.kyverno.rules.loader.Cluster` over the objects of a lister."""
 
     def __init__(self, lister: Lister, discovery: Discovery, entries: Sequence[JSON], library: Library) -> None:
-        """`entries` are the GlobalContextEntries."""
+        """Read the GlobalContextEntries of `entries`."""
         self._lister = lister
         self._discovery = discovery
         self._entries = {str(each["metadata"]["name"]): as_map(each.get("spec")) for each in entries}
         self._library = library
 
     def namespace(self, name: str) -> JSON:
-        """Return a Namespace, None if there is none. Raises UndeterminedError if unknown."""
+        """Return a Namespace, or None if it does not exist. Raises UndeterminedError if that is unknown."""
         return known(self._lister.get(_NAMESPACE, "", name), f"namespace {name}")
 
     def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
@@ -42,7 +42,7 @@ class ListedCluster:
         return _whole(self._lister.get(_CONFIG_MAP, namespace, name))
 
     def get_path(self, path: str) -> JSON | Missing | None:
-        """See `Cluster.get_path`; what the path names is looked up among the objects, nothing is sent anywhere."""
+        """See `Cluster.get_path`. The answer comes from known objects; no call is sent."""
         url = urlsplit(path)
         parts = [unquote(part) for part in url.path.split("/") if part]
         if parts[:1] == ["api"] and len(parts) > 2:
@@ -110,11 +110,11 @@ class ListedCluster:
 
 
 _FIELDS = frozenset({"metadata.name", "metadata.namespace"})
-"""The fields that a list of any kind can be selected by."""
+"""Field selectors that the API server supports for every kind."""
 
 
 def _selected(items: Sequence[JSON], query: Sequence[tuple[str, str]]) -> list[JSON] | Missing:
-    """The objects that the selectors of a list select; `Missing` for anything else that a query asks for."""
+    """Return the objects that the selectors of a list request select, or `Missing` for any other query parameter."""
     selected = list(items)
     for name, text in query:
         try:
@@ -139,7 +139,7 @@ def _fields(obj: JSON) -> Mapping[str, str]:
 
 
 def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:
-    """Return a completely known object, or that there is none. Raises UndeterminedError."""
+    """Return a completely known object, or None if it does not exist. Raises UndeterminedError if it is unknown."""
     value = _whole(value)
     if isinstance(value, Missing):
         raise UndeterminedError(f"{name}: {value.reason}")
@@ -147,12 +147,12 @@ def known(value: JSON | Missing | PartialObject | None, name: str) -> JSON:
 
 
 def _whole(value: JSON | Missing | PartialObject | None) -> JSON | Missing | None:
-    """Return an object, or its missing part."""
+    """Return an object, or its first unknown part."""
     return value.missing[0] if isinstance(value, PartialObject) else value
 
 
 def requester_of(request: Mapping[str, Any], lister: Lister, *, reads_roles: bool = True) -> Requester:
-    """Return the user, with roles from bindings if anything reads them (`pkg/userinfo`)."""
+    """Return the user of a request, with roles from bindings if a policy reads roles (`pkg/userinfo`)."""
     user = as_map(request.get("userInfo"))
     info = UserInfo(str(user.get("username") or ""), "", tuple(user.get("groups") or ()))
     namespace = str(request.get("namespace") or "")

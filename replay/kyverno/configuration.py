@@ -1,4 +1,4 @@
-"""Kyverno's configuration: its ConfigMap, or that of its chart where a set has none (`pkg/config`, `charts/kyverno/values.yaml`)."""
+"""Kyverno's configuration: its ConfigMap, or the chart's default (`pkg/config`, `charts/kyverno/values.yaml`)."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ DEFAULT: Final[Mapping[str, str]] = {
         }
     ),
 }
-"""Data of the chart's ConfigMap, without the chart's own objects."""
+"""Data of the chart's ConfigMap, without the filters for the chart's own objects."""
 
 
 _MOST_KINDS: Final = 1024
 
 
 class _Filter(Struct, frozen=True):
-    """An entry of `resourceFilters`."""
+    """Entry of `resourceFilters`."""
 
     selector: KindSelector
     namespace: str
@@ -73,7 +73,7 @@ _NOTHING: Final = _Filter(KindSelector("", "", "", ""), "", "")
 
 
 class Configuration(Struct, frozen=True, dict=True):
-    """What Kyverno ignores, and how it registers its webhooks."""
+    """Requests that Kyverno ignores, and selectors of the webhooks that it registers."""
 
     filters: tuple[_Filter, ...]
     excluded: tuple[tuple[str, ...], ...]
@@ -85,15 +85,15 @@ class Configuration(Struct, frozen=True, dict=True):
 
     @property
     def reads_roles(self) -> bool:
-        """Whether it leaves out who has a role."""
+        """Whether it excludes or includes users by role."""
         return any((*self.excluded[2:], *self.included[2:]))
 
     def is_excluded(self, user: Requester) -> bool:
-        """Whether requests of a user are left alone."""
+        """Return whether Kyverno ignores the requests of a user. A name with `!` overrides an exclusion."""
         return not _names(self.included, user) and _names(self.excluded, user)
 
     def is_filtered(self, kind: GroupVersionKind, subresource: str, namespace: str, name: str) -> bool:
-        """Whether an object is left alone; a filter of a namespace also leaves the Namespace itself alone."""
+        """Return whether Kyverno ignores an object. A filter for a namespace also covers the Namespace object."""
         for each in self._filters_of(kind, subresource):
             if matches_wildcard(each.namespace, namespace) and matches_wildcard(each.name, name):
                 return True
@@ -102,7 +102,7 @@ class Configuration(Struct, frozen=True, dict=True):
         return False
 
     def _filters_of(self, kind: GroupVersionKind, subresource: str) -> tuple[_Filter, ...]:
-        """The filters that select a kind."""
+        """Return the filters for a kind. The result is cached per kind and subresource."""
         found = self._known_filters.get((kind, subresource))
         if found is None:
             if len(self._known_filters) >= _MOST_KINDS:
@@ -130,8 +130,9 @@ def _names(patterns: Sequence[Sequence[str]], user: Requester) -> bool:
 
 
 def configuration_of(objects: Iterable[JSON]) -> Configuration:
-    """The configuration in force with the objects of a set: its ConfigMap `kyverno`, else that of the chart."""
+    """Return the configuration of a set: its ConfigMap, or the chart's default."""
     found = [as_map(each.get("data")) for each in objects if each.get("kind") == "ConfigMap"]
+    # JSON text is hashable, so that sets with the same ConfigMap share one parsed configuration.
     return _read(json.dumps(found[-1] if found else DEFAULT))
 
 

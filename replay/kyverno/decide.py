@@ -1,4 +1,4 @@
-"""Kyverno's policies alone on AdmissionRequests against a fixed cluster: `replay plugin kyverno`."""
+"""`replay plugin kyverno`: decisions of Kyverno's policies for AdmissionRequests, against a fixed cluster."""
 
 from __future__ import annotations
 
@@ -37,31 +37,34 @@ _CRD = ("apiextensions.k8s.io/v1", "CustomResourceDefinition")
 
 
 class EngineCase(Protocol):
-    """One request at the mutating and the validating webhook; None for a phase that it did not reach."""
+    """One request at the mutating and the validating webhook. A phase that the request did not reach is None."""
 
     @property
     def id(self) -> str:
-        """Return the name of the result line."""
+        """Return the id of the result line."""
         ...
 
     @property
     def mutating(self) -> dict[str, JSON] | None:
-        """The AdmissionRequest of the mutating webhook."""
+        """Return the AdmissionRequest of the mutating webhook."""
         ...
 
     @property
     def validating(self) -> dict[str, JSON] | None:
-        """The AdmissionRequest of the validating webhook."""
+        """Return the AdmissionRequest of the validating webhook."""
         ...
 
     @property
     def synthetic(self) -> bool:
-        """Whether the request is made up."""
+        """Return whether the request is made up."""
         ...
 
 
 def decide(config: Path, cases: Iterator[EngineCase], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
-    """Decide cases with the policies of a file; yield result lines. Raises ManifestError for a file that cannot be read."""
+    """Decide cases with the policies of a file, and yield a result line per case.
+
+    A first line `load` names the refused objects. Raises ManifestError if the file cannot be read.
+    """
     decider = _Decider(_read(config), cluster)
     if decider.refused:
         yield {"load": list(decider.refused)}
@@ -88,7 +91,7 @@ def _read(config: Path) -> list[dict[str, Any]]:
 
 
 class _Decider:
-    """The policies of one file against one cluster."""
+    """Policies of one file, applied to one cluster."""
 
     def __init__(self, objects: Sequence[dict[str, Any]], cluster: Sequence[dict[str, JSON]]) -> None:
         crds = [obj for obj in cluster if (obj.get("apiVersion"), obj.get("kind")) == _CRD]
@@ -120,7 +123,7 @@ class _Decider:
         self._cel_webhook = CELWebhook(self._cel, reader, ObjectPatchers(Schemas(crds)))
 
     def line(self, case: EngineCase) -> dict[str, JSON]:
-        """The result line of a case."""
+        """Return the result line of a case."""
         line: dict[str, JSON] = {"id": case.id}
         if case.synthetic:
             line["synthetic"] = True
@@ -145,7 +148,10 @@ class _Decider:
         return phases
 
     def _by_cel(self, case: EngineCase) -> dict[str, JSON]:
-        """The answers of clustered policies; `namespaced` has that of the policies of the request's namespace."""
+        """Return the answers of cluster-wide CEL policies.
+
+        `namespaced` holds the answer of the policies in the namespace.
+        """
         phases: dict[str, JSON] = {}
         webhook = self._cel_webhook
         if case.mutating is not None and (self._cel.mutating or self._cel.images):

@@ -1,4 +1,4 @@
-"""The policies behind one of Kyverno's webhooks, each with what it says about a request and where that comes from: `replay explain`."""
+"""`replay explain` for Kyverno's webhooks: each policy behind a webhook, its result, and where the result comes from."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Policy = ValidatingPolicy | MutatingPolicy | GeneratingPolicy
 
 
 def explained_rules(rules: RuleWebhook, request: Request, *, mutates: bool) -> Iterator[PolicyExplanation]:
-    """Each rule of one phase behind a webhook, in the order of the policies."""
+    """Yield an explanation of each rule of one phase, in the order of the policies."""
     request.tells_places = True
     namespace = str(request.request.get("namespace") or "")
     answers: dict[tuple[int, bool], PolicyResponse] = {}
@@ -80,7 +80,7 @@ def _outcome(response: RuleResponse, *, fails: bool, enforces: bool) -> str:
 
 
 def explained_generation(made: Generation) -> BindingExplanation:
-    """What a GeneratingPolicy makes after a request that triggers it."""
+    """Return an explanation of the objects that a GeneratingPolicy would create after a request."""
     if made.unknown:
         return BindingExplanation("", outcome=f"makes objects afterwards, which are not known: {made.unknown}")
     if made.error:
@@ -96,7 +96,10 @@ def explained_generation(made: Generation) -> BindingExplanation:
 def explained_cel(
     policies: Sequence[Policy], evaluate: Callable[[Policy], BindingExplanation | None], kinds: Mapping[str, str]
 ) -> Iterator[PolicyExplanation]:
-    """Each policy of CEL behind a webhook; what Kyverno generates of it for controllers of pods counts as the policy."""
+    """Yield an explanation of each CEL policy.
+
+    Variants that Kyverno generates for pod controllers belong to their policy.
+    """
     matching: dict[str, list[BindingExplanation]] = {}
     failures: dict[str, FailurePolicy] = {}
     for policy in policies:
@@ -117,7 +120,7 @@ def explained_cel(
 def explained_result(
     rule: RuleResponse, actions: Sequence[str], steps: Sequence[ExpressionStep] = ()
 ) -> BindingExplanation:
-    """What one policy of CEL says, with its expressions; one that cannot be evaluated has `actions` as one that fails."""
+    """Return an explanation of one CEL policy with its expressions. An error has the same actions as a failure."""
     if rule.status == PASS:
         outcome = "passes" if rule.message == "success" else rule.message
     elif rule.status in (FAIL, ERROR):

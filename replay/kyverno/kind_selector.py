@@ -1,4 +1,7 @@
-"""Kinds as policies name them: `Pod`, `apps/v1/Deployment`, `Pod/exec`, `*` (`pkg/utils/kube/kind.go`, `pkg/utils/match/kind.go`)."""
+"""Kind selectors of policies, such as `apps/v1/Deployment` or `Pod/exec`.
+
+The rules are those of `pkg/utils/kube/kind.go` and `pkg/utils/match/kind.go`.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ _POD = GroupVersionKind("", "v1", "Pod")
 
 
 class KindSelector(NamedTuple):
-    """A group, version, kind and subresource, each with wildcards."""
+    """Group, version, kind and subresource, each possibly with wildcards."""
 
     group: str
     version: str
@@ -26,7 +29,7 @@ class KindSelector(NamedTuple):
 
 @lru_cache(maxsize=4096)
 def parse_kind_selector(text: str) -> KindSelector:
-    """The parts of a kind as a policy names it (`ParseKindSelector`)."""
+    """Parse a kind selector of a policy (`ParseKindSelector`)."""
     *before, last = text.split("/")
     parts = [*before, *last.split(".")]
     match parts:
@@ -46,11 +49,12 @@ def parse_kind_selector(text: str) -> KindSelector:
             return KindSelector(group, version, kind, "")
         case [group, version, kind, subresource]:
             return KindSelector(group, version, kind, subresource)
+    # Kyverno returns empty parts for a text that it cannot parse, and these match no kind.
     return KindSelector("", "", "", "")
 
 
 def matches_kind(selectors: Sequence[str], kind: GroupVersionKind, subresource: str) -> bool:
-    """Whether one of the kinds is that of a request; ephemeral containers are matched with their pods."""
+    """Return whether a selector matches the kind of a request. A selector of Pod also matches ephemeral containers."""
     for text in selectors:
         selector = parse_kind_selector(text)
         if (
@@ -83,7 +87,7 @@ def _kind_of(text: str) -> str:
 
 
 def selected_resources(discovery: Discovery, selectors: Iterable[str]) -> frozenset[tuple[str, str, str, str]]:
-    """The group, version, resource and subresource of all that the kinds select (`FindResources`)."""
+    """Return the group, version, resource and subresource of everything that the selectors match (`FindResources`)."""
     found: set[tuple[str, str, str, str]] = set()
     for text in selectors:
         found |= _resources(discovery, parse_kind_selector(text))

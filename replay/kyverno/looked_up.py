@@ -1,4 +1,4 @@
-"""Which kinds of a cluster's objects the policies of a set read: by paths of API calls, global entries, and calls in CEL."""
+"""Kinds of cluster objects that the policies of a set read: by API calls, global context entries and CEL calls."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SOME: Final = "\0"
 
 
 def looked_up(objects: Iterable[Mapping[str, Any]]) -> frozenset[Kind]:
-    """Return the kinds that policies and global entries name. A kind in a variable is unknown before evaluation."""
+    """Return the kinds that policies and global entries name. A kind given by a variable is not found."""
     found: set[tuple[str, str]] = set()
     for obj in objects:
         found.update(_resources(obj))
@@ -40,7 +40,7 @@ def looked_up(objects: Iterable[Mapping[str, Any]]) -> frozenset[Kind]:
 
 
 def _resources(value: JSON) -> Iterator[tuple[str, str]]:
-    """Group and resource of each path of an API call, and of each resource of a global entry."""
+    """Yield the group and resource of each API call and of each GlobalContextEntry."""
     if isinstance(value, dict):
         path = value.get("urlPath")
         if isinstance(path, str) and (place := _place(path)) is not None:
@@ -56,7 +56,7 @@ def _resources(value: JSON) -> Iterator[tuple[str, str]]:
 
 
 def _place(path: str) -> tuple[str, str] | None:
-    """Group and resource that a path names, None where a variable may name another one."""
+    """Return the group and resource of an API path, or None if a variable may change them."""
     parts = [part for part in _VARIABLE.sub(_SOME, path).partition("?")[0].split("/") if part]
     if parts[:1] == ["api"]:
         group, rest = "", parts[2:]
@@ -69,10 +69,10 @@ def _place(path: str) -> tuple[str, str] | None:
 
 
 class LookedUpLister:
-    """A lister that knows the kinds alone that were read of the log because policies name them."""
+    """Lister that knows only the kinds that were read from the log because a policy names them."""
 
     def __init__(self, origin: Lister, kinds: Iterable[Kind]) -> None:
-        """What is not among `kinds` was not read, and may be there."""
+        """Limit `origin` to `kinds`. Objects of any other kind were not read from the log, so they are unknown."""
         self.origin = origin
         self._kinds = frozenset(kinds)
 

@@ -1,4 +1,4 @@
-"""The time at which policies are evaluated: of a request in a log it lies between its coming and its answer."""
+"""Time of a policy evaluation. In a log it lies between the arrival of the request and its response."""
 
 from __future__ import annotations
 
@@ -13,36 +13,36 @@ from replay.kyverno.rules.errors import UndeterminedError
 
 _SECOND: Final = 10**9
 _LAST: Final = 253_402_300_799 * _SECOND
-"""End of the year 9999. A later instant means no time."""
+"""End of the year 9999, in nanoseconds. A later time counts as unknown."""
 _NO_TIME: Final = "the time of the request is not given"
 _Answer = TypeVar("_Answer")
 
 
 class Moment:
-    """Clock of a set's policies, set for each request."""
+    """Clock of a set's policies. It is set for each request."""
 
     def __init__(self) -> None:
-        """The time is not known."""
+        """Start without a time."""
         self._nanoseconds: int | None = None
         self._was_read = False
 
     def __call__(self) -> GoTime:
-        """The time for rules. Raises UndeterminedError."""
+        """Return the time for ClusterPolicies. Raises UndeterminedError if it is unknown."""
         self._was_read = True
         if self._nanoseconds is None:
             raise UndeterminedError(_NO_TIME)
         return GoTime(self._nanoseconds)
 
     def timestamp(self) -> Timestamp | Missing:
-        """The time for policies of CEL."""
+        """Return the time for CEL policies."""
         if self._nanoseconds is None:
             return Missing("time.now()", _NO_TIME)
         return Timestamp(self._nanoseconds // _SECOND, self._nanoseconds % _SECOND)
 
     def decide(self, lister: Lister, decide: Callable[[], _Answer], *, may_read: bool) -> _Answer | Missing:
-        """What is decided while a request is handled, if it is the same at the beginning and at the end.
+        """Return the decision if it is the same at the start and at the end of the request, otherwise `Missing`.
 
-        `may_read`: whether policies read the time in a way that cannot be seen here.
+        `may_read` says that policies may read the time in a way that this clock does not notice.
         """
         start, end = _span(lister)
         first = self._at(start, decide)
@@ -51,7 +51,7 @@ class Moment:
         return Missing("webhook", "it depends on the very instant of the request")
 
     def begin(self, lister: Lister, decide: Callable[[], _Answer]) -> _Answer:
-        """Decide at the start of a request."""
+        """Return the decision at the start of a request."""
         return self._at(_span(lister)[0], decide)
 
     def _at(self, nanoseconds: int | None, decide: Callable[[], _Answer]) -> _Answer:

@@ -1,4 +1,4 @@
-"""Decisions of Kyverno's CLI about objects without a cluster (`cmd/cli/kubectl-kyverno/{processor,store,variables}`)."""
+"""Decisions of Kyverno's CLI about objects, without a cluster (`cmd/cli/kubectl-kyverno/{processor,store,variables}`)."""
 
 from __future__ import annotations
 
@@ -44,7 +44,10 @@ WARN = "warn"
 
 
 class Values(Struct, frozen=True):
-    """The values of a test: for all policies, for an object under a policy, for a rule; labels of namespaces; subresources."""
+    """Values of a CLI test: variables, labels of namespaces, and subresources.
+
+    `of_objects` has variables by policy and object name, `of_rules` by policy and rule name.
+    """
 
     everywhere: Mapping[str, JSON] = {}
     of_objects: Mapping[tuple[str, str], Mapping[str, JSON]] = {}
@@ -54,7 +57,7 @@ class Values(Struct, frozen=True):
 
 
 def read_values(spec: Mapping[str, Any]) -> Values:
-    """The values that a specification of the CLI gives."""
+    """Return the values in the `spec` of a Values file of the CLI."""
     of_objects: dict[tuple[str, str], Mapping[str, JSON]] = {}
     of_rules: dict[tuple[str, str], Mapping[str, JSON]] = {}
     for policy in spec.get("policies") or ():
@@ -74,10 +77,11 @@ def read_values(spec: Mapping[str, Any]) -> Values:
 
 
 class OfflineSet(Struct, frozen=True):
-    """All that the CLI is given beside the objects it is asked about.
+    """Everything that the CLI gets besides the objects to check.
 
-    `cluster` are the objects that policies read; `has_cluster`: whether they stand for those of a cluster, so that rules may ask for them.
-    `entries` are GlobalContextEntries with their values, `answers` those of calls by method and URL; `user` is None where none is given.
+    `cluster` has objects that policies may read. With `has_cluster`, rules may call its API. `entries` are
+    GlobalContextEntries with their values. `answers` are the results of calls by method and URL. `user` is None if no
+    user is given.
     """
 
     policies: tuple[JSON, ...]
@@ -91,7 +95,7 @@ class OfflineSet(Struct, frozen=True):
 
 
 class OfflineResponse(Struct, frozen=True):
-    """A policy's answer for an object: its rules, and the resulting object; `unknown` says why it is undecided."""
+    """Answer of a policy for an object: its rules, and the resulting object. `unknown` is the reason if undetermined."""
 
     policy: str
     rules: tuple[RuleResponse, ...]
@@ -101,7 +105,7 @@ class OfflineResponse(Struct, frozen=True):
 
 
 class _OfflineCluster(ListedCluster):
-    """The same with the values of GlobalContextEntries that are given; a namespace that is not given has a name alone."""
+    """Cluster with given values of GlobalContextEntries. A namespace that is not given has only a name."""
 
     values: Mapping[str, JSON] = {}
 
@@ -120,7 +124,7 @@ class OfflinePolicies:
     """Policies of a set, applied to one object after another."""
 
     def __init__(self, given: OfflineSet) -> None:
-        """Compile them."""
+        """Compile the policies, and note those that are refused."""
         self._given = given
         crds = [obj for obj in given.cluster if obj.get("kind") == _CRD]
         self._discovery: Discovery = builtin_discovery().with_crds(crds)
@@ -156,14 +160,14 @@ class OfflinePolicies:
         self._patchers = ObjectPatchers(Schemas(crds))
 
     def _refusal_of(self, policy: JSON) -> str | None:
-        """Why the API server or Kyverno's policy webhook does not take a policy."""
+        """Return why the API server or Kyverno's policy webhook refuses a policy, or None."""
         refusal = schema_refusal(policy)
         if refusal is None and _is_of_rules(policy) and policy.get("kind") in ("ClusterPolicy", "Policy"):
             refusal = policy_refusal(policy, self._library)
         return refusal
 
     def _entry(self, entry: Mapping[str, Any]) -> JSON:
-        """Return a GlobalContextEntry's value: the given one, or its projections by name."""
+        """Return the value of a GlobalContextEntry: the given value, or its projections by name."""
         value = with_floats(entry["resources"] if entry.get("resources") is not None else entry.get("data"))
         if entry.get("fieldPath"):
             value = self._library.query(str(entry["fieldPath"])).search(value)
@@ -173,11 +177,11 @@ class OfflinePolicies:
         return {str(each["name"]): self._library.query(str(each["path"])).search(value) for each in projections}
 
     def refusal(self, policy: str) -> str:
-        """Why there is no answer of a policy."""
+        """Return why a policy gives no answer."""
         return self._refusals.get(policy) or "; ".join(self._cel.refused) or "no rule of it is for any request"
 
     def responses(self, obj: JSON, operation: str = "") -> list[OfflineResponse]:
-        """Return the answers of all policies: mutating ones in turn, then validating ones on the result."""
+        """Return the answers of all policies: mutating policies in turn, then validating policies on the result."""
         responses: list[OfflineResponse] = []
         for policy in self.policies:
             if not any(rule.get("mutate") for rule in policy["spec"].get("rules") or ()):
@@ -204,7 +208,7 @@ class OfflinePolicies:
         return OfflineResponse(name, tuple(_scored(answer)), patched)
 
     def _request(self, policy: Mapping[str, Any], obj: JSON, operation: str) -> Request:
-        """The request of an object, with the values that the test gives for it."""
+        """Return the request for an object, with the test's values as context variables."""
         metadata = as_map(obj.get("metadata"))
         values = self._given.values
         given = {
@@ -212,6 +216,7 @@ class OfflinePolicies:
             **values.of_objects.get((str(policy["metadata"]["name"]), str(metadata.get("name") or "")), {}),
         }
         operation = operation or str(given.get("request.operation") or "CREATE")
+        # The CLI treats every other operation as CREATE.
         operation = operation if operation in ("UPDATE", "DELETE") else "CREATE"
         given.setdefault("request.operation", operation)
         kind, subresource = self._kind(obj)
@@ -245,7 +250,7 @@ class OfflinePolicies:
         return request
 
     def _kind(self, obj: JSON) -> tuple[GroupVersionKind, str]:
-        """The kind of an object, or that of its parent where it is a subresource."""
+        """Return the kind of an object and its subresource. The kind of a subresource is that of its parent."""
         own = _kind_of(obj)
         for each in self._given.values.subresources:
             if _described(as_map(each.get("subresource"))) == own:
@@ -254,7 +259,7 @@ class OfflinePolicies:
         return own, ""
 
     def _resource(self, kind: GroupVersionKind) -> dict[str, str]:
-        """Return the resource of a kind, with a guessed plural if unknown."""
+        """Return the resource of a kind. The plural of an unknown kind is guessed."""
         found = next((each.resource.resource for each in self._discovery if each.kind == kind), f"{kind.kind.lower()}s")
         return {"group": kind.group, "version": kind.version, "resource": found}
 
@@ -321,7 +326,7 @@ def _is_of_rules(obj: JSON) -> bool:
 
 
 def _of_requests(policy: JSON) -> JSON:
-    """A policy without the rules that mutate objects which exist, which no request decides."""
+    """Return a policy without the rules that mutate existing objects, because no request triggers them here."""
     spec = as_map(policy.get("spec"))
     kept = [rule for rule in spec.get("rules") or () if as_map(rule.get("mutate")).get("targets") is None]
     return {**policy, "spec": {**spec, "rules": kept}}
@@ -345,7 +350,7 @@ def _matches_conditions(policy: Mapping[str, Any], request: Request) -> bool:
 
 
 def _scored(response: PolicyResponse) -> Iterable[RuleResponse]:
-    """The answers as a report shows them: what a policy that does not score fails is a warning."""
+    """Yield the results as a report shows them. A failure of a policy that does not score is a warning."""
     annotations = as_map(response.policy["metadata"].get("annotations"))
     for rule in response.rules:
         warns = rule.status == FAIL and annotations.get(_SCORED) == "false"
@@ -353,7 +358,7 @@ def _scored(response: PolicyResponse) -> Iterable[RuleResponse]:
 
 
 def _paths(values: Mapping[str, JSON]) -> Iterable[tuple[tuple[str, ...], JSON]]:
-    """The path of each value: its name at the points, those within quotes aside (`AddVariable`)."""
+    """Yield the path of each value. Dots separate the parts, except within quotes (`AddVariable`)."""
     for name, value in values.items():
         yield tuple(next(csv.reader([str(name)], delimiter="."), [])), with_floats(value)
 

@@ -1,4 +1,4 @@
-"""Errors by the schemas of Kyverno's kinds: wrong types and unknown fields (`config/crds`)."""
+"""Schema errors of Kyverno's kinds: wrong types and unknown fields (`config/crds`)."""
 
 from __future__ import annotations
 
@@ -35,10 +35,11 @@ _ANY_ALL = {"type": "object", "properties": {"any": _CONDITIONS, "all": _CONDITI
 
 @cache
 def _schemas() -> Mapping[str, JSON]:
-    """The schema of each `GROUP/VERSION/KIND`."""
+    """Return the schemas by `GROUP/VERSION/KIND`."""
     data = json.loads(_DATA.read_text("utf-8"))
     shared: list[JSON] = []
     for part in data["shared"]:
+        # A shared part refers only to earlier ones, so that one pass resolves them all.
         shared.append(_resolved(part, shared))
     return {name: _resolved(schema, shared) for name, schema in data["kinds"].items()}
 
@@ -54,15 +55,15 @@ def _resolved(node: JSON, shared: list[JSON]) -> JSON:
 
 
 def is_known_kind(obj: Mapping[str, Any]) -> bool:
-    """Whether there is a schema for the kind of an object in any version."""
+    """Return whether some version of the object's kind has a schema."""
     group, _, _ = str(obj.get("apiVersion") or "").partition("/")
     return any(name.startswith(f"{group}/") and name.endswith(f"/{obj.get('kind')}") for name in _schemas())
 
 
 def schema_refusal(obj: Mapping[str, Any]) -> str | None:
-    """Why the API server does not take an object of Kyverno, in its words; None where it does.
+    """Return the API server's message if it refuses an object of Kyverno, otherwise None.
 
-    Nulls count as what they are: give an object `without_nulls`.
+    Call it with an object `without_nulls`: a null counts as a value of the wrong type.
     """
     kind, api_version = str(obj.get("kind") or ""), str(obj.get("apiVersion") or "")
     schema = _schemas().get(f"{api_version}/{kind}")
@@ -85,7 +86,7 @@ def _without_server_fields(obj: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def without_nulls(obj: Mapping[str, Any]) -> dict[str, Any]:
-    """An object as Go reads it: null is the zero value of a field, of an entry of a map and of an item of a list."""
+    """Return an object as Go decodes it: null becomes the zero value of a field, map entry or list item."""
     schema = _schemas().get(f"{obj.get('apiVersion')}/{obj.get('kind')}")
     made = dict(obj)
     if schema is not None:
@@ -128,7 +129,7 @@ def _zero(schema: JSON) -> JSON:
 
 
 def _untyped_problems(obj: Mapping[str, Any]) -> Iterator[str]:
-    """Yield errors in fields that the schema leaves open and the Go types do not: conditions and inner loops."""
+    """Yield errors in fields that the schema leaves open but the Go types do not: conditions and nested loops."""
     for number, rule in enumerate(as_map(obj.get("spec")).get("rules") or ()):
         place = f"spec.rules[{number}]"
         yield from _condition_problems(rule.get("preconditions"), f"{place}.preconditions")
@@ -158,14 +159,14 @@ def _loop_problems(loops: JSON, place: str) -> Iterator[str]:
 
 
 def _condition_problems(value: JSON, place: str) -> Iterator[str]:
-    """Yield errors in conditions: a list, or `any` and `all`."""
+    """Yield errors in conditions. They are a list, or an object with `any` and `all`."""
     if value is not None:
         yield from problems(_CONDITIONS if isinstance(value, list) else _ANY_ALL, value, place)
 
 
 @cache
 def _loop_schema(kind: str) -> JSON:
-    """The schema of the loops of a rule, which those within them have too."""
+    """Return the schema of a rule's loops. Nested loops have the same schema."""
     rule = _schemas()["kyverno.io/v1/ClusterPolicy"]["properties"]["spec"]["properties"]["rules"]["items"]
     field = "validate" if kind == "validation" else "mutate"
     return rule["properties"][field]["properties"]["foreach"]

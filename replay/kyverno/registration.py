@@ -1,4 +1,7 @@
-"""The webhooks that Kyverno registers for the policies of a set (`pkg/controllers/webhook`), and the native policies that it generates."""
+"""Webhooks that Kyverno registers for a set's policies, and native policies that it generates.
+
+The rules of registration are those of `pkg/controllers/webhook`.
+"""
 
 from __future__ import annotations
 
@@ -49,13 +52,16 @@ _TYPES: Final = (
     ("ImageValidatingPolicy", "ivpol.mutate.kyverno.svc", "/ivpol/mutate", True),
     ("NamespacedImageValidatingPolicy", "ivpol.mutate.kyverno.svc", "/nivpol/mutate", True),
 )
-"""The kinds of `policies.kyverno.io`, with the name and path of their webhook, and whether it mutates."""
+"""Kinds of `policies.kyverno.io` with name and path of their webhook, and whether the webhook mutates."""
 
 Policy = Mapping[str, Any]
 
 
 def with_kyverno_webhooks(manifests: ManifestSet, version: KubernetesVersion) -> ManifestSet:
-    """A set with objects of Kyverno, the native policies that it generates of them, and its webhooks where there are no own ones."""
+    """Return the set with the native policies that Kyverno generates.
+
+    Kyverno's webhooks are added unless the set already has them.
+    """
     objects = [each for each in manifests.engine_objects if _is_well_formed(each)]
     manifests = _with_native_policies(manifests, objects, version)
     configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
@@ -80,7 +86,7 @@ def _with(
 
 
 def _is_well_formed(value: JSON) -> bool:
-    """Return whether the schema of a kind of Kyverno takes an object. One that it refuses registers nothing, and is refused later."""
+    """Return whether an object violates no schema of Kyverno. A refused object registers no webhook."""
     return not is_known_kind(value) or schema_refusal(without_nulls(value)) is None
 
 
@@ -107,7 +113,7 @@ def _with_native_policies(manifests: ManifestSet, objects: Sequence[JSON], versi
 
 
 class _Registration:
-    """Registration of a set's objects."""
+    """Registration of webhooks for a set's objects."""
 
     def __init__(self, objects: Sequence[JSON]) -> None:
         self._objects = objects
@@ -123,7 +129,10 @@ class _Registration:
                 yield from self._of_cel(own, name, path)
 
     def _of_rules(self, *, mutates: bool) -> Iterator[Webhook]:
-        """Those of ClusterPolicies and Policies: one for each failure policy, and one for each policy with conditions."""
+        """Yield the webhooks of ClusterPolicies and Policies.
+
+        There is one per failure policy, and one per policy with match conditions.
+        """
         rules: dict[tuple[str, str], list[Rule]] = {}
         conditions: dict[tuple[str, str], tuple[MatchCondition, ...]] = {}
         for policy in self._objects:
@@ -172,7 +181,7 @@ class _Registration:
         )
 
     def _rules(self, policy: Policy, *, mutates: bool) -> Iterator[Rule]:
-        """The rules of the webhook for one policy (`mergeWebhook`)."""
+        """Yield the webhook rules for one policy (`mergeWebhook`)."""
         for rule in compute_rules(policy, ""):
             mutation, images = as_map(rule.get("mutate")), rule.get("verifyImages")
             if mutates:
@@ -187,11 +196,12 @@ class _Registration:
                         yield from self._selected(kind, tuple(each for each in _ALL if each in operations))
 
     def _selected(self, kind: str, operations: tuple[str, ...]) -> Iterator[Rule]:
-        """The rules for a kind; one that no built-in resource has is a custom one, of any resource of its group."""
+        """Yield the webhook rules for a kind. A kind that is not built in gives a rule for any resource of its group."""
         group, version, name, subresource = parse_kind_selector(kind)
         found = () if name == "*" else sorted(selected_resources(self._discovery, [kind]))
         if not found:
             resource = f"*/{subresource}" if subresource else "*"
+            # Kyverno adds this subresource to Pods (`mergeWebhook`).
             resources = (resource, "pods/ephemeralcontainers") if resource == "*" and name == "*" else (resource,)
             yield Rule(operations, (group,), (version,), resources)
         for own_group, own_version, resource, own_subresource in found:
@@ -201,15 +211,16 @@ class _Registration:
             yield Rule(operations, (own_group,), (own_version,), resources)
 
     def _is_asked(self, policy: Policy) -> bool:
-        """Whether Kyverno decides by a policy, and not the native one that is generated of it."""
+        """Return whether Kyverno itself decides by a policy, and not a native policy generated from it."""
         admission = as_map(as_map(as_map(policy.get("spec")).get("evaluation")).get("admission"))
         exceptions = [each for each in self._objects if is_cel_object(each, "PolicyException")]
         return admission.get("enabled") is not False and native_policy(policy, exceptions) is None
 
     def _of_cel(self, policies: Sequence[Policy], name: str, path: str) -> Iterator[Webhook]:
-        """Those of one kind of `policies.kyverno.io` (`buildWebhookRules`): one for all policies with the same selectors.
+        """Yield the webhooks of one kind of `policies.kyverno.io` (`buildWebhookRules`).
 
-        Match conditions are left to Kyverno, which evaluates them as well.
+        Policies with the same selectors share a webhook. The webhook has no match conditions, because Kyverno evaluates
+        them too.
         """
         groups: dict[str, list[Policy]] = {}
         for policy in sorted(policies, key=_key):
@@ -246,7 +257,7 @@ class _Registration:
                     )
 
     def _selectors(self, policy: Policy) -> tuple[JSON, JSON]:
-        """The selectors of namespaces and objects; a policy of a namespace selects that one alone."""
+        """Return the namespace and object selectors. A namespaced policy selects only its own namespace."""
         constraints = as_map(as_map(policy.get("spec")).get("matchConstraints"))
         namespaces, objects = constraints.get("namespaceSelector"), constraints.get("objectSelector")
         if own := policy["metadata"].get("namespace"):
@@ -257,7 +268,7 @@ class _Registration:
 
 
 def _operations(rule: Mapping[str, Any], default: Sequence[str]) -> dict[str, set[str]]:
-    """The operations for each kind that a rule names (`collectResourceDescriptions`)."""
+    """Return the operations for each kind that a rule names (`collectResourceDescriptions`)."""
     match = as_map(rule.get("match"))
     found: dict[str, set[str]] = {}
     for each in (match, *(match.get("all") or ()), *(match.get("any") or ())):
@@ -266,6 +277,7 @@ def _operations(rule: Mapping[str, Any], default: Sequence[str]) -> dict[str, se
             found.setdefault(str(kind), set()).update(resources.get("operations") or default)
     for each in as_map(rule.get("exclude")).get("any") or ():
         resources = as_map(each.get("resources"))
+        # An exclusion by user, name or label holds for a part of the requests, so the webhook still needs the kind.
         if any(each.get(key) for key in ("roles", "clusterRoles", "subjects")):
             continue
         narrower = ("name", "names", "namespaces", "annotations")
@@ -280,7 +292,7 @@ def _operations(rule: Mapping[str, Any], default: Sequence[str]) -> dict[str, se
 
 
 def _rules_of_cel(policy: Policy) -> Iterator[Rule]:
-    """Yield what a policy and its generated variants match."""
+    """Yield the webhook rules of a policy and of its generated variants."""
     spec, kind = as_map(policy.get("spec")), str(policy.get("kind"))
     controllers = as_map(as_map(spec.get("autogen")).get("podControllers")).get("controllers")
     generates = not kind.endswith("GeneratingPolicy")
@@ -303,7 +315,7 @@ def _failure(policy: Policy) -> str:
 
 
 def _merged(one: JSON, other: JSON) -> JSON:
-    """A selector of what both select (`mergeLabelSelectors`)."""
+    """Return a selector of everything that both selectors select (`mergeLabelSelectors`)."""
     if one is None or other is None:
         return other if one is None else one
     labels = {**(one.get("matchLabels") or {}), **(other.get("matchLabels") or {})}

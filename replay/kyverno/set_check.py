@@ -1,4 +1,4 @@
-"""`replay check` of Kyverno's objects: refusals and warnings of the API server and Kyverno's policy webhook."""
+"""`replay check` for Kyverno's objects: refusals and warnings of the API server and of Kyverno's policy webhook."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FIELD = re.compile(r"spec(?:\.\w+|\[\d+\])+")
 
 
 def with_kyverno(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
-    """Return a checked set with the problems of its Kyverno objects."""
+    """Return a checked set with the findings about its Kyverno objects."""
     documents = [each for each in checked.engine if is_known_kind(each.value)]
     return checked.with_findings((finding for document in documents for finding in _findings(document)), silenced)
 

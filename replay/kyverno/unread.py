@@ -1,4 +1,4 @@
-"""Objects with unknown fields that the server writes and no rule reads."""
+"""Objects whose unknown fields are written by the server and read by no rule."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ _SERVER_WRITTEN: Final = frozenset(
         "deletionGracePeriodSeconds",
     }
 )
-"""The fields of `metadata` that a rule has to name to read, unless it reads all of `metadata`."""
+"""Fields of `metadata` that the server writes. A rule reads them by name, or by reading all of `metadata`."""
 _WHOLE: Final = re.compile(r"\b(?:request|element|(?:object|oldObject)(?:\.metadata)?)(?![\w.?])|@(?![\w.?])|\.\*")
-"""Ways in which a rule reads a request, an object, metadata or another part as a whole."""
+"""Expressions that read a request, an object, `metadata` or another part as a whole."""
 _ADDED: Final = frozenset({"template", "jobTemplate"})
-"""Parts of paths in generated rules for controllers that the written rule lacks."""
+"""Path elements that generated rules for pod controllers have and the written rule lacks."""
 
 
 class RuleText:
-    """Text of some policies' rules and exceptions without messages, and the keys of their patterns."""
+    """Text of the rules and exceptions of policies without messages, and the keys of their patterns."""
 
     def __init__(self, policies: Iterable[Mapping[str, Any]], exceptions: Iterable[Mapping[str, Any]] = ()) -> None:
-        """All are whole objects."""
+        """Read the rules of whole policies and exceptions."""
         rules = [rule for policy in policies for rule in as_map(policy.get("spec")).get("rules") or ()]
         rules += [as_map(each.get("spec")) for each in exceptions]
         self._text = json.dumps([_without_messages(rule) for rule in rules])
@@ -44,18 +44,18 @@ class RuleText:
         self._reads_specs = bool(keys & {"podSecurity", "cel"})
 
     def reads(self, *path: str) -> bool:
-        """Return whether a rule may read a path of an object: it names all of it, or reads a containing part as a whole."""
+        """Return whether a rule may read a path: it names each part, or reads a containing part as a whole."""
         if self._reads_whole or any(matches_wildcard(key, name) for key in self._patterns for name in path):
             return True
         named = [name for name in path if name not in _ADDED]
         return all(name in self._text for name in named) or any(map(self._takes_whole, named[:-1]))
 
     def _takes_whole(self, name: str) -> bool:
-        """Return whether an expression ends with a field, or continues with other than its parts."""
+        """Return whether an expression reads a whole field: it ends with the field, or does not continue with a part."""
         return re.search(rf"\b{re.escape(name)}(?:\[[^\[\]]*\])*(?!\w|[.?\[]|\)?\":)", self._text) is not None
 
     def known(self, value: JSON | PartialObject | Missing | None) -> JSON | Missing | None:
-        """An object without the fields that are not known and not read, or what else is not known of it."""
+        """Return an object without its unknown fields, or `Missing` if a rule may read one of them."""
         return self._known(value.value, ()) if isinstance(value, PartialObject) else value
 
     def _known(self, value: JSON, path: tuple[str, ...]) -> JSON | Missing:

@@ -1,4 +1,4 @@
-"""Wildcards in names: `*` stands for any text, `?` for one character (github.com/IGLOU-EU/go-wildcard v1)."""
+"""Wildcards in names: `*` matches any text, `?` one character (github.com/IGLOU-EU/go-wildcard v1)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import lru_cache
 
 
 def matches_wildcard(pattern: str, name: str) -> bool:
-    """Whether a text fits a pattern."""
+    """Return whether a name matches a pattern."""
     if "*" not in pattern and "?" not in pattern:
         return pattern == name
     # Backtracking would be cubic in the worst case: the pieces between stars are looked for from left to right.
@@ -29,12 +29,12 @@ def matches_wildcard(pattern: str, name: str) -> bool:
 
 
 def matches_any(patterns: Iterable[str], name: str) -> bool:
-    """Whether a text fits one of several patterns."""
+    """Return whether a name matches one of several patterns."""
     return any(matches_wildcard(pattern, name) for pattern in patterns)
 
 
 def has_wildcard(text: str) -> bool:
-    """Whether a text is a pattern that stands for more than itself."""
+    """Return whether a text contains a wildcard."""
     return "*" in text or "?" in text
 
 
@@ -47,5 +47,5 @@ def _pieces(pattern: str) -> tuple[re.Pattern[str], ...]:
 
 
 def _width(pattern: str) -> int:
-    """The characters after the last star."""
+    """Return the number of characters after the last star."""
     return len(pattern) - pattern.rfind("*") - 1
