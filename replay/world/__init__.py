@@ -1,1 +1,1 @@
-"""The candidate's world: what becomes of requests and objects after the first difference."""
+"""How requests and objects change under the candidate, after the first request that ends differently."""

@@ -1,4 +1,4 @@
-"""One object in a `deletecollection`: it is deleted in the log, for the candidate, in both or in neither."""
+"""One object that a `deletecollection` finds: in the log, under the candidate, in both or in neither."""
 
 from __future__ import annotations
 
@@ -30,9 +30,11 @@ from replay.world.state import LABELS, Branch, Later, State, content
 
 
 class Collecting(NamedTuple):
-    """A `deletecollection` that meets an object; `number` is that of the object among those that it deleted in the log, if it did.
+    """A `deletecollection` and one object that it may delete.
 
-    `name` is that of the object. `is_stopped` says that an object before it is refused in this world, at which the server ends.
+    `number` is the position of the object among those that the log's request deleted, None if it did not delete it.
+    `name` is the object's name. `is_stopped` says that the candidate refuses an object before it: the server stops at
+    the first error.
     """
 
     collection: Collection
@@ -43,7 +45,7 @@ class Collecting(NamedTuple):
     lookups: Lookups
     is_stopped: bool = False
     is_held: bool = False
-    """Whether the object is there after it in the log, being deleted."""
+    """True if finalizers keep the object in the log: it remains after the request, marked as being deleted."""
 
     @property
     def logged(self) -> RequestEnd:
@@ -52,27 +54,27 @@ class Collecting(NamedTuple):
 
     @property
     def causing_request(self) -> CausingRequest | None:
-        """What changed what it looks up: nobody asks."""
+        """Always None: no caller needs the request that changed what policies look up."""
         return None
 
     @property
     def own(self) -> CausingRequest:
-        """This request, as the one that causes what follows."""
+        """This request, in the form in which consequences name their cause."""
         return CausingRequest(self.collection.record.audit_id, label(self.collection.record))
 
     @property
     def by_controller(self) -> bool:
-        """Whether the namespace controller empties a namespace."""
+        """True if the namespace controller sends the request, to empty a namespace."""
         return self.collection.record.user.username == NAMESPACE_CONTROLLER
 
     @property
     def admitted(self) -> RequestEnd:
-        """The answer where nothing is refused."""
+        """The answer if nothing refuses the request."""
         return DELETED if self.collection.is_refused else self.logged
 
 
 class Collector(Struct, frozen=True):
-    """The deletions of collections, for one object: `steps` are all its requests."""
+    """Predicts what collection deletions do to one object; `steps` are all requests of that object."""
 
     server: Server
     judge: Judge
@@ -80,12 +82,12 @@ class Collector(Struct, frozen=True):
     reconstructor: Reconstructor
     findings: Container[int]
     stops: Mapping[int, str]
-    """By the number of a collection the name of the first object that is refused in this world."""
+    """By sequence number of a collection request, the name of the first object whose deletion the candidate refuses."""
     steps: Sequence[RebuildStep]
     existence: Existence
 
     def meeting(self, collection: Collection, uid: str, namespace: NamespaceAt, lookups: Lookups) -> Collecting:
-        """A collection that meets the object with a uid of the log."""
+        """Return the meeting of a collection request with the object that has `uid` in the log."""
         number = collection.items.get(uid)
         exchange = Exchange(collection.record, self.reconstructor.cluster.discovery)
         stop = self.stops.get(collection.record.seq)
@@ -94,15 +96,16 @@ class Collector(Struct, frozen=True):
         return Collecting(collection, exchange, number, namespace, name, lookups, is_stopped, uid in collection.held)
 
     def concerns(self, collection: Collection, uid: str, branches: Sequence[Branch]) -> bool:
-        """Whether it may find the object with a uid of the log in one of the worlds."""
+        """Return whether the request may find the object, in the log or under the candidate."""
         if uid in collection.items or (collection.is_refused and self.existence.now):
             return True
         return any(branch.state is not None and not branch.is_absent for branch in branches)
 
     def may_meet(self, branches: Sequence[Branch]) -> bool:
-        """Whether any collection may concern the object, or only those that list the log's object or were refused.
+        """Return whether any collection request may change the object.
 
-        What is there in the log too, with the same labels, is not selected by others: nothing comes of meeting them.
+        If not, only those matter that delete the object in the log, or that failed there. An object that exists in the
+        log too, with the same labels, is not selected by any other request.
         """
         if all(branch.state is None or branch.is_absent for branch in branches):
             return False
@@ -113,7 +116,7 @@ class Collector(Struct, frozen=True):
         return not (is_unselected and self.existence.now)
 
     def answers(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
-        """What may be answered in one branch, as far as this object is concerned."""
+        """Yield the answers that the server may give if the object is in this branch."""
         number, state = meeting.number, branch.state
         if state is None and number is None and not (meeting.collection.is_refused and self.existence.now):
             yield ServerAnswer(meeting.admitted, None)
@@ -133,18 +136,18 @@ class Collector(Struct, frozen=True):
             yield from self._of_content(meeting, branch)
 
     def _is_alike(self, meeting: Collecting, state: State) -> bool:
-        """Whether it is decided about the object as it was in the log."""
+        """Return whether the candidate decides about the object as it was in the log."""
         is_found = meeting.collection.record.seq in self.findings
         is_same = meeting.number is not None and not (meeting.namespace.differs or meeting.lookups.states or is_found)
         return is_same and self.server.meets_alike(meeting.collection.record, state)
 
     def _is_not_selected(self, meeting: Collecting, state: Later) -> bool:
-        """Whether the object was there in the log with the same labels, and was not selected."""
+        """Return whether the object existed in the log with the same labels and was not selected."""
         return not meeting.collection.is_refused and not state.differs_at(LABELS) and self.existence.now
 
     @staticmethod
     def _is_left(namespace: NamespaceAt) -> bool:
-        """Return whether the namespace is not deleted for the candidate, so that nothing empties it."""
+        """Return whether the candidate keeps the namespace, so that no controller empties it."""
         return namespace.differs and not namespace.is_terminating and not namespace.is_absent
 
     def _of_content(self, meeting: Collecting, branch: Branch) -> Iterator[ServerAnswer]:
@@ -153,6 +156,7 @@ class Collector(Struct, frozen=True):
         is_listed = state is None and not meeting.collection.is_refused
         if isinstance(here, Missing) and meeting.collection.is_refused:
             is_asked = self.judge.asks(meeting.collection.record)
+            # The selectors cannot be evaluated without content: the request deletes the object or leaves it.
             yield ServerAnswer(UNKNOWN if is_asked else meeting.admitted, state)
             if not is_asked and not meeting.exchange.dry_run:
                 yield ServerAnswer(meeting.admitted, GONE)
@@ -166,9 +170,9 @@ class Collector(Struct, frozen=True):
                 yield from self._decided(meeting, branch, here)
 
     def _is_selected(self, meeting: Collecting, here: Known) -> bool | None:
-        """Whether the object is one of those to delete; labels that are not known are taken to be those of the log's object.
+        """Return whether the request selects the object, None if that is unknown.
 
-        So is all else that the log's deletion has told.
+        Labels and fields that are unknown here are taken from the log's object.
         """
         if self.existence.now and is_open(OBJECT_LABELS, here):
             logged = self._log_state(self.existence.passed)
@@ -178,7 +182,7 @@ class Collector(Struct, frozen=True):
         return True if is_selected is None and meeting.number is not None else is_selected
 
     def _decided(self, meeting: Collecting, branch: Branch, here: Known) -> Iterator[ServerAnswer]:
-        """The verdict about the object."""
+        """Yield the answers that the candidate's verdict about the object gives."""
         lister: Lister = self.reconstructor.cluster.at(meeting.collection.record)
         if meeting.lookups.states:
             lister = WorldLister(lister, meeting.lookups.states)
@@ -198,7 +202,10 @@ class Collector(Struct, frozen=True):
 
     @staticmethod
     def _after(meeting: Collecting, branch: Branch, here: Known) -> list[State]:
-        """What may be there after the deletion: the same as in the log where it found the same, or leaves nothing in both."""
+        """Return the states that the deletion may leave.
+
+        None (as in the log) if it deletes the same object as in the log, or if nothing remains in either.
+        """
         if meeting.number is not None and branch.state is None:
             return [None]
         left = left_by_deletion(here, meeting.exchange)
@@ -210,7 +217,7 @@ class Collector(Struct, frozen=True):
         return Later(partial(self._log_state, self.existence.passed))
 
     def _log_state(self, passed: int) -> Known | Missing:
-        """The object as the last write of the log left it, of as many requests."""
+        """Return the object after the last write among the first `passed` requests of the log."""
         history = self.steps[0].olds.history
         for step in reversed(self.steps[:passed]):
             place = history.index_of(step.exchange)
@@ -220,7 +227,7 @@ class Collector(Struct, frozen=True):
 
 
 def _ended(meeting: Collecting, state: State) -> State:
-    """The object that is there in both worlds after its deletion, as it is in this one."""
+    """Return the state of an object after its deletion is requested, if finalizers keep it in the log and under the candidate."""
     if not isinstance(state, Later):
         return state
     return Later(lambda: ended(state.content, meeting.exchange), state.touched)

@@ -24,17 +24,18 @@ from replay.world.result import Cause, answered
 
 
 class Collection(Struct, frozen=True, dict=True):
-    """A `deletecollection`; `items` are the uids of the objects that it deleted in the log, with their numbers.
+    """A `deletecollection` request of the log.
 
-    `names` are those of the same objects, in the order in which the server deletes them (`Store.DeleteCollection`, which has one
-    worker unless told otherwise, and ends at the first error).
+    `items` maps the UIDs of the deleted objects to their positions in the response. `names` are their names in the
+    order in which the server deletes them (`Store.DeleteCollection`: one worker by default, which stops at the first
+    error).
     """
 
     record: RequestRecord
     items: Mapping[str, int]
     names: tuple[str, ...] = ()
     held: frozenset[str] = frozenset()
-    """The uids of those that finalizers hold, which are there after it."""
+    """UIDs of the objects that finalizers keep: they remain after the request."""
 
     @property
     def place(self) -> LogPosition:
@@ -43,13 +44,13 @@ class Collection(Struct, frozen=True, dict=True):
 
     @cached_property
     def is_refused(self) -> bool:
-        """Whether a policy, a webhook or the authorizers refused it in the log; the answer does not tell for which object."""
+        """Whether admission or authorization refused the request in the log. The answer does not say for which object."""
         return answered(self.record).cause in (Cause.DENIED, Cause.FORBIDDEN)
 
     def selects(self, exchange: Exchange, obj: Known) -> bool | None:
-        """Whether an object is one of those to delete, None where a field that tells is not known.
+        """Return whether the selectors of the request match an object, None if that depends on an unknown field.
 
-        A field that no selector of the kind may name selects nothing.
+        A field that the kind does not offer for selection matches nothing.
         """
         try:
             by_label = parse_label_selector(exchange.query.get("labelSelector", [""])[0])
@@ -80,10 +81,10 @@ _NAMES = {"metadata.name": "", "metadata.namespace": ""}
 
 
 class PlaceCollections:
-    """The collections that may be about the objects of one place, in order."""
+    """The collection requests that may concern objects of one resource and namespace, in order."""
 
     def __init__(self, collections: Iterable[Collection]) -> None:
-        """Index them: a log of months has thousands of a place, of which an object meets a few."""
+        """Index the requests: a log of months has thousands per namespace, and one object meets only a few of them."""
         self.ordered = sorted(collections, key=lambda each: each.record.seq)
         self.seqs = [each.record.seq for each in self.ordered]
         self._refused = [index for index, each in enumerate(self.ordered) if each.is_refused]
@@ -93,27 +94,28 @@ class PlaceCollections:
                 self._listing.setdefault(uid, []).append(index)
 
     def next_of(self, uid: str, start: int) -> int:
-        """The index, from one on, of the first that lists the object with a uid of the log, or was refused; the number of all if none does."""
+        """Return the index of the next request, from `start`, that lists the UID or was refused; the number of requests if none does."""
         return min(_next(places, start, len(self.ordered)) for places in (self._refused, self._listing.get(uid, ())))
 
 
 class Meetings:
-    """The collections that one object meets, from one request to the next."""
+    """Cursor over the collection requests that one object meets."""
 
     def __init__(self, collections: PlaceCollections) -> None:
-        """Those of its place, of which it has met none."""
+        """Start before the first request of `collections`."""
         self._collections = collections
         self._next = 0
 
     def are_due(self, seq: float) -> bool:
-        """Whether there are any up to a place in the log."""
+        """Return whether a request up to this sequence number is left."""
         seqs = self._collections.seqs
         return self._next < len(seqs) and seqs[self._next] <= seq
 
     def until(self, seq: float, uid: str, may_meet: Callable[[], bool]) -> Iterator[Collection]:
-        """Those up to a place in the log that list the object with a uid of the log or were refused, and others where `may_meet`.
+        """Yield the requests up to a sequence number that may concern the object.
 
-        That is asked before each.
+        Those that list its UID, or were refused, always count. Others count while `may_meet` returns true; it is called
+        before each, as its answer changes with the object.
         """
         end = bisect_right(self._collections.seqs, seq)
         while self._next < end:
@@ -130,18 +132,18 @@ def _next(places: Sequence[int], start: int, end: int) -> int:
 
 
 class Collections(Struct, frozen=True, dict=True):
-    """All of a log, by group, resource, namespace and workspace."""
+    """All collection requests of a log, by group, resource, namespace and workspace."""
 
     by_place: Mapping[tuple[str, str, str, str], tuple[Collection, ...]]
 
     @property
     def all(self) -> Iterator[Collection]:
-        """All of them, in no particular order."""
+        """All collection requests, in no particular order."""
         return (each for collections in self.by_place.values() for each in collections)
 
     @staticmethod
     def of(records: Iterable[RequestRecord], discovery: Discovery) -> Collections:
-        """Those that deleted something or may delete something elsewhere; bodies are not kept."""
+        """Return the collection requests among `records`, without their response bodies."""
         by_place: dict[tuple[str, str, str, str], list[Collection]] = {}
         for record in records:
             exchange = Exchange(record, discovery)
@@ -154,11 +156,12 @@ class Collections(Struct, frozen=True, dict=True):
         return Collections({key: tuple(collections) for key, collections in by_place.items()})
 
     def about(self, record: RequestRecord) -> PlaceCollections:
-        """Those that may be about the object of a record."""
+        """Return the collection requests that may concern the object of a record."""
         key = (record.api_group, record.resource, record.namespace, record.workspace)
         collections = self._about.get(key)
         if collections is None:
             group, resource, namespace, workspace = key
+            # A collection request without a namespace deletes objects in all namespaces.
             everywhere = self.by_place.get((group, resource, "", workspace), ()) if namespace else ()
             collections = self._about[key] = PlaceCollections((*self.by_place.get(key, ()), *everywhere))
         return collections
@@ -169,7 +172,7 @@ class Collections(Struct, frozen=True, dict=True):
 
 
 class _Listed(NamedTuple):
-    """An object that a response lists."""
+    """One object in the response to a collection request."""
 
     uid: str
     number: int

@@ -1,4 +1,4 @@
-"""Requests of controllers. They react to objects, and are not sent without them."""
+"""Users and retries of controllers. Controllers react to objects, and send nothing without them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def is_controller(username: str) -> bool:
 
 
 class Retry(NamedTuple):
-    """A creation that a controller tries again for an owner, with growing pauses; `pause` is the first of them in seconds."""
+    """A creation that a controller repeats for an owner, with growing pauses; `pause` is the first pause in seconds."""
 
     owner: str
     pause: float
@@ -33,10 +33,10 @@ _FIRST_PAUSE = 0.005
 
 
 def retry_of(username: str, owner: str) -> Retry:
-    """How a controller tries again."""
+    """Return the retry of a controller's creation."""
     return Retry(owner, _FIRST_PAUSES.get(username, _FIRST_PAUSE))
 
 
 def attempts(retry: Retry, seconds: float) -> int:
-    """How often a controller has tried after some time: its pauses double."""
+    """Return how many times a controller has tried after `seconds`: each pause is twice the one before."""
     return 1 + int(math.log2(max(seconds, 0) / retry.pause + 1))

@@ -12,7 +12,10 @@ _OWNED = '"ownerReferences"'
 
 
 def may_apply(record: RequestRecord) -> bool:
-    """Whether a request may be a server-side apply, as its URI tells: patches of other forms hardly ever name their manager."""
+    """Return whether the URI of a request allows a server-side apply.
+
+    An apply must name its field manager; other patches rarely do.
+    """
     return record.verb == "patch" and "fieldManager=" in record.request_uri
 
 

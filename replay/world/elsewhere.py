@@ -33,24 +33,24 @@ from replay.world.step import WorldStep
 
 _MANAGED = Hole(MANAGED, "managedFields in a world that did not come to pass are not followed")
 COUNTED = ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")
-"""Metadata that the server counts and that differs in every world."""
+"""Metadata that the server sets itself, and that differs even between equal objects."""
 _STATUS = ("status",)
 _NOT_SENT = tuple(f"/metadata/{name}" for name in COUNTED)
 """Fields that only the server sets."""
 _UNANSWERED = 409
-"""Status without meaning. A failed request shows nothing of the object."""
+"""Placeholder status. A failed request reveals nothing about the object."""
 
 
 class Elsewhere(Struct, frozen=True):
-    """Makes requests on another object than that of the log."""
+    """Builds requests of the log on objects that differ from the log's."""
 
     reconstructor: Reconstructor
     patchers: ObjectPatchers
     unread: frozenset[str] = frozenset()
-    """Of the metadata that the server counts, the names that no policy of the candidate mentions."""
+    """Names in `COUNTED` that no policy of the candidate reads."""
 
     def created(self, exchange: Exchange, lister: Lister) -> ReplayRequest:
-        """An update or apply that creates its object: the log's was there."""
+        """Return the request that creates the object of an update or apply, which existed in the log."""
         alone = self._alone(exchange)
         original = self._created_by_apply(alone, lister) if is_apply(exchange) else sent_object(alone, creating=True)
         if isinstance(original, Missing):
@@ -60,7 +60,11 @@ class Elsewhere(Struct, frozen=True):
         return self.reconstructor.on_another(alone, Rebuilt(Operation.CREATE, validated, NULL, original))
 
     def updated(self, step: WorldStep, live: Known | Missing) -> ReplayRequest:
-        """An update, patch or apply of the live object; raises `ApplyConflictError` where another manager owns its fields."""
+        """Return the update, patch or apply of a live object.
+
+        Raises `ApplyConflictError` if another manager owns its fields, `UnfittingPatchError` if the server refuses the
+        patch.
+        """
         alone = self._alone(step.exchange)
         full, live = live, self._settled(live)
         if alone.record.subresource == "scale" and isinstance(live, Known):
@@ -74,7 +78,7 @@ class Elsewhere(Struct, frozen=True):
         return self.reconstructor.on_another(alone, Rebuilt(Operation.UPDATE, validated, live, original))
 
     def deleted(self, exchange: Exchange, live: Known | Missing) -> ReplayRequest:
-        """A deletion of the live object."""
+        """Return the deletion of a live object."""
         live = self._settled(live)
         return self.reconstructor.on_another(self._alone(exchange), Rebuilt(Operation.DELETE, NULL, live, NULL))
 
@@ -94,9 +98,9 @@ class Elsewhere(Struct, frozen=True):
         return Known(live.value, live.basis, tuple(hole for hole in live.holes if hole.path not in unread))
 
     def _uncounted(self, original: Known | Missing, live: Known | Missing) -> Known | Missing:
-        """An object with the field managers of the old one.
+        """Return an object with the field managers of the old object, if no policy reads them.
 
-        An update that changes nothing leaves them alone, and of one that does change something nobody asks whether they are the same.
+        An update without changes leaves the managers alone; after a real change no policy compares them.
         """
         if isinstance(original, Missing) or isinstance(live, Missing) or "managedFields" not in self.unread:
             return original
@@ -106,7 +110,7 @@ class Elsewhere(Struct, frozen=True):
     def owned(
         self, step: WorldStep, live: Known | Missing, original: Known | Missing, stored: Known | Missing
     ) -> Known | Missing:
-        """Return what a write stores, with its field managers before the mutating phase makes `stored` of it."""
+        """Return what a write stores, with its field managers before the mutating phase has changed `stored`."""
         exchange = step.exchange
         if not step.precedes_apply or isinstance(stored, Missing):
             return stored
@@ -123,20 +127,20 @@ class Elsewhere(Struct, frozen=True):
         return stored.with_value(MANAGED, managers)
 
     def stored(self, step: WorldStep, live: Known | Missing, new: Known | Missing) -> Known | Missing:
-        """Return what a write leaves that stored nothing in the log, with its field managers."""
+        """Return what a write stores if the log's request stored nothing, with its field managers."""
         if not step.precedes_apply or step.logged.cause == Cause.SUCCEEDS:
             return new
         original = step.request.before_mutation
         return self.owned(step, live, known_of(original.object), new) if isinstance(original, Attributes) else new
 
     def _schemas(self, exchange: Exchange, lister: Lister) -> Schemas:
-        """The schemas that a request meets: of custom kinds those of the definitions that a lister shows."""
+        """Return the schemas in force for a request; those of custom resources come from the definitions in `lister`."""
         return self.reconstructor.cluster.schemas_of(exchange.record.workspace).seen_by(lister)
 
     def _applied(
         self, alone: Exchange, full: Known | Missing, live: Known | Missing, lister: Lister
     ) -> Known | Missing:
-        """Return an apply configuration's result; `full` is the same with all unknown parts."""
+        """Return the result of an apply configuration. `full` is the live object with all of its unknown parts."""
         if isinstance(live, Missing) or isinstance(full, Missing):
             reason = live.reason if isinstance(live, Missing) else ""
             return Missing("", f"an apply is recorded, and what it was applied to is not known: {reason}")
@@ -164,7 +168,7 @@ class Elsewhere(Struct, frozen=True):
             return new.with_holes([_MANAGED])
 
     def _alone(self, exchange: Exchange) -> Exchange:
-        """The request without its answer, which is of another world."""
+        """Return the request without its answer, which belongs to the log's object."""
         record = exchange.record._replace(
             response_object=None, code=_UNANSWERED, status_message="", status_reason="", annotations=None
         )
@@ -172,10 +176,10 @@ class Elsewhere(Struct, frozen=True):
 
 
 def _written_back(step: WorldStep, body: Known | Missing, live: Known | Missing) -> Known | Missing:
-    """What a controller sends where it has seen another object: that with the changes that it made to the one of the log.
+    """Return what a controller sends if it sees another object: that object, with the changes that it made in the log.
 
-    Controllers change a copy of what they watch (`pkg/controller/statefulset`, `UpdateStatus`), so that all else in what they
-    send is only what they saw.
+    Controllers change a copy of what they watch (`pkg/controller/statefulset`, `UpdateStatus`). The rest of their body
+    is only what they saw.
     """
     logged = step.old
     if isinstance(body, Missing) or isinstance(live, Missing) or isinstance(logged, Missing):
@@ -192,7 +196,7 @@ def _written_back(step: WorldStep, body: Known | Missing, live: Known | Missing)
 
 
 def after_write(state: Known | Missing, exchange: Exchange, written: Known | Missing) -> Known | Missing:
-    """The object after a write of it, or of its scale."""
+    """Return the object after a write to it or to its scale."""
     if exchange.record.subresource != "scale":
         return written
     if isinstance(state, Missing) or isinstance(written, Missing):
@@ -203,9 +207,10 @@ def after_write(state: Known | Missing, exchange: Exchange, written: Known | Mis
 
 
 def _without_owner_of_replicas(state: Known) -> Known:
-    """Return a workload of which nobody owns the number of replicas, as after a PUT of a Scale without managedFields.
+    """Return a workload whose replicas have no field manager, as after a PUT of a Scale without managedFields.
 
-    The handler takes the owners of the Scale that was sent for those of the workload (`managedfields.ScaleHandler.ToParent`).
+    The handler takes the owners of the Scale that was sent for those of the workload
+    (`managedfields.ScaleHandler.ToParent`).
     """
     entries = get(state.value, MANAGED)
     if not isinstance(entries, list):
@@ -226,7 +231,7 @@ def _without_owner_of_replicas(state: Known) -> Known:
 
 
 def _in_namespace(configuration: dict[str, JSON], exchange: Exchange) -> dict[str, JSON]:
-    """A configuration that creates its object, with the name and namespace of the URL."""
+    """Return an apply configuration with the name and namespace of the URL."""
     metadata = dict(configuration.get("metadata") or {})
     metadata.setdefault("name", exchange.record.name)
     if exchange.record.namespace and exchange.record.resource != "namespaces":

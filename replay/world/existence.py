@@ -17,31 +17,31 @@ from replay.world.result import Cause, answered
 
 NOT_FOUND = 404
 _OPTIONS = "Options.meta.k8s.io"
-"""The kind of options that are invalid, which are looked at first."""
+"""Kind of the request options. The server validates options before it looks up the object."""
 _DELETED = '"deletionTimestamp"'
 
 
 class Existence:
-    """What the answers to an object's requests tell, one after the other."""
+    """Whether the log's object exists between its requests, inferred from their answers."""
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep], cluster: Cluster) -> None:
-        """`steps` are all requests of the object; none of them has come yet."""
+        """Start before the first of `steps`, which are all requests of the object."""
         self._steps = steps
         self._cluster = cluster
         self._presence: dict[int, bool] = {}
         self.passed = 0
-        """How many have been answered."""
+        """Number of requests that have been answered."""
 
     def follow(self) -> None:
-        """The next request has been answered."""
+        """Count one more answered request."""
         self.passed += 1
 
     def end(self) -> None:
-        """The object went with its collection."""
+        """Record that a collection request deleted the object."""
         self._presence[self.passed] = False
 
     def at(self, place: int) -> bool:
-        """Whether it is there when as many requests have been answered."""
+        """Return whether the object exists after `place` requests."""
         is_there: bool | None = None
         for index in range(place, -1, -1):
             is_there = self._presence.get(index)
@@ -56,17 +56,17 @@ class Existence:
 
     @property
     def now(self) -> bool:
-        """Whether it is there."""
+        """Whether the object exists now."""
         return self.at(self.passed)
 
 
 def is_creation(record: RequestRecord) -> bool:
-    """Whether a request is to create the object itself."""
+    """Return whether a request creates the object itself."""
     return record.verb == "create" and not record.subresource
 
 
 def _shows(step: reconstructor.RebuildStep) -> bool | None:
-    """Whether the object is there after a request, None if its answer does not tell."""
+    """Return whether the object exists after a request, None if the answer does not tell."""
     exchange, record = step.exchange, step.exchange.record
     if not exchange.succeeded:
         return _met(exchange)
@@ -81,10 +81,10 @@ def _shows(step: reconstructor.RebuildStep) -> bool | None:
 
 
 def _met(exchange: Exchange) -> bool | None:
-    """Whether a request found the object, None if its answer does not tell.
+    """Return whether a request found its object, None if the answer does not tell.
 
-    A creation, an eviction and a connection are told late or never; all else looks it up before admission, and fails with 404
-    (`Store.Update`, `Store.Delete`, `handlers.patchResource`), unless it creates what is not there.
+    Creations, evictions and connections look the object up late or never. All others look it up before admission and
+    fail with 404 (`Store.Update`, `Store.Delete`, `handlers.patchResource`), unless they create missing objects.
     """
     record = exchange.record
     if exchange.succeeded:
@@ -101,7 +101,7 @@ def _met(exchange: Exchange) -> bool | None:
 
 
 def _is_left(step: reconstructor.RebuildStep) -> bool:
-    """Whether a pod is there after its eviction, which removes one that runs nowhere at once."""
+    """Return whether a pod remains after its eviction; a pod without a node is removed at once."""
     history = step.olds.history
     place = history.index_of(step.exchange)
     after = history.after(place) if place is not None else None
@@ -109,10 +109,10 @@ def _is_left(step: reconstructor.RebuildStep) -> bool:
 
 
 def _existed_before(steps: Sequence[reconstructor.RebuildStep], cluster: Cluster) -> bool:
-    """Whether it was there before its first request.
+    """Return whether the object existed before its first request.
 
-    The first answer that shows it tells, up to the first write; nothing was there before in a namespace that the log shows to
-    begin. Where nothing tells, what somebody tries to create is not there.
+    The first answer that shows it decides, up to the first write. Nothing existed before in a namespace that the log
+    shows to begin. If no answer tells, a first request that is a creation means that it did not exist.
     """
     first = steps[0]
     last = first.olds.last(first.exchange)

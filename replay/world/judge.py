@@ -1,4 +1,4 @@
-"""The decisions of the candidate: about a request as the log has it, and about the same request on another object."""
+"""Decisions of the candidate: about the log's requests, and about the same requests on other objects."""
 
 from __future__ import annotations
 
@@ -26,24 +26,25 @@ from replay.world.state import known_of
 from replay.world.validation import PatchRules, breaks_metadata, breaks_rules, breaks_schema, may_break
 
 ADMITTED = Decision(Verdict.ADMITTED)
-"""Decision about a request that nothing evaluates."""
+"""Decision about a request that no policy evaluates."""
 
 
 class Judged(NamedTuple):
-    """A decision of the candidate, and the object that its validating phase was shown."""
+    """A decision of the candidate, and the object that its validating phase sees."""
 
     decision: Decision
     object: Object
 
 
 class Judge(Struct, frozen=True, dict=True):
-    """`chain` holds the current and the candidate set, `alone` no policies and the candidate's.
+    """Decides requests for the candidate.
 
-    `decide` are the decisions of `chain` about a request of the log, `decide_alone` are those of `alone`, `asks` tells whether a policy or webhook of the candidate may match
-    a request, by its class alone, `heeds` whether one that may reads some places of its objects.
+    `chain` holds baseline and candidate; `alone` holds an empty baseline and the candidate. `decide` and `decide_alone`
+    are their decisions. `asks` returns whether a candidate policy or webhook may match a request of this class. `heeds`
+    returns whether one that may match reads any of some places.
 
-    INVARIANT: whoever wants a decision comes by `decide` or `decide_alone`, and whoever wants an object asks for `backends` first: so kept walks
-    know what they depend on.
+    INVARIANT: decisions come only through `decide` or `decide_alone`, and `backends` is called before any mutated
+    object. Kept walks record their dependencies there.
     """
 
     chain: Decider
@@ -55,14 +56,14 @@ class Judge(Struct, frozen=True, dict=True):
     asks: Callable[[Classed], bool]
     heeds: Callable[[Classed, frozenset[Place]], bool]
     consults: Callable[[Classed], bool]
-    """Whether a policy of the candidate that may match a request asks authorizers, or for parameters."""
+    """Returns whether a candidate policy that may match the request calls the authorizer or uses parameters."""
     shown: Callable[[ReplayRequest, Decision], Decision]
-    """Redacts a decision."""
+    """Redacts secrets in a decision."""
     with_quotas: Callable[[ReplayRequest, Decision], Decision]
-    """A decision with what the candidate's quotas say of the request: they follow the candidate's own objects."""
+    """Adds the refusals of the candidate's quotas to a decision. Quotas count the candidate's own objects."""
 
     def new_object(self, request: ReplayRequest, lister: Lister) -> Object:
-        """The object that the candidate's validating phase is shown for a request of the log."""
+        """Return the object that the candidate's validating phase sees for a request of the log."""
         shown_attributes = self.chain.validated(
             request.before_mutation, request.attributes, lister, self.backends(request)
         )
@@ -70,13 +71,16 @@ class Judge(Struct, frozen=True, dict=True):
 
     @cached_property
     def rules(self) -> PatchRules:
-        """Which patches leave every valid object valid."""
+        """Rules that say which patches keep every valid object valid."""
         return PatchRules(self.schemas)
 
     def leaves_invalid(
         self, request: ReplayRequest, patch: Sequence[JSON], mutated: Callable[[], Known | Missing]
     ) -> bool:
-        """Whether what a decision's mutations leave of a request's object, which was valid, is no valid object."""
+        """Return whether the mutations of a decision make the request's valid object invalid.
+
+        `mutated` computes the mutated object; it is called only if the patch may break a rule.
+        """
         if not may_break(patch):
             return False
         kind, unmutated = request.attributes.kind, request.before_mutation
@@ -92,15 +96,16 @@ class Judge(Struct, frozen=True, dict=True):
     def breaks_definition(
         self, kind: GroupVersionKind | None, new: Known | Missing, old: Known | Missing, lister: Lister
     ) -> bool:
-        """Whether a custom object is not what its definition says, as a lister shows that."""
+        """Return whether a custom object violates its definition, as the lister shows that definition."""
         if kind is None or not self.schemas.is_custom(kind):
             return False
         return breaks_schema(self.schemas.seen_by(lister).for_kind(kind), new, old)
 
     def failed_by_definition(self, request: ReplayRequest, old: Known | Missing, lister: Lister) -> bool:
-        """Whether a request failed for the definition that a lister shows: nothing was served, or what it wrote was invalid.
+        """Return whether a request failed because of the definition that the lister shows.
 
-        Nobody else answers 404 without a `Status` (`http.NotFound`; `customresource_handler.go` of apiextensions-apiserver).
+        Either the resource was not served, or its object was invalid. Only an unserved resource gives a 404 without a
+        `Status` (`http.NotFound`; `customresource_handler.go` of apiextensions-apiserver).
         """
         cause, attributes = answered(request.record).cause, request.attributes
         if cause != Cause.INVALID:
@@ -108,19 +113,19 @@ class Judge(Struct, frozen=True, dict=True):
         return self.breaks_definition(attributes.kind, known_of(attributes.object), old, lister)
 
     def elsewhere(self, request: ReplayRequest, lister: Lister) -> Judged:
-        """The candidate about a request that was made for another object: no mutator has touched it yet."""
+        """Return the candidate's decision and object for a request on another object, which no mutator has changed yet."""
         decision = self.decision_elsewhere(request, lister)
         if not decision.patch and not decision.undetermined:
             return Judged(decision, request.attributes.object)
         return Judged(decision, self.object_elsewhere(request, lister))
 
     def decision_elsewhere(self, request: ReplayRequest, lister: Lister) -> Decision:
-        """The decision alone."""
+        """Return only the candidate's decision for a request on another object."""
         if not self.asks(request.record):
             return ADMITTED
         return self.shown(request, self.with_quotas(request, self.decide_alone(request, lister)[1]))
 
     def object_elsewhere(self, request: ReplayRequest, lister: Lister) -> Object:
-        """The object that the validating phase is shown."""
+        """Return the object that the validating phase sees for a request on another object."""
         arguments = (request.before_mutation, request.attributes, lister, self.backends(request))
         return self.alone().validated(*arguments)[1].object

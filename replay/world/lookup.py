@@ -1,4 +1,4 @@
-"""Objects that policies and authorizers look up, where they are others in the candidate's world: RBAC, parameters, definitions."""
+"""Looked-up objects that differ under the candidate: RBAC, parameters and definitions."""
 
 from __future__ import annotations
 
@@ -26,19 +26,19 @@ from replay.world.state import SAME, content
 from replay.world.timeline import WorldChange, branches_at
 
 LookupChanges = Mapping[ObjectKey, Sequence[WorldChange]]
-"""The objects that differ at some time, with when they do."""
+"""Objects that differ at some time, with the times of their changes."""
 DEFINITION = (CRD.group, CRD.kind)
 _ALLOWED = re.compile(r'RBAC: allowed by (\w+) "([^"/]*)(?:/([^"]*))?" of (\w+) "([^"]*)"')
-"""The reason of RBAC's authorizer, which names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""
+"""Reason of the RBAC authorizer. It names a RoleBinding with its namespace (`plugin/pkg/auth/authorizer/rbac`)."""
 _OPEN = Missing("", "it may be another one in this world")
 _FORBIDDEN = "forbid"
 _ESCAPE = "\\u"
-"""With what JSON may write any character of a name."""
+"""Start of a JSON escape. An escaped name cannot be searched as text."""
 _PLAIN = re.compile(r"[\w.:-]+", re.ASCII)
 
 
 class Lookups(Struct, frozen=True, dict=True):
-    """Objects that differ at one time (null where they are absent), and the requests that caused it."""
+    """Looked-up objects that differ at one time (null if absent), and the request that caused it."""
 
     states: Mapping[ObjectKey, Known | Missing]
     causing_request: CausingRequest | None = None
@@ -48,7 +48,10 @@ class Lookups(Struct, frozen=True, dict=True):
         return bool(self.states) and (not self._serves(record) or self._may_authorize(record))
 
     def end(self, record: RequestRecord, lister: Lister, authorizers: RBACAuthorizers) -> RequestEnd | None:
-        """How a request ends before admission, None where that is as in the log; all else that is looked up is that of the log's lister."""
+        """Return how a request ends before admission, None if it ends as in the log.
+
+        Objects outside `states` come from `lister`, the log's.
+        """
         if not self._serves(record):
             return ABSENT
         return refused(record, lister, self.states, authorizers) if self._may_authorize(record) else None
@@ -68,11 +71,11 @@ class Lookups(Struct, frozen=True, dict=True):
 
     @cached_property
     def _served(self) -> dict[str, frozenset[str] | None]:
-        """By the names of definitions that differ the versions that are served, None where that is not known."""
+        """By definition name, the versions served under the candidate; None if they are unknown."""
         return {key[3]: _served(state) for key, state in self.states.items() if key[:2] == DEFINITION}
 
     def _may_authorize(self, record: RequestRecord) -> bool:
-        """Whether what authorizers look up is another one than in the log for a request."""
+        """Return whether RBAC may authorize a request differently from the log."""
         text = record.annotations or ""
         for sign in self._signs:
             if sign in text:
@@ -82,16 +85,17 @@ class Lookups(Struct, frozen=True, dict=True):
 
     @cached_property
     def _signs(self) -> tuple[str, ...]:
-        """What stands in the text of annotations where RBAC may decide otherwise; most requests were allowed by somebody else.
+        """Texts that an annotation contains if RBAC may decide differently; empty if no RBAC object differs.
 
-        Of a name that JSON may write in several ways that is nothing at all; none where nothing of RBAC differs.
+        Most requests were allowed by other authorizers, and this search avoids parsing their annotations. A name that
+        JSON may escape matches every annotation.
         """
         names = {key[3] for key in self.states if key[0] == RBAC_GROUP}
         return (_FORBIDDEN, _ESCAPE, *(name if _PLAIN.fullmatch(name) else "" for name in names)) if names else ()
 
 
 def _served(definition: Known | Missing) -> frozenset[str] | None:
-    """The versions that a definition serves; none where there is no definition."""
+    """Return the versions that a definition serves, an empty set if it does not exist, None if unknown."""
     if isinstance(definition, Missing) or any(hole.path[:1] in ((), ("spec",)) for hole in definition.holes):
         return None
     versions = get(definition.value, ("spec", "versions"))
@@ -102,25 +106,25 @@ SAME_LOOKUPS = Lookups({})
 
 
 class LookupsInTime:
-    """Differing objects that requests look up, combined once between two changes."""
+    """Looked-up objects that differ, combined once for each interval between two changes."""
 
     def __init__(self, changes: LookupChanges) -> None:
-        """Of no change in particular."""
+        """Start from `changes`; nothing is combined yet."""
         self._changes = changes
         self._places = sorted({change.place for changes_of_object in changes.values() for change in changes_of_object})
         self._after: dict[int, Lookups] = {}
 
     def __bool__(self) -> bool:
-        """Whether anything differs."""
+        """Return whether any object differs at any time."""
         return bool(self._changes)
 
     @property
     def changes(self) -> LookupChanges:
-        """Return what differs, and when."""
+        """The objects that differ, with the times of their changes."""
         return self._changes
 
     def at(self, seq: int) -> Lookups:
-        """Return what a request with this number finds."""
+        """Return the differing objects that a request with this sequence number finds."""
         passed = bisect_left(self._places, (seq, 0))
         lister = self._after.get(passed)
         if lister is None:
@@ -142,10 +146,10 @@ class LookupsInTime:
 
 
 class WorldLister:
-    """`replay.kube.lister.Lister` with some objects of the candidate's world."""
+    """A `Lister` of the log with some objects of the candidate in place of the log's."""
 
     def __init__(self, lister: Lister, states: Mapping[ObjectKey, Known | Missing]) -> None:
-        """All but `states` is that of the log."""
+        """Show `states` in place of the objects of `lister`."""
         self.origin = lister
         self._states = states
 
@@ -177,9 +181,9 @@ def _is(obj: JSON | PartialObject | Missing, key: ObjectKey) -> bool:
 def refused(
     record: RequestRecord, lister: Lister, states: Mapping[ObjectKey, Known | Missing], authorizers: RBACAuthorizers
 ) -> RequestEnd | None:
-    """How the authorizers end a request, None where they do so as in the log; `lister` is the log's, but for `states`.
+    """Return the end of a request that the authorizers decide differently, None if they decide as in the log.
 
-    What they did not let in brought nothing that the log holds.
+    The log holds no result of a request that it shows as forbidden: if the candidate allows it, its end is unknown.
     """
     is_forbidden, _ = _authorized(record.annotations)
     attributes = attributes_from_uri(record.user, record.verb, record.request_uri)
@@ -194,7 +198,7 @@ def refused(
 
 @lru_cache(maxsize=4096)
 def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
-    """Whether the authorizers refused a request, and the binding and the role that allowed it."""
+    """Return whether the authorizers refused a request, and the keys of the binding and role that allowed it."""
     annotation_map = annotations_from_json(annotations)
     is_forbidden = annotation_map.get("authorization.k8s.io/decision") == _FORBIDDEN
     return is_forbidden, granting(annotation_map.get("authorization.k8s.io/reason", ""))
@@ -202,7 +206,7 @@ def _authorized(annotations: str | None) -> tuple[bool, frozenset[ObjectKey]]:
 
 @lru_cache(maxsize=1024)
 def granting(reason: str) -> frozenset[ObjectKey]:
-    """The binding and the role that allowed a request; neither where something else did."""
+    """Return the keys of the binding and the role that allowed a request; empty if another authorizer did."""
     match = _ALLOWED.match(reason)
     if match is None:
         return frozenset()

@@ -1,4 +1,4 @@
-"""Namespaces in the candidate's world."""
+"""Namespaces under the candidate."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replay.world.state import State, content
 from replay.world.timeline import WorldChange, branches_at, found_later
 
 NamespaceChanges = Mapping[str, Sequence[WorldChange]]
-"""The namespaces that differ at some time, by `namespace_key`, with when they do."""
+"""Namespaces that differ at some time, by `namespace_key`, with the times of their changes."""
 
 
 def namespace_key(name: str, workspace: str) -> str:
@@ -23,26 +23,26 @@ def namespace_key(name: str, workspace: str) -> str:
 
 
 class NamespaceAt(NamedTuple):
-    """Namespace of a request; `state` is None if it is the log's, or if there is none."""
+    """Namespace of a request under the candidate; `state` is None if it is as in the log or if there is none."""
 
     state: State = None
     causing_request: CausingRequest | None = None
     is_open: bool = False
-    """Whether it may be in several states."""
+    """True if the namespace may be in one of several states."""
 
     @property
     def differs(self) -> bool:
-        """Whether it is not that of the log."""
+        """Whether the namespace differs from the log."""
         return self.state is not None
 
     @property
     def is_absent(self) -> bool:
-        """Whether it is not there."""
+        """Whether the namespace does not exist."""
         return isinstance(self.state, Known) and self.state.value is None
 
     @property
     def is_terminating(self) -> bool:
-        """Whether it is being deleted: nothing new is let in."""
+        """Whether the namespace is being deleted, so that nothing can be created in it."""
         return isinstance(self.state, Known) and bool(get(self.state.value, ("status", "phase")) == "Terminating")
 
     @property

@@ -1,4 +1,4 @@
-"""Actions of controllers for the owners of objects, as far as the candidate's objects tell."""
+"""What controllers do for the owners of objects, as far as the candidate's objects tell."""
 
 from __future__ import annotations
 
@@ -16,15 +16,16 @@ from replay.world.timeline import OwnerChange, Presence
 
 TEMPLATE: Place = ("object", "spec", "template")
 ONCE_FOR = (("batch", "jobs"), ("apps", "replicasets"), ("apps", "statefulsets"))
-"""The resources for whose objects pods are made when the object is new."""
+"""Resources whose pods controllers create when the object is new."""
 TEMPLATES_OF = ("deployments",)
-"""The resources whose pod template decides which object is made for them."""
+"""Resources whose pod template decides which object their controller creates."""
 
 
 def is_missing(owner: OwnerChange, step: WorldStep, is_creation: bool) -> bool:
-    """Whether nothing asks for a creation, or for a deletion by the garbage collector.
+    """Return whether an owner's state leaves a controller no reason for a creation, or the garbage collector none for a deletion.
 
-    A ReplicaSet is made for the pod template that its Deployment has (`pkg/controller/deployment/util.FindNewReplicaSet`).
+    A ReplicaSet is created for the current pod template of its Deployment
+    (`pkg/controller/deployment/util.FindNewReplicaSet`).
     """
     if not is_creation or owner.presence is not Presence.OTHER:
         return owner.presence in ((Presence.ABSENT, Presence.EARLIER) if is_creation else (Presence.LEFT,))
@@ -58,14 +59,14 @@ def is_finalized(step: WorldStep, state: State) -> bool:
 
 
 def template_of(branches: Sequence[Branch]) -> JSON:
-    """The pod template of an object that is there, where it is certain."""
+    """Return the pod template of an object, None if its state is as in the log or uncertain."""
     if len(branches) > 1 or branches[0].state is None:
         return None
     return get(spec(branches[0].state), ("template",))
 
 
 def plain_template(template: JSON) -> JSON:
-    """A pod template without what only a ReplicaSet's has."""
+    """Return a pod template without the label and fields that only the template of a ReplicaSet has."""
     metadata = get(template, ("metadata",)) or {}
     labels = {key: value for key, value in (metadata.get("labels") or {}).items() if key != "pod-template-hash"}
     return {**template, "metadata": {**metadata, "labels": labels, "creationTimestamp": None}}

@@ -1,4 +1,4 @@
-"""Patches applied to another object than the log's, parts of which may be unknown."""
+"""Patches applied to objects that differ from the log's and may have unknown parts."""
 
 from __future__ import annotations
 
@@ -18,18 +18,20 @@ _STAND_IN = "\x00hole {}"
 """Replacement of an unknown part while a patch is applied. No client sends it, so no patch refers to it."""
 
 _OF_ONE_WORLD = tuple(Hole(path, "it is another one in every world") for path in NOISE)
-"""What a patch that does not fit may have named as its client read it."""
+"""Server-set fields. A patch that fails on them may have named values that its client had read."""
 
 
 def after_patch_of(
     exchange: Exchange, live: Known | Missing, schemas: Schemas, *, strategic: bool | None
 ) -> Known | Missing:
-    """The object after a JSON, merge or strategic merge patch; raises `UnfittingPatchError` where the server refuses it.
+    """Return the object after a JSON, merge or strategic merge patch.
 
-    What form a patch had shows in what it did in the log (`strategic`); where it did nothing, it is taken for the one that
-    `kubectl` sends.
+    Raises `UnfittingPatchError` if the server would refuse the patch. `strategic` is the form that the patch's effect
+    in the log shows; if that is unknown, the patch is taken as a strategic merge patch, as `kubectl` sends it.
     """
     if isinstance(live, Known) and live.value is not None:
+        # A patch may move list items with their unknown parts, so that a stand-in marks each part while the patch is
+        # applied.
         in_lists = {_STAND_IN.format(number): hole for number, hole in enumerate(live.holes) if _is_in_list(hole.path)}
         others = tuple(hole for hole in live.holes if not _is_in_list(hole.path))
         if not _meets(touched(exchange.request.json), others):

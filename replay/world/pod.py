@@ -1,9 +1,9 @@
-"""Pods that controllers would make in the candidate's world alone: what they are tells the template of their owner.
+"""Pods that controllers would create only under the candidate, from the pod template of their owner.
 
-A Deployment whose template the log never had there gets a ReplicaSet that is not in the log
-(`pkg/controller/deployment/util.FindNewReplicaSet`), and that makes pods of the template (`pkg/controller.GetPodFromTemplate`), as a
-StatefulSet or a Job does itself (`pkg/controller/statefulset`, `pkg/controller/job`). Where the candidate refuses them, the controller
-tries again and again.
+A Deployment with a template that it never had in the log gets a new ReplicaSet
+(`pkg/controller/deployment/util.FindNewReplicaSet`). That ReplicaSet creates pods of the template
+(`pkg/controller.GetPodFromTemplate`), as a StatefulSet or a Job does itself (`pkg/controller/statefulset`,
+`pkg/controller/job`). If the candidate refuses the pods, the controller keeps retrying.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _UNANSWERED = 409
 
 
 class _Maker(NamedTuple):
-    """What a controller makes pods for, and as whose: `kind` is that of the object that owns the pods.
+    """How a controller creates pods for a resource. `kind` is the kind of the pods' owner.
 
-    `name` is what a pod's name begins with, in which `{}` is the name of the object; `added` are labels with values of the controller's own. `none` are fields of the
-    spec and the values with which no pods are wanted.
+    `name` is the prefix of a pod's name; `{}` stands for the name of the object. `added` are labels whose values the
+    controller chooses. `none` are fields of the spec with the values for which no pods are wanted.
     """
 
     username: str
@@ -45,7 +45,7 @@ class _Maker(NamedTuple):
 
     @property
     def user(self) -> UserInfo:
-        """The controller."""
+        """The controller as a user."""
         return UserInfo(
             self.username, "", ("system:serviceaccounts", "system:serviceaccounts:kube-system", "system:authenticated")
         )
@@ -80,10 +80,12 @@ _MAKERS = {
 
 
 class RefusedPods(NamedTuple):
-    """What is in this world alone, and whose pods are refused to a controller: from which request on, until which; None for the end of the log.
+    """An interval in which a controller's pods are refused, for an object that exists only under the candidate.
 
-    `deployments` are the uids of the log's Deployments that had the `template` (`template_key`) at another time. Its controller may have been
-    too late there to make a ReplicaSet of it, and has the time here; if the log holds that ReplicaSet, it tells of its pods.
+    `since` and `until` are sequence numbers; `until` is None if it lasts to the end of the log. `deployments` are UIDs
+    of the log's Deployments that had the same `template` (`template_key`) at another time. In the log the controller
+    may have been too late to create the ReplicaSet; here it has the time. If the log holds that ReplicaSet, its own
+    requests tell about the pods.
     """
 
     username: str
@@ -94,7 +96,7 @@ class RefusedPods(NamedTuple):
 
 
 class _LoggedTemplate(NamedTuple):
-    """Which template the log shows after a request, of the object with which uid."""
+    """The pod template that an object of the log has after a request."""
 
     seq: int
     uid: str
@@ -102,15 +104,15 @@ class _LoggedTemplate(NamedTuple):
 
 
 def makes_pods(record: RequestRecord) -> bool:
-    """Whether controllers make pods for the object of a request."""
+    """Return whether controllers create pods for the object of a request."""
     return (record.api_group, record.resource) in _MAKERS
 
 
 class ControllerPods:
-    """The pods that one object gets in this world alone: a Deployment by its ReplicaSets, a StatefulSet, a Job."""
+    """The pods that one object gets only under the candidate: a Deployment by its ReplicaSets, a StatefulSet or a Job directly."""
 
     def __init__(self, steps: Sequence[reconstructor.RebuildStep], judge: Judge, elsewhere: Elsewhere) -> None:
-        """`steps` are all requests about the object, for which pods are made (`makes_pods`)."""
+        """Start before the first of `steps`, which are all requests of an object that gets pods (`makes_pods`)."""
         record = steps[0].exchange.record
         self._maker = _MAKERS[record.api_group, record.resource]
         self._steps = steps
@@ -121,7 +123,7 @@ class ControllerPods:
         self.refused: list[RefusedPods] = []
 
     def follow(self, step: WorldStep, branches: tuple[Branch, ...], *, is_alone: bool) -> None:
-        """The object after a request; `is_alone` says that the log's is not there."""
+        """Process the object's state after a request; `is_alone` says that the object does not exist in the log."""
         # Of a Deployment the pods of each template are others; the log tells of those of its own StatefulSet or Job.
         template = self._wanted(branches) if is_alone or self._maker.kind == "ReplicaSet" else None
         key = b"" if template is None else template_key(template)
@@ -139,7 +141,7 @@ class ControllerPods:
             self.refused.append(RefusedPods(self._maker.username, step.record.seq, None, uids, key))
 
     def _wanted(self, branches: tuple[Branch, ...]) -> JSON:
-        """The template of which pods are wanted, where it is certain and may be another one than in the log."""
+        """Return the template of the wanted pods if it is certain and may differ from the log's, None otherwise."""
         state = branches[0].state
         if len(branches) > 1 or state is None or (isinstance(state, Later) and not state.differs_at(TEMPLATE)):
             return None
@@ -149,7 +151,7 @@ class ControllerPods:
         return own_spec.get("template")
 
     def _of_log(self) -> list[_LoggedTemplate]:
-        """The templates that the object had in the log, in their order."""
+        """Return the templates that the object had in the log, in order."""
         if self._logged is None:
             shown = (
                 (step.exchange.record, step.exchange.response.json)
@@ -172,7 +174,7 @@ class ControllerPods:
         )
 
     def _creation(self, step: WorldStep, template: JSON) -> Exchange:
-        """The request that the controller would send."""
+        """Return the pod creation that the controller would send."""
         record, metadata, maker = step.record, template.get("metadata") or {}, self._maker
         name = maker.name.format(record.name)
         reference = {"apiVersion": maker.api_version, "kind": maker.kind, "name": name, "uid": "", "controller": True}
@@ -211,5 +213,5 @@ class ControllerPods:
 
 
 def template_key(template: JSON) -> bytes:
-    """What a pod template is compared by, of a Deployment or of its ReplicaSet."""
+    """Return a key that is equal for equal pod templates, whether of a Deployment or of its ReplicaSet."""
     return orjson.dumps(plain_template(template), option=orjson.OPT_SORT_KEYS)

@@ -19,19 +19,21 @@ _SPECS: dict[str, FieldPath] = {"Pod": ("spec",), "CronJob": ("spec", "jobTempla
 
 
 def is_open(path: FieldPath, state: Known) -> bool:
-    """Whether anything at, above or below a path of an object is not known."""
+    """Return whether any part at, above or below a path of an object is unknown."""
     return any(hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path for hole in state.holes)
 
 
 COMPARED = {"resize": _CONTAINERS, "ephemeralcontainers": (EPHEMERAL,)}
-"""By subresource of pods the fields of the spec that writes are compared with (`ValidatePodResize`, `ValidatePodEphemeralContainersUpdate`)."""
+"""By subresource of pods, the fields of the spec that a write must not change freely (`ValidatePodResize`, `ValidatePodEphemeralContainersUpdate`).
+"""
 
 
 def is_invalid_pod(value: JSON) -> bool:
-    """Whether a pod or pod template breaks a rule that mutations break.
+    """Return whether a pod or pod template breaks a rule that mutations typically break.
 
-    A container has an image (`validateContainerCommon`), requests no more than its limit (`ValidateContainerResourceRequirements`), and is not
-    both privileged and forbidden to escalate (`ValidateSecurityContext`); the deadline of a pod is a positive 32 bit number (`ValidatePodSpec`).
+    A container needs an image (`validateContainerCommon`), requests at most its limit
+    (`ValidateContainerResourceRequirements`), and is not privileged while privilege escalation is forbidden
+    (`ValidateSecurityContext`). The deadline of a pod is a positive 32 bit number (`ValidatePodSpec`).
     """
     kind = value.get("kind") if isinstance(value, dict) else None
     spec = get(value, _SPECS.get(str(kind), (*_TEMPLATE, "spec")))
@@ -61,7 +63,7 @@ def _requests_too_much(container: JSON) -> bool:
 
 
 def _escalates_and_not(container: JSON) -> bool:
-    """Whether a container may not gain privileges, and has all of them."""
+    """Return whether a container forbids privilege escalation, but is privileged or has CAP_SYS_ADMIN."""
     context = container.get("securityContext")
     if not isinstance(context, dict) or context.get("allowPrivilegeEscalation") is not False:
         return False
@@ -70,7 +72,7 @@ def _escalates_and_not(container: JSON) -> bool:
 
 
 def extends_deadline(old: Known, new: Known) -> bool:
-    """Whether an update moves the deadline of a pod, or takes it away (`ValidatePodUpdate`)."""
+    """Return whether an update extends or removes the deadline of a pod (`ValidatePodUpdate`)."""
     before, after = (get(each.value, _DEADLINE) for each in (old, new))
     if not isinstance(before, int) or is_open(_DEADLINE, old) or is_open(_DEADLINE, new):
         return False
@@ -78,7 +80,7 @@ def extends_deadline(old: Known, new: Known) -> bool:
 
 
 def changes_quality(old: Known, new: Known) -> bool:
-    """Whether a resize changes the class of a pod's quality of service (`ValidatePodResize`)."""
+    """Return whether a resize changes the quality of service class of a pod (`ValidatePodResize`)."""
     if any(_are_resources_open(each) for each in (old, new)):
         return False
     try:
@@ -104,7 +106,7 @@ def changes_ephemeral(old: Known, new: Known) -> bool:
 
 
 def _is_kept(before: JSON, after: JSON) -> bool:
-    """Whether a container is there as it was; a field that a write leaves out gets the default that it had."""
+    """Return whether a container is unchanged. A field that the write omits gets its old default."""
     return isinstance(after, dict) and all(before.get(name) == value for name, value in after.items())
 
 
@@ -124,5 +126,5 @@ def _compute(container: JSON, name: str) -> dict[str, Quantity]:
 
 
 def _are_equal(requests: dict[str, Quantity], limits: dict[str, Quantity]) -> bool:
-    """Whether requests are the limits; a request that is missing is."""
+    """Return whether requests equal the limits. A missing request defaults to its limit."""
     return all(requests.get(name, limit).compare(limit) == 0 for name, limit in limits.items())

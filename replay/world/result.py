@@ -21,7 +21,7 @@ _ERRORS_FROM = 400
 
 
 class Cause(StrEnum):
-    """Why a request ends as it does; a status that none of these is for is written `error 400`."""
+    """Why a request ends as it does. Other error statuses are written `error CODE`, for example `error 400`."""
 
     SUCCEEDS = "succeeds"
     DENIED = "denied"
@@ -32,16 +32,16 @@ class Cause(StrEnum):
     FORBIDDEN = "forbidden"
     UNKNOWN = "unknown"
     NOT_SENT = "not_sent"
-    """A request of a controller that nothing would ask for."""
+    """A controller does not send the request, because the object that it reacts to differs."""
 
 
 _BY_CODE = {404: Cause.ABSENT, 422: Cause.INVALID, 403: Cause.FORBIDDEN}
 
 
 class RequestEnd(NamedTuple):
-    """The end of a request; `code` is the HTTP status, 0 where there is none or it is not known.
+    """How a request ends. `code` is the HTTP status, 0 if there is none or it is unknown.
 
-    `certain` is false where something that the log does not hold, or that is not checked here, may change it.
+    `certain` is false if the end may depend on something that the log lacks or that is not checked here.
     """
 
     cause: str
@@ -50,7 +50,7 @@ class RequestEnd(NamedTuple):
 
     @property
     def value(self) -> dict[str, Any]:
-        """As the lines of `--outcomes` have it."""
+        """This value as `--outcomes` writes it."""
         return {"cause": str(self.cause), "code": self.code, "certain": self.certain}
 
 
@@ -62,7 +62,7 @@ EXISTS = RequestEnd(Cause.EXISTS, 409)
 CONFLICT = RequestEnd(Cause.CONFLICT, 409)
 INVALID = RequestEnd(Cause.INVALID, 422)
 OF_VERSION = RequestEnd("error 500", 500)
-"""The answer to a creation that names a version."""
+"""The answer to a creation that names a resourceVersion."""
 FORBIDDEN = RequestEnd(Cause.FORBIDDEN, 403)
 
 
@@ -99,20 +99,21 @@ def result_of(code: int, message: str, reason: str, resource: str = "") -> Reque
 
 @cache
 def _success(code: int) -> RequestEnd:
-    """The end of most requests, one object for each status: so many are kept and handed over."""
+    """Return the success of a status. One shared object per status, because most requests end this way."""
     return RequestEnd(Cause.SUCCEEDS, code)
 
 
 def refusers(record: RequestRecord) -> frozenset[str]:
-    """The policy and the binding, or the webhook, that refused a request of the log."""
+    """Return the names of the policy and binding, or of the webhook, that refused a request of the log."""
     match = _DENIED.search(record.status_message)
     return frozenset(name for name in match.groups() if name) if match is not None else frozenset()
 
 
 class IsolatedEnd(NamedTuple):
-    """How a finding ends taken alone, where no object is needed to tell; `paths` are what the candidate's mutations touch, as JSON pointers.
+    """How a finding ends by itself, if no object is needed to tell.
 
-    It is unknown where nothing is open but the candidate's verdict about a request that the log let through.
+    `paths` are JSON pointers to what the candidate's mutations change. The end is unknown only if the candidate's
+    verdict about a request that succeeded in the log is undetermined.
     """
 
     result: RequestEnd
@@ -127,11 +128,12 @@ class CausingRequest(NamedTuple):
 
 
 class Consequence(NamedTuple):
-    """How a request ends in the candidate's world; equal ones of many requests are one object.
+    """How a request ends under the candidate. Equal consequences of many requests share one object.
 
-    `follows` is the request that caused it, None for a direct finding, which needs no other request to happen. `differs` tells
-    whether the log's answer was another one, `denials` are those of another object than the log's. `item` is the name of the object of a collection. `retry` says that a controller tries
-    again, `own` which request that is, and `repetitions` how often in all, as far as its pauses tell.
+    `follows` is the earlier request that caused it, None for a direct finding (`root`). `differs` says whether the
+    log's answer differs; `denials` are those made on another object than the log's. `item` names the object of a
+    collection. `retry` says that a controller tries again, `own` identifies that request, and `repetitions` counts the
+    tries as far as the pauses tell.
     """
 
     result: RequestEnd
@@ -146,7 +148,7 @@ class Consequence(NamedTuple):
 
 
 def label(record: RequestRecord) -> str:
-    """How a report names the object of a request."""
+    """Return how a report names the object of a request."""
     name = record.name or "…"
     if record.resource == "namespaces":
         return f"namespaces {name}"

@@ -15,11 +15,11 @@ from replay.world.result import CausingRequest
 
 
 class Later:
-    """An object that is there, and whose content is worked out when somebody asks: most are never looked at again.
+    """An object that exists and whose content is computed on demand, since most contents are never read.
 
-    `touched` are the places where it may differ from the log's object, which all are in bodies that clients write: finalizers and
-    grace periods are the same. None where that is not known. `spec_of` is a state that has the same spec: statuses are written
-    again and again, and whoever asks for a spec needs none of them.
+    `touched` are the places where it may differ from the log's object, None if unknown. They are all in bodies that
+    clients write: finalizers and grace periods are as in the log. `spec_of` is a state with the same spec. It lets
+    callers that need only the spec skip a long chain of status writes.
     """
 
     __slots__ = ("_content", "_make", "spec_of", "touched")
@@ -27,46 +27,47 @@ class Later:
     def __init__(
         self, make: Callable[[], Known | Missing], touched: frozenset[Place] | None = None, spec_of: State = None
     ) -> None:
-        """`make` gives the content, which is never null."""
+        """`make` computes the content, which is never null."""
         self._make = make
         self._content: Known | Missing | None = None
         self.touched = touched
         self.spec_of: State = spec_of.spec_of or spec_of if isinstance(spec_of, Later) else spec_of
 
     def differs_at(self, place: Place) -> bool:
-        """Whether it may differ from the log's object in a place, in it or above it."""
+        """Return whether the object may differ from the log's in a place, or in one above or below it."""
         if self.touched is None:
             return True
         return any(all(one == other for one, other in zip(each, place, strict=False)) for each in self.touched)
 
     @property
     def content(self) -> Known | Missing:
-        """The object."""
+        """The object, computed at the first access."""
         if self._content is None:
             self._content = self._make()
         return self._content
 
 
 LABELS: Place = ("object", "metadata", "labels")
-"""Path that a selector reads."""
+"""Place that label selectors read."""
 
 State = Known | Missing | Later | None
-"""None where both worlds are the same; null in `Known` where the object is absent; `Missing` where it is there, but not known."""
+"""State of an object. None: as in the log. `Known` with null: absent. `Missing`: it exists, but its content is unknown.
+"""
 
 
 def content(state: Known | Missing | Later) -> Known | Missing:
-    """What is known of an object that differs."""
+    """Return the content of an object that differs from the log."""
     return state.content if isinstance(state, Later) else state
 
 
 def spec(state: Known | Missing | Later) -> JSON:
-    """The spec of an object that differs, null where it has none or is not known."""
+    """Return the spec of an object that differs from the log, null if it has none or it is unknown."""
     here = content(state if not isinstance(state, Later) or state.spec_of is None else state.spec_of)
     return get(here.value, ("spec",)) if isinstance(here, Known) else None
 
 
 MOST_BRANCHES = 4
-"""In so many states an object may be; beyond, nothing is said about it."""
+"""Limit of the possible states of an object. Beyond it the object is unknown."""
 NOISE: tuple[FieldPath, ...] = (
     *(("metadata", name) for name in ("uid", "resourceVersion", "generation", "creationTimestamp", "managedFields")),
     ("status",),
@@ -75,14 +76,14 @@ NOISE: tuple[FieldPath, ...] = (
 
 
 class Branch(NamedTuple):
-    """One possible state of an object, and the request that caused it where it is not the state of the log."""
+    """One possible state of an object, and the request that caused its difference from the log."""
 
     state: State = None
     causing_request: CausingRequest | None = None
 
     @property
     def is_absent(self) -> bool:
-        """Whether the object is known not to be there."""
+        """Whether the object is known to be absent."""
         return isinstance(self.state, Known) and self.state.value is None
 
 
@@ -90,12 +91,12 @@ SAME = (Branch(),)
 
 
 def settled(branch: Branch) -> Branch:
-    """A branch whose content is worked out."""
+    """Return a branch with its content computed."""
     return branch if branch.state is None else Branch(content(branch.state), branch.causing_request)
 
 
 def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
-    """The branches that differ from each other."""
+    """Return the distinct branches, reduced to an unknown state if there are too many."""
     if len(branches) == 1:
         return tuple(branches)
     distinct: list[Branch] = []
@@ -104,6 +105,7 @@ def merged_branches(branches: list[Branch]) -> tuple[Branch, ...]:
             distinct.append(branch)
     if len(distinct) <= MOST_BRANCHES:
         return tuple(distinct)
+    # `Missing` says that the object exists, so that absence needs a branch of its own.
     absent = next((branch for branch in distinct if branch.is_absent), None)
     unknown = Branch(Missing("", "it may have been changed in too many ways"), distinct[0].causing_request)
     return (unknown,) if absent is None else (absent, unknown)
@@ -127,14 +129,14 @@ def same_object(one: Known, other: Known) -> bool:
 
 
 def differ_in_managers(one: Known, other: Known) -> bool:
-    """Whether it is known of both who owns which field, and not the same."""
+    """Return whether the field managers of both objects are known and differ."""
     if one.value is None or other.value is None or not (are_managers_known(one) and are_managers_known(other)):
         return False
     return _owners(one) != _owners(other)
 
 
 def _owners(value: Known) -> dict[tuple[str, ...], JSON]:
-    """The fields of each manager, whenever it wrote them; those of `status` are the controllers'."""
+    """Return the fields of each manager, without times. Entries for `status` belong to controllers and do not count."""
     return {
         tuple(str(entry.get(name, "")) for name in ("manager", "operation", "apiVersion", "subresource")): entry.get(
             "fieldsV1"
@@ -158,7 +160,7 @@ def known_of(value: JSON | PartialObject | Missing | None) -> Known | Missing:
 
 
 def _without(value: JSON, path: FieldPath) -> JSON:
-    """A copy without the entry at a path, which may lead through lists."""
+    """Return a copy without the entry at a path, which may lead through lists."""
     for depth, part in enumerate(path[:-1], 1):
         if isinstance(part, int):
             inner = value

@@ -40,7 +40,7 @@ _OF_POLICIES = ("a mutating policy refused it",)
 
 
 class WorldStep:
-    """A request on its way into the candidate's world."""
+    """A request of the log, evaluated for a possible state under the candidate."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class WorldStep:
         namespace: NamespaceAt,
         existence: Existence,
     ) -> None:
-        """`existence` tells whether the log's object was there; `namespace` what the request's namespace is in the other world."""
+        """`existence` says whether the log's object exists; `namespace` is the state of the request's namespace under the candidate."""
         self.exchange = step.exchange
         self.record = self.exchange.record
         self.place = LogPosition(self.record.seq, 0)
@@ -58,25 +58,25 @@ class WorldStep:
         self.is_dry = self.exchange.dry_run
         self.namespace = namespace
         self.is_last = False
-        """Whether nobody comes after it."""
+        """True for the last request of the object: nothing reads what it leaves."""
         self.precedes_apply = False
-        """Whether somebody applies the object after it: then it matters who owns its fields."""
+        """True if a server-side apply follows: then the owners of fields matter."""
         self.is_finding = False
-        """Whether the sets decide it otherwise, taken alone."""
+        """True if baseline and candidate decide the log's own request differently."""
         self.alone: IsolatedEnd | None = None
-        """How a finding ends taken alone, None where that is to be worked out."""
+        """How the finding ends by itself, None if it must be evaluated."""
         self.is_undetermined = False
-        """Whether nothing is open about a finding taken alone but what the candidate decides about it."""
+        """True if only the candidate's verdict about the log's own request is unknown."""
         self.owners: Sequence[str] | None = None
-        """The uids of the owners of what it creates, None where nobody has looked."""
+        """UIDs of the owners of the object that the request creates, None if nobody has looked them up."""
         self.lookups: Lookups = SAME_LOOKUPS
-        """What policies and authorizers look up and find otherwise than in the log."""
+        """Differing objects that policies and authorizers look up."""
         self.ending: Lookups | None = None
-        """What is looked up, where the request may end otherwise for it before admission."""
+        """Differing objects that may end the request before admission, None if there are none."""
         self.owner: OwnerChange | None = None
-        """The owner for which the request would not be sent."""
+        """Change of an owner because of which a controller does not send the request."""
         self.version: WorldVersion | None = None
-        """The version of the object in this world, None where nothing is told of it."""
+        """Version of the object under the candidate, None if unknown."""
         self._existence = existence
         self._position = existence.passed
         self._rebuild_step = step
@@ -91,47 +91,47 @@ class WorldStep:
 
     @property
     def olds(self) -> OldObjects:
-        """The history of the object."""
+        """History of the object in the log."""
         return self._rebuild_step.olds
 
     @cached_property
     def own(self) -> CausingRequest:
-        """This request, as the one that causes what follows."""
+        """This request, in the form in which consequences name their cause."""
         return CausingRequest(self.record.audit_id, label(self.record))
 
     @cached_property
     def existed(self) -> bool:
-        """Whether the log's object was there."""
+        """Whether the object existed in the log before the request."""
         return self._existence.at(self._position)
 
     @cached_property
     def request(self) -> ReplayRequest:
-        """The request in the log's world; most steps do without it."""
+        """The request as in the log, rebuilt on demand: most steps do not need it."""
         return self._rebuilder.of_step(self._rebuild_step)
 
     @cached_property
     def log_lister(self) -> Lister:
-        """The cluster of the log as the request found it."""
+        """The cluster of the log at the time of the request."""
         return self._rebuilder.cluster.at(self.record)
 
     @property
     def around_differs(self) -> bool:
-        """Whether the namespace, or what policies look up, is another one than in the log."""
+        """Whether the namespace, or an object that policies look up, differs from the log."""
         return self.namespace.differs or bool(self.lookups.states)
 
     @cached_property
     def is_redefined(self) -> bool:
-        """Whether the definition of its resource is another one than in the log."""
+        """Whether the definition of the resource differs from the log."""
         return self.lookups.redefines(self.record, self.log_lister)
 
     @cached_property
     def failed_by_definition(self) -> bool:
-        """Whether it failed in the log for a definition that is another one here."""
+        """Whether the request failed in the log because of a definition that differs under the candidate."""
         return self.is_redefined and self._judge.failed_by_definition(self.request, self.old, self.log_lister)
 
     @cached_property
     def lister(self) -> Lister:
-        """The cluster that the policies of the candidate see."""
+        """The cluster that the candidate's policies see."""
         if not self.around_differs:
             return self.log_lister
         states = dict(self.lookups.states)
@@ -140,7 +140,7 @@ class WorldStep:
         return WorldLister(self.log_lister, states)
 
     def in_namespace(self, request: ReplayRequest) -> ReplayRequest:
-        """A request with the namespace of the other world."""
+        """Return a request with the namespace of the candidate."""
         if not self.namespace.differs or request.attributes.namespace_object is None:
             return request
         value = self.namespace.value
@@ -174,7 +174,7 @@ class WorldStep:
 
     @cached_property
     def plugin(self) -> str:
-        """The built-in plugin that denied the request in the log, or an empty text."""
+        """Built-in plugin that denied the request in the log, empty if none did."""
         return denied_by(self.record.status_message, self.record.resource)
 
     @cached_property
@@ -188,9 +188,9 @@ class WorldStep:
 
     @property
     def conflicts(self) -> bool:
-        """Whether it names a version that is outdated in this world, and was so in the log or met no object there.
+        """Whether the request names an outdated version under the candidate, and named one in the log or found no object there.
 
-        What policies refused of an eviction shows neither: they are asked before.
+        An eviction that policies refused reveals neither, because admission comes first.
         """
         is_open = self.record.subresource == "eviction" and self.logged.cause == Cause.DENIED
         is_told = is_open or self.logged.cause in (Cause.CONFLICT, Cause.ABSENT)
@@ -198,7 +198,10 @@ class WorldStep:
 
     @property
     def may_conflict(self) -> bool:
-        """Whether it names a version of the log that is another one in this world, where its client may have read that one."""
+        """Whether the request names a version of the log that differs here.
+
+        The client may have read another version under the candidate.
+        """
         is_decided = self.logged.cause in (Cause.SUCCEEDS, Cause.DENIED)
         return self.version is not None and is_decided and self._fits is False
 
@@ -208,7 +211,10 @@ class WorldStep:
 
     @cached_property
     def is_of_new_version(self) -> bool:
-        """Whether it is a creation that names a version, which the storage refuses before it looks (`etcd3.store.Create`)."""
+        """Whether the request is a creation that names a version.
+
+        The storage refuses these before any lookup (`etcd3.store.Create`).
+        """
         return is_creation(self.record) and not self.is_dry and bool(sent_revision(self.exchange))
 
     @property
@@ -225,13 +231,13 @@ class WorldStep:
 
     @cached_property
     def is_of_namespace(self) -> bool:
-        """Whether it failed for its namespace."""
+        """Whether the request failed in the log because of its namespace."""
         how_far = progress(self.exchange)
         return how_far is not None and (how_far.plugin == _LIFECYCLE or how_far.reason in _OF_THE_NAMESPACE)
 
     @cached_property
     def is_invalid_by_current(self) -> bool:
-        """Whether the log's object was invalid because the current set had mutated it."""
+        """Whether the log's object was invalid because the baseline had mutated it."""
         if self.record.code != INVALID.code or self.logged.cause == Cause.DENIED or self.is_reached:
             return False
         mutation = self._rebuilder.mutation
@@ -260,13 +266,13 @@ class WorldStep:
 
     @cached_property
     def decisions(self) -> tuple[Decision, Decision]:
-        """Those of the current and the candidate set about the request of the log."""
+        """Decisions of the baseline and the candidate about the log's request."""
         current, candidate = self._judge.decide(self.request, self.log_lister)
         return current, candidate
 
     @cached_property
     def candidate(self) -> Decision:
-        """The candidate's decision about the request's own object, in the namespace of the other world."""
+        """The candidate's decision about the request's own object, in the namespace of the candidate."""
         if not self._judge.asks(self.record):
             return ADMITTED
         if not self.around_differs:
@@ -274,7 +280,7 @@ class WorldStep:
         return self._judge.decide(self.in_namespace(self.request), self.lister)[1]
 
     def decided(self) -> Judged:
-        """The candidate's decision about a creation, and the object that it would store."""
+        """Return the candidate's decision about a creation, and the object that it would store."""
         request = self.in_namespace(self.request)
         if not self.candidate.patch and not self.decisions[0].patch:
             return Judged(self.candidate, request.attributes.object)
@@ -282,12 +288,12 @@ class WorldStep:
 
     @cached_property
     def new(self) -> Object:
-        """The object that the candidate's validating phase is shown."""
+        """The object that the candidate's validating phase sees."""
         return self._judge.new_object(self.in_namespace(self.request), self.lister)
 
     @cached_property
     def is_made_invalid(self) -> bool:
-        """Whether what the candidate's mutations leave is no valid object, or the object is not as its definition says there."""
+        """Whether the candidate's mutations make the object invalid, or it violates the candidate's definition."""
         if (
             self.is_redefined
             and self.is_creation
@@ -299,7 +305,7 @@ class WorldStep:
 
     @property
     def is_newly_denied(self) -> bool:
-        """Whether the candidate refuses the log's own request, which the current set admits."""
+        """Whether the candidate denies the log's own request, which the baseline admits."""
         if self.alone is not None or not self.is_finding:
             return self.alone is not None and self.alone.result.cause == Cause.DENIED
         if self.is_undetermined or not self.is_reached:
@@ -309,7 +315,7 @@ class WorldStep:
 
     @property
     def causing_request(self) -> CausingRequest | None:
-        """What changed what it looks up; a request that is refused itself is the cause, whatever else differs."""
+        """The request that changed a looked-up object; None if this request is denied by itself, as it is its own cause then."""
         return (
             self.lookups.causing_request
             if self.lookups.causing_request is not None and not self.is_newly_denied
@@ -318,20 +324,20 @@ class WorldStep:
 
     @cached_property
     def is_stored(self) -> bool:
-        """Whether the log's request wrote something."""
+        """Whether the log's request stored something."""
         if is_creation(self.record):
             return self.exchange.succeeded and not self.is_dry
         return self.exchange.succeeded and not self.is_dry and self.olds.history.index_of(self.exchange) is not None
 
     @property
     def stores(self) -> bool:
-        """Whether it writes the object where it succeeds."""
+        """Whether the request stores the object if it succeeds."""
         is_write = self.record.verb in ("create", "update", "patch", "delete") and not self.is_dry
         return is_write and self.record.subresource not in NO_WRITE
 
     @cached_property
     def is_creation(self) -> bool:
-        """Whether the log's request was to create the object itself."""
+        """Whether the log's request created the object itself."""
         if self.record.subresource or self.record.verb == "delete":
             return False
         if self.record.verb == "create" or self.exchange.succeeded:
@@ -353,7 +359,7 @@ class WorldStep:
 
     @cached_property
     def after(self) -> Known | Missing:
-        """The object as the log's request left it."""
+        """The object after the log's request."""
         place = self.olds.history.index_of(self.exchange)
         return self.old if place is None else self.olds.history.after(place)
 
@@ -364,18 +370,18 @@ class WorldStep:
 
     @property
     def is_removed(self) -> bool:
-        """Whether the log's object is gone after the request."""
+        """Whether the log's object no longer exists after the request."""
         return not self._existence.at(self._position + 1)
 
     @property
     def unless_written(self) -> State:
-        """The state after a refusal: the one before, if the log's request wrote."""
+        """The state after a refusal: the object before the request, if the log's request stored something."""
         if not self.is_stored:
             return None
         return GONE if self.is_creation else Later(lambda: self.old)
 
     def meeting(self, state: Known | Missing) -> State:
-        """A state after a write; None where the worlds meet again, because the log's request left the same."""
+        """Return the state after a write; None if it equals what the log's request left, so that the object is as in the log again."""
         if not self.is_stored or isinstance(state, Missing) or isinstance(self.after, Missing):
             return state
         is_same = same_object(state, self.after) and not (self.precedes_apply and differ_in_managers(state, self.after))
@@ -383,5 +389,5 @@ class WorldStep:
 
     @cached_property
     def uids_of_owners(self) -> Sequence[str]:
-        """The uids of the controllers of the object that is created."""
+        """UIDs of the owners of the object that the request creates."""
         return self.owners if self.owners is not None else uids_of_controllers(self.exchange)

@@ -1,4 +1,4 @@
-"""Known differences across objects: namespaces by name, owners by UID."""
+"""Differences of objects that other objects depend on: namespaces by name, owners by UID."""
 
 from __future__ import annotations
 
@@ -17,40 +17,43 @@ from replay.world.result import CausingRequest
 from replay.world.state import SAME, Branch, State
 
 _COLLECTOR = (0, 2_000_000)
-"""How long, in microseconds, the garbage collector is taken to need: what holds a dependent is not followed."""
+"""Least and most time of the garbage collector, in microseconds. What holds a dependent is not modelled."""
 _NAMESPACE_CONTROLLER = (5_000_000, 10_000_000)
-"""The same of the namespace controller, which waits at first (`namespaceDeletionGracePeriod` in `pkg/controller/namespace`)."""
+"""Least and most time of the namespace controller, in microseconds.
+
+It waits at first (`namespaceDeletionGracePeriod` in `pkg/controller/namespace`).
+"""
 
 
 class WorldChange(NamedTuple):
-    """From a request on an object is in other branches."""
+    """The branches of an object that hold after `place`."""
 
     place: LogPosition
     branches: tuple[Branch, ...]
 
 
 def branches_at(changes: Sequence[WorldChange], place: LogPosition) -> tuple[Branch, ...]:
-    """The branches that a request finds."""
+    """Return the branches in force for a request at `place`."""
     index = bisect_left(changes, place, key=lambda change: change.place)
     return changes[index - 1].branches if index else SAME
 
 
 class Presence(StrEnum):
-    """How an object that the log holds differs in being there."""
+    """How the existence of an object differs from the log."""
 
     SAME = "same"
     ABSENT = "absent"
-    """It is not there, though it is in the log."""
+    """It exists in the log, but not under the candidate."""
     LEFT = "left"
-    """It is still there, though it is gone in the log."""
+    """It exists under the candidate, but no longer in the log."""
     OTHER = "other"
-    """It is there with another content."""
+    """It exists in both, with different content."""
     EARLIER = "earlier"
-    """It existed before the log's object was created, and its controller has acted since."""
+    """It existed before the log created it, and its controller has acted since."""
 
 
 class OwnerChange(NamedTuple):
-    """From a request on an object with a uid is there, or is not; `template` is the pod template that it has then."""
+    """The presence of an object that holds after `place`; `template` is its pod template then."""
 
     place: LogPosition
     presence: Presence
@@ -59,11 +62,11 @@ class OwnerChange(NamedTuple):
 
 
 OwnerChanges = Mapping[str, Sequence[OwnerChange]]
-"""By uid of the log, in order."""
+"""Changes of owners by UID of the log, in order."""
 
 
 def presence_at(owners: OwnerChanges, uid: str, place: LogPosition) -> OwnerChange | None:
-    """How an owner differs when a request comes, None if it does not."""
+    """Return how an owner differs at `place`, None if it does not."""
     changes = owners.get(uid)
     if not changes:
         return None
@@ -73,7 +76,10 @@ def presence_at(owners: OwnerChanges, uid: str, place: LogPosition) -> OwnerChan
 
 
 def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
-    """Those of the states after a deletion that a request of an instant may find: controllers take their time, and are done after a while."""
+    """Return the states after a deletion that a request at this time may find.
+
+    Controllers remove their finalizers after some time, between a least and a most.
+    """
     pauses = [pause for branch in branches if (pause := _pause(branch.state)) is not None]
     if not pauses:
         return branches
@@ -84,7 +90,7 @@ def found_later(branches: tuple[Branch, ...], at: int) -> tuple[Branch, ...]:
 
 
 def _pause(state: State) -> tuple[int, tuple[int, int]] | None:
-    """Since when only a controller holds an object that is being deleted, and how long it takes; None of all others."""
+    """Return since when only a controller holds an object that is being deleted, and its least and most time; None for all others."""
     if not isinstance(state, Known) or not is_being_deleted(state):
         return None
     held = get(state.value, FINALIZERS) or ()

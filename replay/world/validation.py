@@ -1,7 +1,7 @@
-"""What the API refuses of an object that another world has made: what may not change, and what may not be missing.
+"""API rules that an object under the candidate may break: immutable fields and required fields.
 
-Of the rules of `pkg/apis/*/validation` those are kept that compare two states of an object; the shape of an object is checked
-against the schema of its kind. The rest is not checked, and the client's own object was valid in the log.
+From `pkg/apis/*/validation` come the rules that compare two states of an object. The shape of an object is checked
+against the schema of its kind. Other rules are not checked; the client's own object was valid in the log.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from replay.reconstruct.record.known import Known, get
 from replay.world.pod_validation import COMPARED, extends_deadline, is_invalid_pod, is_open
 
 MOST_OPERATIONS = 10_000
-"""Number of patch operations that are remembered."""
+"""Number of patch operations whose result is cached."""
 _SPEC = ("spec",)
 _PORTS = ("spec", "ports")
 _PHASE = ("status", "phase")
@@ -65,7 +65,7 @@ def touches_immutable(resource: GroupResource, verb: str, subresource: str, plac
 
 
 def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
-    """Whether an update would change what may not change."""
+    """Return whether an update changes an immutable field."""
     key = (resource.group, resource.resource)
     if key == PODS:
         return extends_deadline(old, new) or not _is_same_at(_SPEC, old, new, _mutable_of_pod(old.value))
@@ -80,7 +80,7 @@ def changes_immutable(resource: GroupResource, old: Known, new: Known) -> bool:
 
 
 def _mutable_of_pod(pod: JSON) -> Iterator[FieldPath]:
-    """The paths in the spec of a pod that an update may change; of one that waits for gates also where it may run."""
+    """Yield the paths in the spec of a pod that an update may change. A pod with scheduling gates has more of them."""
     names = ("nodeSelector", "affinity") if get(pod, ("spec", "schedulingGates")) else ()
     yield from ((name,) for name in (*MUTABLE_OF_PODS, *names))
     for name in ("containers", "initContainers"):
@@ -97,7 +97,7 @@ def _is_same_at(path: FieldPath, old: Known, new: Known, mutable: Iterable[Field
 
 
 def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
-    """Whether a built-in object is without what none may be without, or selects other pods than those of its template."""
+    """Return whether a built-in object lacks a required field, or its selector does not match the labels of its template."""
     key = (resource.group, resource.resource)
     paths = REQUIRED.get(key, ()) + (() if creates else REQUIRED_OF_UPDATES.get(key, ()))
     if any(not get(new.value, path) and not is_open(path, new) for path in paths) or is_invalid_pod(new.value):
@@ -111,7 +111,7 @@ def lacks_fields(resource: GroupResource, new: Known, *, creates: bool) -> bool:
 
 
 def has_unnamed_ports(service: Known) -> bool:
-    """Whether one of several ports has no name (`ValidateService`)."""
+    """Return whether a Service has several ports and one of them has no name (`ValidateService`)."""
     ports = get(service.value, _PORTS)
     if not isinstance(ports, list) or len(ports) < 2 or is_open(_PORTS, service):
         return False
@@ -119,10 +119,10 @@ def has_unnamed_ports(service: Known) -> bool:
 
 
 def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Sequence[JSON]) -> bool:
-    """Whether a mutated object breaks a rule that the object before it kept; only what the patch touches is looked at.
+    """Return whether a mutation breaks a rule that the object kept before. Only what the patch touches is checked.
 
-    Labels and annotations (`ValidateObjectMeta`, `ValidateLabels`), and what the schema states: required fields and types of all
-    kinds, limits and patterns of custom ones.
+    The rules are those of labels and annotations (`ValidateObjectMeta`, `ValidateLabels`) and of the schema: required
+    fields and types of all kinds, limits and patterns of custom ones.
     """
     touched = {_above_list(str(operation["path"])) for operation in patch}
     breaches = set(_broken(schema, value, touched))
@@ -130,10 +130,10 @@ def breaks_rules(schema: Schema | None, value: Known, original: Known, patch: Se
 
 
 def breaks_schema(schema: Schema | None, new: Known | Missing, old: Known | Missing) -> bool:
-    """Whether an object is not what its schema says, as far as it is known.
+    """Return whether the known parts of an object violate its schema.
 
-    What an update finds and leaves as it is passes, whatever it is; a list counts as a whole (`ratcheting_validator.go` of
-    apiextensions-apiserver).
+    A value that an update leaves unchanged passes, even if it is invalid. A list counts as a whole
+    (`ratcheting_validator.go` of apiextensions-apiserver).
     """
     if schema is None or isinstance(new, Missing):
         return False
@@ -151,7 +151,10 @@ def _is_kept(path: FieldPath, old: Known | Missing, new: Known) -> bool:
 
 
 def _above_list(pointer: str) -> FieldPath:
-    """The path of a JSON pointer, cut before its first list index, and before its last key: that may be one that is required."""
+    """Return the path of a JSON pointer without its last key, and cut before its first list index.
+
+    The last key may be a required field, which only the schema of its parent checks.
+    """
     path: list[str] = []
     for part in pointer.split("/")[1:-1]:
         if part.isdecimal():
@@ -161,12 +164,12 @@ def _above_list(pointer: str) -> FieldPath:
 
 
 def _unescaped(part: str) -> str:
-    """A reference token of a JSON pointer (RFC 6901)."""
+    """Return the text of a reference token of a JSON pointer (RFC 6901)."""
     return part.replace("~1", "/").replace("~0", "~")
 
 
 def may_break(patch: Sequence[JSON]) -> bool:
-    """Whether a patch changes more than labels and annotations, or makes one of these invalid."""
+    """Return whether a patch changes more than labels and annotations, or makes one of these invalid."""
     for operation in patch:
         field, _, key = str(operation["path"]).removeprefix("/metadata/").partition("/")
         if field not in ("labels", "annotations") or not str(operation["path"]).startswith("/metadata/"):
@@ -180,15 +183,15 @@ def may_break(patch: Sequence[JSON]) -> bool:
 
 
 class PatchRules:
-    """Which patches leave every valid object valid, as their operations alone tell: those of a policy repeat."""
+    """Decides by its operations alone whether a patch keeps every valid object valid; results are cached, as policies repeat patches."""
 
     def __init__(self, schemas: Schemas) -> None:
-        """`schemas` of the kinds that are patched."""
+        """`schemas` are those of the patched kinds."""
         self._schemas = schemas
         self._harmlessness: dict[tuple[GroupVersionKind, bytes], bool] = {}
 
     def leaves_valid(self, kind: GroupVersionKind, patch: Sequence[JSON]) -> bool:
-        """Whether nothing of what `breaks_rules` looks for can come of a patch."""
+        """Return whether a patch cannot break any rule that `breaks_rules` checks."""
         return all(self._is_harmless(kind, operation) for operation in patch)
 
     def _is_harmless(self, kind: GroupVersionKind, operation: JSON) -> bool:
@@ -202,7 +205,7 @@ class PatchRules:
 
 
 def breaks_metadata(patch: Sequence[JSON]) -> bool:
-    """Whether a patch adds a label or an annotation that no object may have."""
+    """Return whether a patch adds an invalid label or annotation."""
     return any(
         any(_broken_metadata(each, ()))
         for operation in patch
@@ -232,7 +235,7 @@ def _is_harmless(schema: Schema | None, operation: JSON) -> bool:
 
 
 def _has_images(path: FieldPath, value: JSON) -> bool:
-    """Whether all containers that a value adds are seen, and have an image."""
+    """Return whether all containers in an added value are visible at this path and have an image."""
     encoded = orjson.dumps(value)
     if b'"containers"' in encoded or path[-1] == "image":
         return False
@@ -256,7 +259,7 @@ def _nested(path: FieldPath, value: JSON) -> JSON:
 
 
 def touches_metadata(patch: Sequence[JSON]) -> bool:
-    """Whether a patch may change more of `metadata` than labels and annotations."""
+    """Return whether a patch may change more of `metadata` than labels and annotations."""
     harmless_paths = ("/metadata/labels", "/metadata/annotations")
     for operation in patch:
         path = str(operation["path"])
@@ -288,7 +291,7 @@ def _at(schema: Schema, path: FieldPath) -> Schema | None:
 
 
 def breaks_metadata_of(value: Known) -> bool:
-    """Whether an object, or its pod template, has a label or an annotation that none may have."""
+    """Return whether an object or its pod template has an invalid label or annotation."""
     return any(any(_broken_metadata(get(value.value, path), path)) for path in _METADATA)
 
 
@@ -353,7 +356,7 @@ def _is_outside(number: float, lowest: JSON, highest: JSON) -> bool:
 
 
 def _matches(pattern: str, text: str) -> bool:
-    """Whether a pattern is found; one that is not understood here counts as found."""
+    """Return whether a pattern matches. A pattern that Python cannot compile counts as matching."""
     try:
         return re.search(pattern, text) is not None
     except re.error:
@@ -367,5 +370,5 @@ _OF_VALID_PODS = (
     "privileged",
     "capabilities",
 )
-"""Fields that pod validation reads (`is_invalid_pod`), besides images."""
+"""Fields besides images that pod validation reads (`is_invalid_pod`)."""
 _METADATA: tuple[FieldPath, ...] = (("metadata",), ("spec", "template", "metadata"))

@@ -1,7 +1,8 @@
-"""Versions that clients make a condition: `resourceVersion` and `uid` of a body, or of the preconditions of a deletion.
+"""Versions that a client makes a condition: `resourceVersion` and `uid` of a body or of a deletion's preconditions.
 
-A client names what it read. In another world it would have read what is there, so that a version of the log stands for the write that
-stored it: a request conflicts where a later write took place in that world too (`registry.Store.Update`, `storage.Preconditions.Check`).
+A client names the version that it read. Under the candidate it would have read the object that exists there, so that a
+version of the log stands for the write that stored it. A request conflicts if a later write happened there too
+(`registry.Store.Update`, `storage.Preconditions.Check`).
 """
 
 from __future__ import annotations
@@ -17,16 +18,20 @@ from replay.world.result import CONFLICT
 
 
 class WorldVersion(Struct):
-    """The version of an object in the candidate's world: the number of the request that wrote it last, and the uid.
+    """Version of an object under the candidate: the sequence number of its last write, and its UID.
 
-    `uid` is that of the log for the creation which took place in this world too, empty for another one, None for one before the log.
+    `uid` is the log's UID if the same request created the object, empty if another one did, None if it was created
+    before the log.
     """
 
     written: int = -1
     uid: str | None = None
 
     def write(self, seq: int, created_uid: str | None) -> None:
-        """A write of this world; of a creation with the uid of the log, empty where the log has none."""
+        """Record a write under the candidate.
+
+        `created_uid` is the log's UID of a creation, empty if the log has none, None for other writes.
+        """
         self.written = seq
         if created_uid is not None:
             self.uid = created_uid
@@ -52,7 +57,7 @@ class WorldVersion(Struct):
 
 
 def named_uid(exchange: Exchange) -> str:
-    """The uid that a request makes its condition, empty if none; the one in a patch is a change, not a condition."""
+    """Return the UID that a request requires, empty if none. The UID in a patch is a change, not a condition."""
     if exchange.record.verb == "patch":
         return ""
     body = exchange.request.json
@@ -60,7 +65,7 @@ def named_uid(exchange: Exchange) -> str:
 
 
 def named_revision(exchange: Exchange) -> int | None:
-    """The resourceVersion that a request makes its condition."""
+    """Return the resourceVersion that a request requires, None if none."""
     preconditions = _PRECONDITIONS.get(_kind(exchange))
     if preconditions is None:
         return sent_revision(exchange)

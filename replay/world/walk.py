@@ -1,4 +1,4 @@
-"""One object under the candidate, request by request."""
+"""Follows one object under the candidate, request by request."""
 
 from __future__ import annotations
 
@@ -69,10 +69,10 @@ from replay.world.version import WorldVersion, named_uid
 
 
 class WalkContext(Struct, frozen=True):
-    """What an object meets: the collections of the log, namespaces and owners of the other world.
+    """What one object meets: the collections of the log, and namespaces and owners under the candidate.
 
-    `findings` are the numbers of the requests about it that the sets decide otherwise, and of such collections, with how each ends
-    taken alone; None where that is to be worked out.
+    `findings` are the sequence numbers of the object's requests, and of collections, that the sets decide differently.
+    The value is how each ends by itself, None if it must be evaluated.
     """
 
     collections: Collections
@@ -80,47 +80,51 @@ class WalkContext(Struct, frozen=True):
     namespaces: NamespaceChanges = field(default_factory=dict)
     owners: OwnerChanges = field(default_factory=dict)
     owned: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """By uid of an object the uids of its owners."""
+    """By UID of an object, the UIDs of its owners."""
     owning: Sized[str] = ()
-    """The uids of what owns something."""
+    """UIDs of the objects that own others."""
     stops: Mapping[int, str] = field(default_factory=dict)
-    """By the number of a collection the name of the first object that is refused in the other world."""
+    """By sequence number of a collection request, the name of the first object whose deletion the candidate refuses."""
     barred: frozenset[int] = frozenset()
-    """The numbers of the writes that the candidate's authorizers refuse."""
+    """Sequence numbers of the writes that the candidate's authorizers refuse."""
     let_in: frozenset[int] = frozenset()
-    """The numbers of the writes that only the candidate's authorizers allow."""
+    """Sequence numbers of the writes that only the candidate's authorizers allow."""
     unknown: frozenset[int] = frozenset()
-    """The numbers of the writes of which it is not known whether the candidate's authorizers allow them."""
+    """Sequence numbers of the writes for which the candidate's authorization is unknown."""
     unnamed: Mapping[tuple[str, str, str], tuple[int, ...]] = field(default_factory=dict)
-    """By group, resource and namespace the numbers of the creations that are let in and whose name the log lacks, in order."""
+    """By group, resource and namespace, the sequence numbers of newly allowed creations whose name the log lacks, in order.
+    """
     kinds: Mapping[tuple[str, str], str] = field(default_factory=lambda: {("", "namespaces"): "Namespace"})
-    """By group and resource the kinds of what decisions look up."""
+    """By group and resource, the kinds that decisions look up."""
     objects: LookupsInTime = field(default_factory=lambda: LookupsInTime({}))
-    """What decisions look up, where it differs, but for namespaces."""
+    """Looked-up objects that differ, except namespaces."""
 
     def lookups(self, record: RequestRecord) -> Lookups:
-        """Return what a request looks up that differs from the log; not followed in kcp."""
+        """Return the differing objects that a request looks up. In kcp workspaces none are followed."""
         if not self.objects or record.workspace:
             return SAME_LOOKUPS
         return self.objects.at(record.seq)
 
 
 class Walked(Struct):
-    """Result of one object: its requests, the object, and its existence for objects that it owns."""
+    """Result of one object: how its requests end, and how the object and its existence differ."""
 
     consequences: list[tuple[LogPosition, Consequence]] = field(default_factory=list)
-    """By place; of a collection those of all objects that have no place of their own stand at the first."""
+    """By place.
+
+    The consequences of a collection stand at its first place, for all objects without a place of their own.
+    """
     changes: list[WorldChange] = field(default_factory=list)
     namespaces: dict[str, list[WorldChange]] = field(default_factory=dict)
     objects: dict[ObjectKey, list[WorldChange]] = field(default_factory=dict)
-    """What decisions look up, but for namespaces."""
+    """Looked-up objects that differ, except namespaces."""
     owners: dict[str, list[OwnerChange]] = field(default_factory=dict)
     refused: list[RefusedPods] = field(default_factory=list)
-    """What is in this world alone, and whose pods are refused."""
+    """Intervals in which a controller's pods are refused, for objects that exist only under the candidate."""
 
 
 class Walker(Struct, frozen=True):
-    """Walks objects with all their records."""
+    """Walks objects through all of their requests."""
 
     reconstructor: Reconstructor
     judge: Judge
@@ -129,7 +133,10 @@ class Walker(Struct, frozen=True):
     authorizers: RBACAuthorizers = field(default_factory=RBACAuthorizers)
 
     def walk(self, records: Sequence[RequestRecord]) -> Walked:
-        """Walk one object through all of its records in order. Nothing is said about one with unusable bodies."""
+        """Return the result of one object, with all of its records in order; empty if its bodies are unusable.
+
+        A first walk trusts the bodies; if it fails, a second one checks them.
+        """
         for checked in (False, True):
             with suppress(UnusableBodyError, *UNFORESEEN):
                 return _ObjectWalk(self, list(self.reconstructor.steps(records, checked=checked))).run()
@@ -165,9 +172,9 @@ class _ObjectWalk:
             (step.exchange.record.seq for step in steps if may_apply(step.exchange.record)), default=-1
         )
         self._unnamed = walker.around.unnamed.get((record.api_group, record.resource, record.namespace), ())
-        """The creations, one of which may have created the object."""
+        """Newly allowed creations without a name, one of which may have created the object."""
         self._is_origin_seen = steps[0].olds.trusted or not self._existence.now
-        """Whether the log shows how the log's object came to be, if it is there."""
+        """Whether the log shows the creation of the log's object, if the object exists."""
         self._is_lookup = (record.api_group, record.resource) in walker.around.kinds
         self._pods = ControllerPods(steps, walker.judge, walker.elsewhere) if makes_pods(record) else None
 
@@ -182,7 +189,7 @@ class _ObjectWalk:
         return self._outcome
 
     def _meet(self, meetings: Meetings, seq: float) -> None:
-        """The collections up to a place in the log."""
+        """Process the collection requests up to a place in the log."""
         for collection in meetings.until(seq, self._uid, lambda: self._collector.may_meet(self._branches)):
             self._collect(collection)
 
@@ -217,6 +224,7 @@ class _ObjectWalk:
                 answers += [(answer, _branch(branch, answer, step)) for answer in here]
         assert step is not None
         result = merged_end([answer.result for answer, _ in answers])
+        # Only after the answers: they compare with the version that the request found, and share this object.
         if step.stores and result.cause == Cause.SUCCEEDS:
             self._version.write(record.seq, record.response_uid if step.is_creation else None)
         self._settle(step)
@@ -233,10 +241,10 @@ class _ObjectWalk:
             self._outcome.refused = self._pods.refused
 
     def _as_far_as_shown(self, step: WorldStep, branch: Branch, answer: ServerAnswer) -> ServerAnswer:
-        """An answer as far as a log with gaps can show it.
+        """Return an answer as certain as a log with gaps allows.
 
-        A line that is missing may have made two objects the same again, or have created an object that the candidate would refuse. Whether
-        the log's own is there is told by nothing but the answer to the request itself.
+        A missing line may have made two objects equal again, or have created an object that the candidate would refuse.
+        Only the answer to the request itself shows whether the log's object exists.
         """
         cause, logged = answer.result.cause, step.logged.cause
         if step.olds.trusted or (cause == Cause.DENIED and step.is_newly_denied):
@@ -258,7 +266,7 @@ class _ObjectWalk:
         return not (is_creation or record.user.username == GARBAGE_COLLECTOR or record.seq in self._around.barred)
 
     def _leave(self, exchange: Exchange) -> None:
-        """A request that is not sent, because the object is absent."""
+        """Record that a controller does not send a request, because the object is absent."""
         record, causing_request = exchange.record, self._branches[0].causing_request
         place = LogPosition(record.seq, 0)
         self._outcome.consequences.append((place, Consequence(NOT_SENT, causing_request)))
@@ -267,7 +275,7 @@ class _ObjectWalk:
         self._note(place, self._branches)
 
     def _identify(self, exchange: Exchange, branches: tuple[Branch, ...]) -> None:
-        """Take over the uid of the log's object, as an answer tells it."""
+        """Take the UID of the log's object from an answer."""
         record = exchange.record
         if record.verb == "delete" or not (exchange.succeeded and exchange.concerns_parent) or exchange.dry_run:
             return
@@ -281,6 +289,7 @@ class _ObjectWalk:
         """Yield the possible answers in one branch: first from the object's surroundings, then from the server."""
         controls = is_controller(step.record.user.username)
         is_creation = step.record.verb == "create" and not step.record.subresource
+        # `unknown`, `barred` and `let_in` come first: on the server, authorization precedes the rest.
         if step.record.seq in self._around.unknown:
             yield ServerAnswer(UNKNOWN, step.unless_written if branch.state is None else branch.state)
             for answer in self._server.answers(step, branch.state):
@@ -311,13 +320,13 @@ class _ObjectWalk:
                 yield answer._replace(result=NOT_SENT) if is_seen else answer
 
     def _may_be_created(self, step: WorldStep, branch: Branch) -> bool:
-        """Whether an object that is not there may be one that a request has created which is let in, and whose name the log lacks."""
+        """Return whether an absent object may exist after all: a newly allowed creation without a name may have created it."""
         if not self._unnamed or self._unnamed[0] > step.record.seq:
             return False
         return not (step.existed if branch.state is None else not branch.is_absent)
 
     def _settle(self, step: WorldStep) -> None:
-        """Forget the creations without a name that created another object: it was there before them, or was deleted after them."""
+        """Drop the creations without a name that cannot have created this object: it existed before them, or was deleted after them."""
         if not self._unnamed or self._unnamed[0] > step.record.seq:
             return
         is_there = any(step.existed if branch.state is None else not branch.is_absent for branch in self._branches)
@@ -337,7 +346,7 @@ class _ObjectWalk:
         return lookups.end(step.record, step.log_lister, self._walker.authorizers)
 
     def _owner_of(self, step: WorldStep) -> OwnerChange | None:
-        """An owner that makes a request one that is not sent: absent for a creation, still there for the collector."""
+        """Return the owner change because of which a request is not sent: absent for a creation, present for the garbage collector."""
         if not self._around.owners:
             return None
         is_creation = step.record.verb == "create" and not step.record.subresource
@@ -348,7 +357,7 @@ class _ObjectWalk:
         return next((each for each in changes if each is not None and is_missing(each, step, is_creation)), None)
 
     def _owners_of(self, step: WorldStep) -> Sequence[str]:
-        """The uids of the owners of the object that is there."""
+        """Return the UIDs of the owners of the existing object."""
         uids = self._around.owned.get(self._uid)
         return uids if uids is not None else owners_of(step.old)
 
@@ -362,7 +371,7 @@ class _ObjectWalk:
         return ServerAnswer(ABSENT, GONE)
 
     def _consider(self, step: WorldStep, result: RequestEnd, answers: list[ServerAnswer]) -> None:
-        """Note how a request ends, if anything about it is not as in the log."""
+        """Record how a request ends, unless everything about it is as in the log."""
         if result == step.logged and not step.is_finding:
             return
         was_same = self._branches == SAME and not step.around_differs
@@ -393,7 +402,7 @@ class _ObjectWalk:
         return blames[0] if blames else step.namespace.causing_request or step.lookups.causing_request
 
     def _collect(self, collection: Collection) -> None:
-        """A `deletecollection`, which deletes the object in the log, in this world, in both or in neither."""
+        """Process a `deletecollection` that may delete the object in the log, under the candidate, in both or in neither."""
         previous, record = self._branches, collection.record
         if not self._collector.concerns(collection, self._uid, previous):
             return
@@ -419,7 +428,7 @@ class _ObjectWalk:
         self._note(place, previous)
 
     def _keep(self, collection: Collection) -> None:
-        """The object is left alone by a deletion that the candidate's authorizers refuse."""
+        """Keep the object: the candidate's authorizers refuse the deletion."""
         previous, number = self._branches, collection.items.get(self._uid)
         if number is None:
             return
@@ -485,6 +494,6 @@ def _branch(branch: Branch, answer: ServerAnswer, to: WorldStep | Collecting) ->
 
 
 def _denials(answers: Iterable[ServerAnswer]) -> tuple[Denial, ...] | None:
-    """Those of the first answer that was decided on another object and has any."""
+    """Return the denials of the first answer that has some and was decided on an object that differs from the log."""
     decisions = (answer.decision for answer in answers if answer.decision is not None)
     return next((decision.denials for decision in decisions if decision.denials), None)

@@ -34,9 +34,10 @@ _NO_STORE = frozenset({"token", "log"})
 
 
 class ServerAnswer(NamedTuple):
-    """A result, and what the object then is.
+    """An answer, and the state of the object after it.
 
-    `decision` is the one that was made on another object, if any was; `causing_request` the request that caused it, where that is not about the object.
+    `decision` is the decision on an object that differs from the log's, if one was made. `causing_request` is the
+    request that caused the answer, if that request concerned another object.
     """
 
     result: RequestEnd
@@ -46,27 +47,27 @@ class ServerAnswer(NamedTuple):
 
 
 def denied(decision: Decision) -> RequestEnd:
-    """The answer of a denial: that of the first one."""
+    """Return the answer of a denial, which carries the code of the first one."""
     return RequestEnd(Cause.DENIED, decision.denials[0].code)
 
 
 def succeeds(code: int) -> RequestEnd:
-    """The answer of a success."""
+    """Return the answer of a success."""
     return RequestEnd(Cause.SUCCEEDS, code)
 
 
 def is_absent(state: State) -> bool:
-    """Whether no object is there."""
+    """Return whether a state says that the object does not exist."""
     return isinstance(state, Known) and state.value is None
 
 
 def here_in(step: WorldStep, state: State) -> Known | Missing:
-    """The object of a state; where both worlds are the same, the one of the log."""
+    """Return the object of a state; None means the log's object."""
     return step.old if state is None else content(state)
 
 
 def places(alone: IsolatedEnd | None) -> frozenset[Place]:
-    """The places that the candidate's mutations touch."""
+    """Return the places that the candidate's mutations change."""
     paths = () if alone is None else alone.paths
     return changed_places("object", ({"path": path} for path in paths))
 
@@ -89,7 +90,7 @@ def left_by_unseen_write(step: WorldStep, state: State) -> Known | Missing:
 
 
 def connected(pod: Known | Missing) -> RequestEnd:
-    """The answer of a connection to a pod that is there (`pod/strategy.go`, `streamLocation`)."""
+    """Return the answer to a connection to a pod that exists (`pod/strategy.go`, `streamLocation`)."""
     if isinstance(pod, Missing):
         return UNKNOWN
     if not get(pod.value, ("spec", "nodeName")):
@@ -98,7 +99,7 @@ def connected(pod: Known | Missing) -> RequestEnd:
 
 
 def subresource_done(step: WorldStep, state: State) -> ServerAnswer:
-    """The answer to an eviction, a binding or a token that is admitted, of a pod that is there."""
+    """Return the answer to an admitted eviction, binding or token request for a pod that exists."""
     result = step.logged if step.logged.cause not in (Cause.ABSENT, Cause.DENIED) else succeeds(201)
     if step.is_dry or result.cause != Cause.SUCCEEDS or step.record.subresource in _NO_STORE:
         return ServerAnswer(result, state)

@@ -1,7 +1,8 @@
-"""Whether the API refuses with 422 what a request would write in the other world (`rest.BeforeCreate`, `rest.BeforeUpdate`).
+"""Whether the API refuses with 422 what a request would write under the candidate (`rest.BeforeCreate`, `rest.BeforeUpdate`).
 
-Three things tell: rules that are known here, held against what is there; the schema, where no server has validated the object; and what
-the server of the log refused, cause by cause: what it refused for the object that it found may be mended by another one.
+Three sources tell. The rules known here are checked against the object. The schema is checked if no server has
+validated the object. And each cause of the log's own refusal is checked for whether it still applies: another object
+may not have that fault.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from replay.world.step import WorldStep
 from replay.world.validation import breaks_metadata_of, changes_immutable, has_unnamed_ports, lacks_fields
 
 _FIELD = re.compile(r"\[\d+\]|[^.\[\]]+")
-"""The parts of a `field.Path`."""
+"""Parts of the text of a Go `field.Path`."""
 _PORT_NAME = re.compile(r"spec\.ports\[\d+\]\.name")
 _OF_THE_UPDATE = (
     "field is immutable",
@@ -30,7 +31,7 @@ _OF_THE_UPDATE = (
     "Pod QOS Class may not change",
     "existing ephemeral containers",
 )
-"""Parts of the messages of rules that are known here, and compare two states of an object."""
+"""Texts of rules that are known here and that compare two states of an object."""
 _OF_THE_OBJECT = (
     "must be specified for an update",
     "`selector` does not match template `labels`",
@@ -115,7 +116,10 @@ def _meets(paths: list[FieldPath], written: Known) -> bool:
 
 
 def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Known) -> bool:
-    """Whether a cause of the log's refusal is gone: its rule is known here and kept, or the single value at its field is another one."""
+    """Return whether a cause of the log's refusal no longer applies.
+
+    Either its rule is known here and kept, or the single value at its field differs.
+    """
     field, message = str(cause.get("field")), str(cause.get("message"))
     if field.startswith("status."):  # what controllers report is not followed
         return False
@@ -132,7 +136,7 @@ def _is_mended(cause: dict[str, JSON], validated: Known | Missing, written: Know
 
 
 def _values_at(value: JSON, path: FieldPath) -> list[JSON]:
-    """What stands at a path, in any item of a list on it: another world may have other items before it."""
+    """Return the values at a path in any item of its lists. Under the candidate an item may have another index."""
     if not path:
         return [value]
     if isinstance(path[0], int):
@@ -141,20 +145,20 @@ def _values_at(value: JSON, path: FieldPath) -> list[JSON]:
 
 
 def _path(field: str) -> FieldPath:
-    """The path of a field as causes name it (`spec.containers[1].image`)."""
+    """Return the path of a field as a cause names it (`spec.containers[1].image`)."""
     return tuple(
         int(part[1:-1]) if part[1:-1].isdecimal() and part.startswith("[") else part for part in _FIELD.findall(field)
     )
 
 
 def _is_only_port(field: str, written: Known) -> bool:
-    """Whether a port of a Service needs no name any more, because there is no other one (`ValidateService`)."""
+    """Return whether a Service port needs no name any more, because it is the only port (`ValidateService`)."""
     is_name = _PORT_NAME.fullmatch(field) is not None and get(written.value, ("kind",)) == "Service"
     return is_name and not has_unnamed_ports(written)
 
 
 def _is_filled(field: str, value: JSON) -> bool:
-    """Whether there is a value at a field, or no item that would need it."""
+    """Return whether a required field has a value, or its list item no longer exists."""
     path = _path(field)
     is_of_item = any(isinstance(part, int) for part in path) and get(value, path[:-1]) is None
     return is_of_item or get(value, path) not in (None, "", [], {})

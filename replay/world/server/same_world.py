@@ -1,4 +1,4 @@
-"""Answers to requests about an object that is still that of the log: only the sets' verdicts differ."""
+"""Answers about an object that is still as in the log: only the verdicts of the sets differ."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from replay.world.validation import may_break
 
 
 class SameWorld:
-    """The answers to requests about an object that is that of the log."""
+    """Answers requests about an object that is still as in the log."""
 
     def __init__(self, elsewhere: Elsewhere) -> None:
-        """`elsewhere` tells what a write leaves that stored nothing in the log."""
+        """`elsewhere` computes what a write stores if it stored nothing in the log."""
         self._elsewhere = elsewhere
 
     def answers(self, step: WorldStep) -> Iterator[ServerAnswer]:
@@ -70,7 +70,7 @@ class SameWorld:
             yield ServerAnswer(step.logged, None if step.is_last or step.is_dry else mutated_later(step))
 
     def _undetermined(self, step: WorldStep) -> Iterator[ServerAnswer]:
-        """Either as in the log, or the other way round."""
+        """Yield both answers: the one of the log, and the one with the opposite verdict."""
         if step.is_refused_by_current:
             yield ServerAnswer(UNKNOWN, None)
             for answer in self._newly_admitted(step):
@@ -83,7 +83,7 @@ class SameWorld:
             yield ServerAnswer(UNKNOWN, None)
 
     def _newly_admitted(self, step: WorldStep) -> Iterator[ServerAnswer]:
-        """What the current set refused goes on to the validation of the API, and to the storage."""
+        """Yield the answers to a request that only the baseline refused: API validation and storage follow."""
         verb, record = step.record.verb, step.record
         if verb == "delete":
             for left in left_by_deletion(step.old, step.exchange):

@@ -1,7 +1,7 @@
-"""What the API server answers to a request where the object is another one than in the log, and what it then holds.
+"""The API server's answer to a request whose object differs from the log, and the object afterwards.
 
-The order is that of `registry/generic/registry/store.go` and `endpoints/handlers`: the object of an update, patch or deletion is
-looked up before admission; the mutating phase, the validation of the API, the validating phase and the storage follow.
+The order is that of `registry/generic/registry/store.go` and `endpoints/handlers`. The object of an update, patch or
+deletion is looked up before admission. The mutating phase, API validation, the validating phase and the storage follow.
 """
 
 from __future__ import annotations
@@ -45,20 +45,22 @@ from replay.world.validation import has_immutable, touches_immutable
 from replay.world.version import named_uid
 
 _ASKS_FIRST = frozenset({"eviction", "binding"})
-"""Subresources whose storage asks the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`)."""
+"""Subresources whose storage runs the validating phase before it looks up the pod (`EvictionREST.Create`, `BindingREST.Create`).
+"""
 
 
 class Server:
-    """The API server of the candidate's world, for one object."""
+    """The API server under the candidate, for one object."""
 
     def __init__(self, judge: Judge, elsewhere: Elsewhere) -> None:
-        """`judge` decides, `elsewhere` makes the requests that it decides."""
+        """`judge` decides requests; `elsewhere` builds requests on other objects."""
         self._judge = judge
         self._elsewhere = elsewhere
         self.same_world = SameWorld(elsewhere)
 
     def answers(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
-        """All that may be answered where the object is in a state; more than one where a verdict is open."""
+        """Yield every possible answer for a state of the object; several if a verdict is undetermined."""
+        # `_is_alike` and `_is_unasked` come before all that needs the content of the object: computing it is slow.
         if step.fails_anyway or (state is None and step.is_absent_in_both):
             yield ServerAnswer(step.logged, state)
         elif _conflicts(step, state):
@@ -79,7 +81,7 @@ class Server:
             yield from self._update(step, here_in(step, state))
 
     def meets_alike(self, record: RequestRecord, state: State) -> bool:
-        """Whether an object is that of the log for all who look at a request: the candidate's policies and the API."""
+        """Return whether neither candidate policies nor API rules read a place in which the object differs from the log."""
         if not isinstance(state, Later) or state.touched is None:
             return False
         resource = GroupResource(record.api_group, record.resource)
@@ -88,7 +90,7 @@ class Server:
         return not self._judge.asks(record) or not self._judge.heeds(record, state.touched)
 
     def _is_alike(self, step: WorldStep, state: State) -> bool:
-        """Whether a write that succeeded is decided as it would be taken alone."""
+        """Return whether a write that succeeded gets the same decision as on the log's object."""
         is_known = step.alone is not None or not step.is_finding
         is_write = step.record.verb in ("update", "patch", "delete") and step.logged.cause == Cause.SUCCEEDS
         if step.precedes_apply or may_apply(step.record):  # who owns which field may differ where no content does
@@ -111,7 +113,7 @@ class Server:
         return ServerAnswer(step.logged, self._after_later(step, state, state.touched | places(alone)))
 
     def _is_unasked(self, step: WorldStep, state: State) -> bool:
-        """Whether no policy of the candidate can match a write to an object that is there, and no other rule compares contents."""
+        """Return whether neither a candidate policy nor an immutability rule reads the object of a successful write."""
         record = step.record
         if (
             state is None
@@ -139,15 +141,17 @@ class Server:
     def newly_allowed(  # noqa: C901, PLR0912 - the order of the server, one answer for each step
         self, step: WorldStep, state: State, *, is_open: bool
     ) -> Iterator[ServerAnswer]:
-        """The answers to a request that the authorizers refused in the log, which therefore lacks its body.
+        """Yield the answers to a request that only the candidate's authorizers allow. The log lacks its body.
 
-        `is_open` tells whether the object may be there although the log's is not.
+        `is_open` says that the object may exist although it does not exist in the log.
         """
         record, decision = step.record, step.candidate
         exists = step.existed if state is None else not is_absent(state)
         is_creation = record.verb == "create" and not record.subresource
         if not exists and (creates(step.exchange) or may_be_apply(step.exchange)):
             yield from _created_unseen(step, state, is_open=is_open)
+        # Updates, patches and deletions look up the object before admission; creations, connections and `_ASKS_FIRST`
+        # after it.
         elif not (exists or is_creation or record.subresource in _ASKS_FIRST or step.exchange.is_connect):
             yield ServerAnswer(UNKNOWN if is_open else ABSENT, state)
         elif decision.denials:
@@ -180,7 +184,10 @@ class Server:
             yield ServerAnswer(succeeds(200)._replace(certain=False), left_by_unseen_write(step, state), decision)
 
     def _connect(self, step: WorldStep, state: State) -> ServerAnswer:
-        """Admission comes before the pod is looked up (`handlers.ConnectResource`), which needs a node to connect to."""
+        """Return the answer to a connection.
+
+        Admission precedes the lookup of the pod (`handlers.ConnectResource`), which needs a node.
+        """
         decision = step.candidate
         if decision.denials:
             return ServerAnswer(denied(decision), state)
@@ -191,7 +198,7 @@ class Server:
         return ServerAnswer(step.logged if step.is_connected else connected(here_in(step, state)), state)
 
     def _create(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
-        """A creation: the storage finds last that the object exists."""
+        """Yield the answers to a creation. The storage checks last whether the object exists."""
         prior = step.unless_written if state is None else state
         exists = step.existed if state is None else not is_absent(state)
         if (answer := self._created_as_found(step, prior, exists=exists)) is not None:
@@ -204,6 +211,7 @@ class Server:
         if decision.denials:
             yield ServerAnswer(denied(decision), prior, decision)
             return
+        # An undetermined verdict has two ends: refused (nothing stored), and what would follow if admitted.
         opens = decision.verdict is Verdict.UNDETERMINED
         if opens:
             yield ServerAnswer(UNKNOWN, prior, decision)
@@ -217,7 +225,10 @@ class Server:
 
     @staticmethod
     def _created_as_found(step: WorldStep, prior: State, *, exists: bool) -> ServerAnswer | None:
-        """A creation whose decision is known: its own object is the same in every world. None where it is to be worked out."""
+        """Return the answer to a creation whose decision is known, None if it must be evaluated.
+
+        The object of a creation comes from its body, so that it is the same as in the log.
+        """
         alone = step.alone
         is_admitted_by_both = not step.is_finding and step.logged.cause == Cause.SUCCEEDS
         if step.around_differs or (alone is None and not is_admitted_by_both):
@@ -231,7 +242,10 @@ class Server:
         return ServerAnswer(step.logged, prior if step.is_dry else mutated_later(step))
 
     def _subresource(self, step: WorldStep, state: State) -> Iterator[ServerAnswer]:
-        """An eviction, a binding, a token: the first two ask the validating phase before they look up the pod."""
+        """Yield the answers to an eviction, binding or token request.
+
+        The first two run the validating phase before the pod lookup.
+        """
         if step.record.subresource not in _ASKS_FIRST and is_absent(state):
             yield ServerAnswer(ABSENT, state)
             return
@@ -297,6 +311,7 @@ class Server:
         decision, written = judged.decision, known_of(judged.object)
         creates = isinstance(here, Known) and here.value is None
         is_made_invalid = self._judge.leaves_invalid(request, decision.patch, lambda: written)
+        # A mutating policy that denies ends the request before API validation; a validating denial comes after it.
         is_over = bool(decision.denials) and decision.denials[0].is_of_mutation
         if not is_over and (is_made_invalid or is_refused(step, self._judge, here, written)):
             yield ServerAnswer(INVALID, here, decision)
@@ -313,12 +328,12 @@ class Server:
 
 
 def _code(record: RequestRecord) -> int:
-    """The status of a success."""
+    """Return the status of a success."""
     return CREATED if record.verb == "create" else DELETED.code
 
 
 def _conflicts(step: WorldStep, state: State) -> bool:
-    """Whether a request of an object that is there names another version; an eviction asks the policies before."""
+    """Return whether a request names another version of an existing object. Evictions run admission before that check."""
     if is_absent(state) or step.record.subresource in _ASKS_FIRST:
         return False
     is_met = state is not None or (step.around_differs and step.logged.cause == Cause.CONFLICT)
@@ -339,7 +354,10 @@ def _created_unseen(step: WorldStep, state: State, *, is_open: bool) -> Iterator
 
 
 def _unlike_apply(step: WorldStep, here: Known) -> Iterator[ServerAnswer]:
-    """The answers to a write of nothing that creates nothing, unless the log does not tell that."""
+    """Yield the answers to a write to a missing object.
+
+    An apply would create it; the log may not tell whether it is one.
+    """
     if may_be_apply(step.exchange):
         yield ServerAnswer(UNKNOWN, here)
         yield ServerAnswer(UNKNOWN, Missing("", "an apply may have created it"))
@@ -348,7 +366,7 @@ def _unlike_apply(step: WorldStep, here: Known) -> Iterator[ServerAnswer]:
 
 
 def _may_conflict_again(step: WorldStep, here: Known | Missing) -> bool:
-    """Whether an apply conflicted with managers of the log's object, and those of this one are not known."""
+    """Return whether an apply conflicted in the log and the managers of this object are unknown."""
     if step.logged.cause != Cause.CONFLICT or not is_apply(step.exchange):
         return False
     return isinstance(here, Missing) or not are_managers_known(here)
