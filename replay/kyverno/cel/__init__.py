@@ -1,1 +1,1 @@
-"""Kyverno's policies of CEL (`policies.kyverno.io`)."""
+"""CEL policies of Kyverno (`policies.kyverno.io`)."""

@@ -1,4 +1,4 @@
-"""Generated policies for controllers of pods (`pkg/cel/autogen`, `pkg/cel/policies/*/autogen`)."""
+"""Policies that Kyverno generates for pod controllers (`pkg/cel/autogen`, `pkg/cel/policies/*/autogen`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _GROUPS = {
     **dict.fromkeys(("jobs", "cronjobs"), "batch"),
 }
 _TEMPLATE, _CRON_JOB, EXTRACTED = "defaults", "cronjobs", "extract"
-"""How the template of a kind is found: at one of two paths, or wherever it stands in an object of a custom kind."""
+"""Ways to find the pod template of a controller: at one of two paths, or anywhere in an object of a custom kind."""
 
 _PATHS = {_TEMPLATE: "spec.template", _CRON_JOB: "spec.jobTemplate.spec.template"}
 _ROOTS = r"\b(object|oldObject|Object)"
@@ -22,11 +22,11 @@ _SPEC = re.compile(rf"{_ROOTS}\.spec", re.ASCII)
 _LABELS = re.compile(rf"{_ROOTS}\.metadata\.labels", re.ASCII)
 _ANNOTATIONS = re.compile(rf"{_ROOTS}\.metadata\.annotations", re.ASCII)
 _OWN_NAMESPACE = r"(?!\.namespace(?![A-Za-z0-9_]))"
-"""A namespace stays that of the object itself."""
+"""Suffix that excludes `metadata.namespace`: a template has no namespace of its own."""
 
 
 class Generated(NamedTuple):
-    """The spec of a policy that was made, and whether it is evaluated for pods that are taken out of an object."""
+    """Spec of a generated policy. `is_extracted` says that it evaluates the pods found inside an object."""
 
     spec: dict[str, Any]
     is_extracted: bool
@@ -41,7 +41,7 @@ class _Target(NamedTuple):
 def generated_specs(
     spec: Mapping[str, Any], controllers: Sequence[str] | None, *, mutates: bool
 ) -> Iterator[Generated]:
-    """Yield the specs generated from one; `controllers` None means all that Kyverno knows."""
+    """Yield the specs generated from one spec. `controllers` None means all controllers that Kyverno knows."""
     constraints = as_map(spec.get("matchConstraints"))
     if not _is_for_pods(constraints):
         return
@@ -58,7 +58,7 @@ def generated_specs(
 
 
 def _is_for_pods(constraints: Mapping[str, Any]) -> bool:
-    """Whether a policy matches `v1` pods, by nothing but namespaces (`CanAutoGen`)."""
+    """Return whether a policy matches only `v1` Pods, with no selector but that of namespaces (`CanAutoGen`)."""
     if constraints.get("excludeResourceRules"):
         return False
     selector = as_map(constraints.get("objectSelector"))
@@ -71,7 +71,7 @@ def _is_for_pods(constraints: Mapping[str, Any]) -> bool:
 
 
 def _resolved(name: str) -> tuple[str, _Target | None]:
-    """The form and resource of a controller; a custom one is written `<resource>.<version>.<group>`."""
+    """Return the form and the resource of a controller. A custom one is written `<resource>.<version>.<group>`."""
     if group := _GROUPS.get(name):
         return _CRON_JOB if name == "cronjobs" else _TEMPLATE, _Target(group, "v1", name)
     parts = name.split(".", 2)
@@ -81,7 +81,7 @@ def _resolved(name: str) -> tuple[str, _Target | None]:
 
 
 def _constraints(constraints: Mapping[str, Any], targets: Iterable[_Target]) -> JSON:
-    """Return the match constraints for some controllers: the same operations and namespaces."""
+    """Return match constraints for some controllers, with the operations and namespaces of the original."""
     operations = constraints["resourceRules"][0].get("operations")
     if not operations:
         return None
@@ -96,7 +96,7 @@ def _constraints(constraints: Mapping[str, Any], targets: Iterable[_Target]) -> 
 
 
 def _rewritten(value: Any, path: str) -> Any:
-    """Return all texts of a validating policy with a pod's paths replaced by its template's."""
+    """Return a validating policy's texts with the paths of a pod replaced by those of its template."""
     if isinstance(value, dict):
         return {key: _rewritten(item, path) for key, item in value.items()}
     if isinstance(value, list):
@@ -110,7 +110,7 @@ def _rewritten(value: Any, path: str) -> Any:
 
 
 def _rewritten_mutations(spec: dict[str, Any], path: str) -> dict[str, Any]:
-    """Return a mutating policy with rewritten match conditions and apply configurations."""
+    """Return a mutating policy with its match conditions and apply configurations rewritten for a template."""
     made = dict(spec)
     if conditions := spec.get("matchConditions"):
         made["matchConditions"] = [
@@ -128,7 +128,7 @@ def _rewritten_mutations(spec: dict[str, Any], path: str) -> dict[str, Any]:
 
 
 def _in_template(expression: str, path: str) -> str:
-    """An expression about a pod as one about a template (`convertPodToTemplateExpression`)."""
+    """Return an expression about a pod rewritten for its template (`convertPodToTemplateExpression`)."""
     expression = _SPEC.sub(rf"\1.{path}.spec", expression)
     expression = _LABELS.sub(rf"\1.{path}.metadata.labels", expression)
     expression = _ANNOTATIONS.sub(rf"\1.{path}.metadata.annotations", expression)
@@ -139,6 +139,7 @@ def _in_template(expression: str, path: str) -> str:
     end = _closing(body)
     if end <= 1:
         return expression
+    # The configuration itself moves too: `Object{...}` becomes `Object{spec: Object.spec{template: ...}}`.
     opening = "Object{"
     name = "Object"
     for part in path.split("."):
@@ -148,7 +149,7 @@ def _in_template(expression: str, path: str) -> str:
 
 
 def _closing(body: str) -> int:
-    """Return the place of the closing brace for a text's first brace, 0 if there is none. Texts inside are skipped."""
+    """Return the index of the brace that closes the first one of a text, or 0 if there is none."""
     depth = 0
     for index, character in enumerate(body):
         depth += {"{": 1, "}": -1}.get(character, 0)

@@ -28,22 +28,22 @@ _EXPECTED: dict[ExpressionKind, tuple[Type, ...]] = {
 
 
 class PolicyError(Exception):
-    """A policy that Kyverno does not take; `str()` is its text."""
+    """Policy that Kyverno refuses. `str()` is the message."""
 
     def __init__(self, errors: Iterable[str]) -> None:
-        """The errors as the API machinery joins them."""
+        """Join the errors as the API machinery does (`Aggregate.Error`): duplicates once, several in brackets."""
         distinct = list(dict.fromkeys(errors))
         super().__init__(distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]")
         self.errors = distinct
 
 
 class _Values(VariableValues):
-    """`variables`; one that fails hands its error on as it is."""
+    """Values of `variables`. The error of a variable is passed on unchanged."""
 
     __slots__ = ()
 
     def error_text(self, name: str, error: str) -> str:  # noqa: ARG002 - the name is not told
-        """The error of the variable."""
+        """Return the error of the variable."""
         return error
 
 
@@ -54,26 +54,26 @@ class _Compilation(NamedTuple):
 
 
 class PolicyCompiler(ExpressionCompiler):
-    """Compiles the expressions of one policy; those to come see the variables declared so far."""
+    """Compiler for the expressions of one policy. An expression sees the variables declared before it."""
 
     variable_values = _Values
 
     def __init__(self, namespace: str, purpose: Purpose) -> None:
-        """`namespace` is that of the policy, empty for clustered ones."""
+        """`namespace` is the namespace of the policy, empty for cluster-wide policies."""
         super().__init__(VERSION, has_params=False)
         self._namespace = namespace
         self._purpose = purpose
 
     def declared_type(self, output: Type | None) -> Type:
-        """The type of the expression itself."""
+        """Return the type of a variable: that of its expression."""
         return DYN if output is None else output
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """Compile an expression of a kind."""
+        """Compile an expression."""
         return self.compiled_here(kind, expression)
 
     def compiled_here(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """The same; `error` is Kyverno's text, without the place."""
+        """Compile an expression. `error` is Kyverno's text, without the path."""
         program, output_type, error = _compile(self._env(kind), expression)
         expected = _EXPECTED.get(kind)
         if error is None and expected is not None and output_type not in expected:
@@ -88,7 +88,7 @@ class PolicyCompiler(ExpressionCompiler):
         return kyverno_env(self._namespace, self._types, self._purpose)
 
     def checked(self, path: str, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """Return a compiled expression at a path. Raises PolicyError."""
+        """Return the compiled expression at a path. Raises PolicyError."""
         compiled = self.compile(kind, expression)
         if compiled.error is not None:
             raise PolicyError([_invalid(path, compiled)])
@@ -97,7 +97,7 @@ class PolicyCompiler(ExpressionCompiler):
     def all_checked(
         self, kind: ExpressionKind, expressions: Iterable[tuple[str, str]]
     ) -> tuple[CompiledExpression, ...]:
-        """Compiled expressions, given with their paths. Raises PolicyError for all that are wrong."""
+        """Return compiled expressions, given with their paths. Raises PolicyError with all their errors."""
         compiled = [(path, self.compile(kind, expression)) for path, expression in expressions]
         errors = [_invalid(path, each) for path, each in compiled if each.error is not None]
         if errors:
@@ -105,12 +105,15 @@ class PolicyCompiler(ExpressionCompiler):
         return tuple(each for _, each in compiled)
 
     def conditions(self, path: str, conditions: Sequence[MatchCondition]) -> tuple[CompiledExpression, ...]:
-        """Compiled match conditions. Raises PolicyError for all that are wrong."""
+        """Return compiled match conditions. Raises PolicyError with all their errors."""
         expressions = ((f"{path}[{index}].expression", each.expression) for index, each in enumerate(conditions))
         return self.all_checked(ExpressionKind.VALIDATION, expressions)
 
     def declare(self, path: str, variables: Sequence[Variable]) -> None:
-        """Compile variables, each seeing those before it. Raises PolicyError for all that are wrong."""
+        """Compile and declare variables, each of which sees the ones before it.
+
+        Raises PolicyError with all their errors.
+        """
         errors: list[str] = []
         for index, variable in enumerate(variables):
             compiled = self.compile(ExpressionKind.VARIABLE, variable.expression)
@@ -135,7 +138,7 @@ def _wrong_type(expected: tuple[Type, ...]) -> str:
 
 @lru_cache(maxsize=65536)
 def _compile(env: Env, expression: str) -> _Compilation:
-    """Equal texts in equal environments are compiled once."""
+    """Compile an expression. Equal texts in equal environments share the result."""
     ast = env.compile(expression)
     if isinstance(ast, Issues):
         return _Compilation(None, None, ast.to_display_string())

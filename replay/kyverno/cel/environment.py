@@ -1,6 +1,7 @@
-"""The CEL environment of Kyverno's policies (`pkg/cel/compiler/env.go`, `pkg/cel/policies/{vpol,mpol}/compiler`).
+"""CEL environment of Kyverno's policies (`pkg/cel/compiler/env.go`, `pkg/cel/policies/{vpol,mpol}/compiler`).
 
-It is that of the API server whose libraries Kyverno 1.19 is built with, extended by more of cel-go and by Kyverno's own.
+It is the environment of the API server that Kyverno 1.19 is built with, plus more of cel-go and Kyverno's own
+libraries.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ from replay.kyverno.cel.library.moment import MOMENT
 from replay.kyverno.cel.library.native import NATIVE
 
 VERSION: Final = KubernetesVersion(1, 36)
-"""The version of the libraries that Kyverno is built with (`k8s.io/apiserver` 0.36)."""
+"""Version of the libraries that Kyverno is built with (`k8s.io/apiserver` 0.36)."""
 
 _CODE: Final = KubernetesVersion(1, 37)
-"""A server with the cel-go that Kyverno has, which is newer than that of its libraries' server."""
+"""API server version with Kyverno's cel-go, which is newer than the cel-go of Kyverno's `k8s.io/apiserver`."""
 
 _VARIABLES_TYPE: Final = struct_type("kyverno.variables")
 
@@ -47,7 +48,7 @@ def _or_value(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...])
 
 
 def _value_or(value: Value, other: Value) -> Value:
-    """Return an optional's value, or another value unchanged."""
+    """Return the value of an optional, the alternative for an empty one, or any other value unchanged."""
     if isinstance(value, OptionalValue):
         return value.value if value.has_value else other
     return value
@@ -63,7 +64,7 @@ _OR_VALUE = Library(
     ),
     macros=(Macro("orValue", (1,), _or_value),),
 )
-"""`orValue` of any value, which is dynamic (`OrValueCompatEnvOptions`)."""
+"""`orValue` for values of any type, with a dynamic result (`OrValueCompatEnvOptions`)."""
 
 
 class Purpose(Enum):
@@ -75,7 +76,10 @@ class Purpose(Enum):
 
 
 def kyverno_env(namespace: str, variables: Mapping[str, Type], purpose: Purpose) -> Env:
-    """The environment of a policy; `namespace` is empty for clustered ones, `variables` are the types of its variables."""
+    """Return the environment of a policy.
+
+    `namespace` is empty for cluster-wide policies. `variables` maps the declared variables to their types.
+    """
     return _env(namespace, tuple(variables.items()), purpose)
 
 
@@ -103,7 +107,7 @@ def _env(namespace: str, variables: tuple[tuple[str, Type], ...], purpose: Purpo
 
 
 def _declarations(variables: tuple[tuple[str, Type], ...]) -> Library:
-    """Return the declarations of policies. Unlike on the server, `request` has the objects too."""
+    """Return the declarations for policies. Unlike on the API server, `request` also has the objects."""
     declared = {"object": DYN, "oldObject": DYN, "namespaceObject": NAMESPACE_TYPE, "request": REQUEST_TYPE}
     request = {**STRUCT_FIELDS[REQUEST_TYPE.name], "object": DYN, "oldObject": DYN}
     return Library(

@@ -1,4 +1,7 @@
-"""The expressions of a policy for one request: match conditions, exceptions, audit annotations (`pkg/cel/policies/*/compiler/policy.go`)."""
+"""Expressions of a policy for one request: match conditions, exceptions, audit annotations.
+
+The rules are those of `pkg/cel/policies/*/compiler/policy.go`.
+"""
 
 from __future__ import annotations
 
@@ -24,15 +27,15 @@ from replay.kyverno.rules.errors import UndeterminedError
 from replay.kyverno.rules.response import PASS, SKIP, RuleResponse
 
 _BUDGET = 10**15
-"""More than all expressions of a policy may cost. Each has its own limit."""
+"""Cost budget that all expressions of a policy together cannot reach. Each expression has its own limit."""
 
 
 class EvaluationError(Exception):
-    """Expressions that fail, or fail to tell whether a policy matches; `str()` is the text."""
+    """Failure of an expression that a policy needs. `str()` is the message."""
 
 
 class CompiledException(NamedTuple):
-    """An exception and its match conditions."""
+    """Exception with its compiled match conditions."""
 
     exception: PolicyException
     conditions: tuple[CompiledExpression, ...]
@@ -41,7 +44,7 @@ class CompiledException(NamedTuple):
 def compiled_exceptions(
     compiler: PolicyCompiler, exceptions: Iterable[PolicyException]
 ) -> tuple[CompiledException, ...]:
-    """Exceptions with their match conditions, compiled as those of their policy. Raises PolicyError."""
+    """Return exceptions with their match conditions, compiled in the policy's environment. Raises PolicyError."""
     return tuple(
         CompiledException(each, compiler.conditions("spec.matchConditions", each.spec.conditions))
         for each in exceptions
@@ -51,7 +54,7 @@ def compiled_exceptions(
 def compiled_annotations(
     compiler: PolicyCompiler, annotations: Sequence[AuditAnnotation]
 ) -> tuple[tuple[str, CompiledExpression], ...]:
-    """Audit annotations by their keys. Raises PolicyError for all that are wrong."""
+    """Return compiled audit annotations with their keys. Raises PolicyError with all their errors."""
     compiled = compiler.all_checked(
         ExpressionKind.AUDIT_ANNOTATION,
         (
@@ -63,7 +66,11 @@ def compiled_annotations(
 
 
 class Exempted(NamedTuple):
-    """Effect of exceptions on a request: those that match if one exempts it completely, else what they allow."""
+    """Effect of exceptions on a request.
+
+    `exceptions` are those that match, if one of them exempts the whole request. Otherwise `images` and `values` are
+    allowed.
+    """
 
     exceptions: tuple[PolicyException, ...]
     images: tuple[str, ...] = ()
@@ -71,15 +78,15 @@ class Exempted(NamedTuple):
 
 
 class PolicyInputs:
-    """Inputs of one policy's expressions from one request."""
+    """Inputs of a policy's expressions for one request."""
 
     def __init__(
         self, compiler: PolicyCompiler, request: CELRequest, reader: Reader, namespace: str, *, mutates: bool
     ) -> None:
-        """`namespace` is that of the policy, empty for clustered ones."""
+        """`namespace` is the namespace of the policy, empty for cluster-wide policies."""
         self._compiler = compiler
         self.answers: list[JSON] = []
-        """What was read of the cluster, and of texts."""
+        """Results of reads of the cluster and of parsed texts."""
         self.bindings: dict[str, Any] = {
             "object": request.object,
             "oldObject": request.old_object,
@@ -94,25 +101,26 @@ class PolicyInputs:
 
     @property
     def traced(self) -> TracedExpressions:
-        """Return an evaluator that keeps the values of all parts."""
+        """Return an evaluator that keeps the values of all subexpressions."""
         return TracedExpressions(self._compiler, self._inputs)
 
     def bind(self, name: str, value: Value) -> None:
-        """Give a name another value, for expressions to come; variables that were read keep theirs."""
+        """Bind a name to another value for later expressions. Variables that were already computed keep their values."""
         self.bindings = {**self.bindings, name: value}
         self._inputs = Inputs(self.bindings, self.bindings["request"])
+        # Kyverno computes a variable once per request, even if the object changes afterwards.
         computed = self._evaluation.computed_variables
         self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, variables=computed)
 
     def evaluate(self, compiled: CompiledExpression, *, exact: bool = False) -> Evaluated:
-        """The outcome of an expression; `exact`: by the strict engine alone."""
+        """Evaluate an expression. `exact` asks only the strict engine."""
         if exact:
             computed = self._evaluation.computed_variables
             self._evaluation = evaluations(self._compiler, self._inputs, _BUDGET, exact=True, variables=computed)
         return self._evaluation.evaluate(compiled)
 
     def value(self, compiled: CompiledExpression, *, exact: bool = False) -> Value:
-        """The value of an expression. Raises EvaluationError and UndeterminedError."""
+        """Return the value of an expression. Raises EvaluationError and UndeterminedError."""
         evaluated = self.evaluate(compiled, exact=exact)
         if evaluated.unknown:
             raise undetermined(evaluated.unknown[0])
@@ -121,7 +129,10 @@ class PolicyInputs:
         return evaluated.value
 
     def match(self, conditions: Iterable[CompiledExpression], *, ignores_errors: bool) -> bool:
-        """Whether all conditions hold; the first that is false decides. Raises EvaluationError and UndeterminedError."""
+        """Return whether all conditions are true.
+
+        A false condition decides, even after an error. Raises EvaluationError and UndeterminedError.
+        """
         errors: list[str] = []
         unknown: Missing | None = None
         for condition in conditions:
@@ -139,7 +150,7 @@ class PolicyInputs:
         return not errors
 
     def exempted(self, exceptions: Sequence[CompiledException], *, ignores_errors: bool) -> Exempted:
-        """Return the exceptions' effect on the request, bound as `exceptions`.
+        """Return the effect of exceptions on the request, and bind `exceptions` for later expressions.
 
         Raises EvaluationError and UndeterminedError.
         """
@@ -168,7 +179,10 @@ class PolicyInputs:
         return Exempted((), tuple(images), tuple(values))
 
     def annotations(self, annotations: Sequence[tuple[str, CompiledExpression]], quoted: str) -> dict[str, str]:
-        """The audit annotations that are not empty; `quoted` is the mark around a key in texts. Raises as `value`."""
+        """Return the non-empty audit annotations. Raises EvaluationError and UndeterminedError.
+
+        `quoted` is the quotation mark around a key in messages.
+        """
         made: dict[str, str] = {}
         for key, compiled in annotations:
             try:
@@ -191,7 +205,7 @@ def undetermined(missing: Missing) -> UndeterminedError:
 
 
 def exempted_rule(exceptions: Sequence[PolicyException]) -> RuleResponse:
-    """The answer of a policy from which a request is exempt: as the exception with the highest priority says."""
+    """Return the result of a policy from which a request is exempt. The exception with the highest priority decides."""
     chosen = exceptions[0]
     highest = 0
     for each in exceptions:

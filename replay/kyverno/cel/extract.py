@@ -1,4 +1,4 @@
-"""Pods inside an object of a custom kind (`pkg/cel/autogen/extract`)."""
+"""Pods inside objects of custom kinds (`pkg/cel/autogen/extract`)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ _PODS = {"group": "", "version": "v1", "resource": "pods"}
 
 
 class ExtractionError(Exception):
-    """There is no pod in the object; `str()` is Kyverno's text."""
+    """Object without a pod template. `str()` is Kyverno's message."""
 
 
 def extracted_requests(request: CELRequest) -> list[tuple[str, CELRequest]]:
-    """A request for each pod, with the path of its template. Raises ExtractionError and UndeterminedError."""
+    """Return a request for each pod template, with the template's path. Raises ExtractionError and UndeterminedError."""
     new, old = _whole(request.object), _whole(request.old_object)
     source = new or old
     if not source:
@@ -47,7 +47,10 @@ def _whole(obj: Object) -> dict[str, Any]:
 
 
 def _templates(node: JSON, path: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The templates below a node, which are not looked into; Kyverno walks maps in no defined order, here they are sorted."""
+    """Yield the pod templates below a node, but none within a template.
+
+    Kyverno walks maps in Go's random order. Here the keys are sorted.
+    """
     if isinstance(node, dict):
         if _is_template(node):
             yield path, node
@@ -84,7 +87,7 @@ def _pod(template: dict[str, Any], request: CELRequest) -> JSON:
 
 
 def _for_pod(request: CELRequest, new: JSON, old: JSON) -> CELRequest:
-    """The request as one for a pod; an object that is absent is null here."""
+    """Return the request as one for a pod. An absent object is null here."""
     metadata = as_map((new or old)["metadata"])
     named = {
         **request.request,

@@ -1,6 +1,6 @@
-"""GeneratingPolicy and its namespaced kind (`pkg/cel/policies/gpol`): which requests trigger them, and what they would make.
+"""GeneratingPolicy and its namespaced kind (`pkg/cel/policies/gpol`): what triggers them and what they create.
 
-They give no verdict: what they make is written later, by Kyverno itself. A DeletingPolicy is triggered by the clock alone.
+They give no verdict, because Kyverno creates the objects later. A DeletingPolicy is triggered by time only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _REFUSED = "<nil>: Internal error: generating policy compiler 2.0 error: failed 
 
 
 class Generation(Struct, frozen=True):
-    """Objects that a policy would write for a request, or why they are unknown or not written."""
+    """Objects that a policy would create for a request. `error` and `unknown` say why there are none."""
 
     policy: str
     namespace: str
@@ -36,10 +36,10 @@ class Generation(Struct, frozen=True):
 
 
 class GeneratingPolicy:
-    """One compiled policy."""
+    """Compiled GeneratingPolicy."""
 
     def __init__(self, policy: JSON, exceptions: Sequence[PolicyException]) -> None:
-        """Raises PolicyError."""
+        """Compile the policy. Raises PolicyError."""
         metadata = policy["metadata"]
         self.name = str(metadata["name"])
         self.namespace = str(metadata.get("namespace") or "")
@@ -65,7 +65,7 @@ class GeneratingPolicy:
         self._exceptions = compiled_exceptions(compiler, exceptions)
 
     def generate(self, request: CELRequest, reader: Reader) -> Generation | None:
-        """Return what a request makes the policy do, None if it does not trigger it."""
+        """Return what the policy would create for a request, or None if the request does not trigger it."""
         if self._constraints is None or request.request.get("dryRun") or self.namespace not in ("", request.namespace):
             return None
         try:
@@ -101,6 +101,6 @@ class GeneratingPolicy:
 
 
 def generating_policies(policy: JSON, exceptions: Iterable[PolicyException]) -> list[GeneratingPolicy]:
-    """A policy, compiled. Raises PolicyError."""
+    """Return the compiled policy. Raises PolicyError."""
     kind, name = str(policy["kind"]), str(policy["metadata"]["name"])
     return [GeneratingPolicy(policy, [each for each in exceptions for _ in range(each.is_from(kind, name))])]

@@ -1,6 +1,6 @@
-"""ImageValidatingPolicy and its namespaced kind (`pkg/cel/policies/ivpol`): which requests they are about.
+"""ImageValidatingPolicy and its namespaced kind (`pkg/cel/policies/ivpol`): which requests they concern.
 
-What they answer depends on signatures and attestations that a registry has, so that it is not known here.
+Their verdict depends on signatures and attestations in a registry, so it is unknown here.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from replay.kyverno.cel.spec import Spec, constraints_of, read_spec
 
 
 class ImagePolicy:
-    """One policy, possibly generated from another."""
+    """Compiled policy. Its spec may be a generated one."""
 
     def __init__(self, policy: JSON, spec: Mapping[str, Any]) -> None:
-        """`spec` is that of the policy, or one that was generated. Raises PolicyError."""
+        """`spec` is the policy's spec, or one generated from it. Raises PolicyError."""
         metadata = policy["metadata"]
         self.name = str(metadata["name"])
         self.namespace = str(metadata.get("namespace") or "")
@@ -39,7 +39,7 @@ class ImagePolicy:
         self._conditions = [each for each in compiled if each.error is None]
 
     def concerns(self, request: CELRequest, reader: Reader) -> bool:
-        """Whether the answer to a request may depend on the policy."""
+        """Return whether the verdict for a request may depend on the policy."""
         if self._constraints is None or self.spec.is_for_json:
             return False
         try:
@@ -55,7 +55,7 @@ class ImagePolicy:
 
 
 def image_policies(policy: JSON, _: Iterable[object]) -> list[ImagePolicy]:
-    """A policy and those that are generated of it for controllers of pods. Raises PolicyError."""
+    """Return the policy and those that are generated from it for pod controllers. Raises PolicyError."""
     first = ImagePolicy(policy, policy.get("spec"))
     generated = generated_specs(policy["spec"], first.spec.controllers, mutates=False)
     return [first, *(ImagePolicy(policy, each.spec) for each in generated)]

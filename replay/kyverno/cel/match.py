@@ -1,4 +1,7 @@
-"""Whether a policy matches a request (`pkg/cel/matching`): as on the API server, but for objects and namespaces that are absent."""
+"""Match constraints of a policy (`pkg/cel/matching`).
+
+They match as on the API server, except for absent objects and namespaces.
+"""
 
 from __future__ import annotations
 
@@ -17,14 +20,14 @@ _MOST_KEYS: Final = 1024
 
 
 class MatchingError(Exception):
-    """The constraints cannot be evaluated; `str()` is the text."""
+    """Failure to evaluate match constraints. `str()` is the message."""
 
 
 class Constraints:
-    """`matchConstraints`, with the selectors read once."""
+    """`matchConstraints` with parsed selectors."""
 
     def __init__(self, constraints: MatchResources) -> None:
-        """A selector that is wrong is an error where all else matches."""
+        """Parse the selectors. An invalid selector is an error only for requests that everything else matches."""
         self._constraints = constraints
         self._namespaces = _selector(constraints.namespace_selector)
         self._objects = _selector(constraints.object_selector)
@@ -33,12 +36,12 @@ class Constraints:
         self._scopes: dict[RuleKey, bool] = {}
 
     def may_match(self, key: RuleKey) -> bool:
-        """Whether the rules let requests through that have this in common, whatever their names are."""
+        """Return whether the rules match requests with this key, whatever the object's name is."""
         rules = self._constraints.resource_rules
         return not rules or any(matches_rule(rule, key) for rule in rules)
 
     def matches(self, request: CELRequest) -> bool | Missing:
-        """Whether a request matches. Raises MatchingError."""
+        """Return whether a request matches, or `Missing` if unknown. Raises MatchingError."""
         # The rules are cheap, and decide most of the time; Kyverno asks the selectors first, to the same end.
         if not self._is_in_scope(request):
             return False
@@ -59,7 +62,7 @@ class Constraints:
         return next((each for each in (in_namespace, selected) if isinstance(each, Missing)), True)
 
     def _is_in_scope(self, request: CELRequest) -> bool:
-        """Whether the rules let a request through; where they name nothing, all with its key."""
+        """Return whether the rules match a request. The result is cached by key unless a rule names objects."""
         if self._is_of_names:
             return self._in_scope(request)
         key = request.rule_key
@@ -78,7 +81,7 @@ class Constraints:
 
 
 def _selector(selector: LabelSelector) -> Selector | str:
-    """Return a selector, or its error."""
+    """Return a parsed selector, or the error text of an invalid one."""
     try:
         return selector_from_label_selector(selector)
     except MatchSelectorError as error:
@@ -88,7 +91,7 @@ def _selector(selector: LabelSelector) -> Selector | str:
 def _selects(
     selector: Selector | str, labels_of: Callable[[CELRequest], Labels | Missing], request: CELRequest
 ) -> bool | Missing:
-    """Whether labels are selected; a selector that is wrong does not decide."""
+    """Return whether a selector selects labels. An invalid selector counts as selecting everything."""
     if isinstance(selector, str) or selector.is_empty:
         return True
     labels = labels_of(request)
@@ -104,7 +107,10 @@ def _old_labels(request: CELRequest) -> Labels | Missing:
 
 
 def _namespace_labels(request: CELRequest) -> Labels | Missing:
-    """The labels of the namespace: of the object itself where one is written; of one that is not known, its name."""
+    """Return the labels that the namespace selector sees.
+
+    They are those of the object itself if a Namespace is written. An absent Namespace has only the label with its name.
+    """
     if (
         request.resource.resource == NAMESPACES.resource
         and not request.subresource

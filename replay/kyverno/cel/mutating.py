@@ -63,14 +63,14 @@ class _Mutation(NamedTuple):
 
 
 class MutationResult(NamedTuple):
-    """A policy's answer and its object, None if it makes none."""
+    """Result of a policy. `object` is None if the policy does not change the object."""
 
     rule: RuleResponse
     object: Object | None = None
 
 
 class MutatingPolicy:
-    """One compiled policy, possibly generated from another."""
+    """Compiled mutating policy. Its spec may be a generated one."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class MutatingPolicy:
         *,
         is_extracted: bool = False,
     ) -> None:
-        """`spec` is that of the policy, or one that was generated. Raises PolicyError."""
+        """`spec` is the policy's spec, or one generated from it. Raises PolicyError."""
         metadata = policy["metadata"]
         self.name = str(metadata["name"])
         self.namespace = str(metadata.get("namespace") or "")
@@ -92,7 +92,7 @@ class MutatingPolicy:
         self._compile(exceptions)
 
     def _compile(self, exceptions: Sequence[PolicyException]) -> None:
-        """Compile all expressions in Kyverno's order: match conditions see the variables."""
+        """Compile all expressions in Kyverno's order. Match conditions see the variables."""
         compiler, spec = self._compiler, self.spec
         compiler.declare("spec.variables", spec.named_variables)
         self._conditions = compiler.conditions("spec.matchConditions", spec.conditions)
@@ -132,7 +132,7 @@ class MutatingPolicy:
             yield _Mutation(self._compiler.checked(path, kind, patch.expression or ""), is_configuration)
 
     def mutate(self, request: CELRequest, reader: Reader, patchers: ObjectPatchers) -> MutationResult | None:
-        """Return the policy's answer, None if it does not match. Raises UndeterminedError."""
+        """Return the result of the policy, or None if it does not match. Raises UndeterminedError."""
         try:
             matched = self._constraints.matches(request)
         except MatchingError as error:
@@ -170,7 +170,8 @@ class MutatingPolicy:
     def _change(
         self, mutation: _Mutation, inputs: PolicyInputs, patcher: ObjectPatcher | None
     ) -> Callable[[JSON], JSON]:
-        """Return a mutation's change of an object. Raises as evaluation and conversion do."""
+        """Return a mutation's change of an object. Raises the errors of evaluation and conversion."""
+        # The fast engine does not tell a nil Go slice from an empty one, which a joined list may be.
         result: Value = inputs.value(mutation.expression, exact=self._joins_lists)
         read = {name: inputs.bindings[name] for name in _READ}
         values = InputValues({**read, "answers": inputs.answers}, {}, VERSION)
@@ -185,7 +186,7 @@ class MutatingPolicy:
 
 
 def _with_nulls(value: JSON) -> JSON:
-    """An object with null for lists that are nil in Go; parts without any are the same afterwards."""
+    """Return an object with null for lists that are nil in Go. Parts without such lists are returned unchanged."""
     if isinstance(value, NilSlice):
         return None
     if isinstance(value, dict):
@@ -206,7 +207,7 @@ def _patched(obj: JSON, operations: list[dict[str, Any]]) -> JSON:
 
 
 def mutating_policies(policy: JSON, exceptions: Iterable[PolicyException]) -> list[MutatingPolicy]:
-    """A policy and those that are generated of it for controllers of pods. Raises PolicyError."""
+    """Return the policy and those that are generated from it for pod controllers. Raises PolicyError."""
     own = [
         each for each in exceptions for _ in range(each.is_from(str(policy["kind"]), str(policy["metadata"]["name"])))
     ]

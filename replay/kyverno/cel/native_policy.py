@@ -1,4 +1,4 @@
-"""Native policies that Kyverno generates from its own, and that then decide instead.
+"""Native policies that Kyverno generates from its own. The API server then decides by them instead of Kyverno.
 
 The rules are those of `pkg/controllers/admissionpolicygenerator` and `pkg/admissionpolicy/builder.go`.
 """
@@ -18,9 +18,9 @@ _API = "admissionregistration.k8s.io/v1"
 
 
 def native_policy(policy: JSON, exceptions: Iterable[JSON]) -> tuple[JSON, JSON] | None:
-    """The native policy and its binding that are generated of a policy; None where none is, and Kyverno itself decides.
+    """Return the native policy and binding generated from a policy, or None if Kyverno itself decides.
 
-    `exceptions` are all those of the set.
+    `exceptions` are all exceptions of the set.
     """
     own = [as_map(each.get("spec")) for each in exceptions if _names(each, policy)]
     try:
@@ -34,7 +34,7 @@ def native_policy(policy: JSON, exceptions: Iterable[JSON]) -> tuple[JSON, JSON]
 
 
 def _names(exception: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
-    """Whether an exception names a policy; its kind is not looked at here."""
+    """Return whether an exception names a policy. As in Kyverno, the kind does not matter here."""
     references = as_map(exception.get("spec")).get("policyRefs") or ()
     return any(as_map(each).get("name") == policy["metadata"]["name"] for each in references)
 
@@ -93,7 +93,7 @@ def _mutating(policy: JSON, exceptions: list[dict[str, Any]]) -> tuple[JSON, JSO
 
 
 def _negated(exceptions: Iterable[Mapping[str, Any]]) -> Iterator[JSON]:
-    """The conditions of exceptions: where one holds, the policy does not match."""
+    """Yield the negated match conditions of exceptions: if one is true, the policy does not match."""
     for each in exceptions:
         for condition in each.get("matchConditions") or ():
             yield {"name": condition["name"], "expression": f"!({condition['expression']})"}

@@ -1,4 +1,4 @@
-"""Cluster reads of expressions: answered as the API server does, or as Kyverno's CLI does without one."""
+"""Cluster reads of expressions, answered as by the API server or as by Kyverno's CLI."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replay.kyverno.cel.library.context import ResourceError
 from replay.kyverno.rules.go_value import as_map
 
 GlobalEntry = Callable[[str, str], JSON | Missing | None]
-"""The value of a GlobalContextEntry and a projection of it, None for one that there is not."""
+"""Function that returns a GlobalContextEntry's value by name and projection, or None if there is no such entry."""
 
 
 class ListerReader:
@@ -62,10 +62,10 @@ class ListerReader:
 
 
 class OfflineReader(ListerReader):
-    """The same with the habits of Kyverno's CLI, which keeps objects by resource and namespace (`pkg/cel/libs/fake_context.go`)."""
+    """Reader as in Kyverno's CLI, which keeps objects by resource and namespace (`pkg/cel/libs/fake_context.go`)."""
 
     def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
-        """See `Reader.get`; there are no subresources."""
+        """See `Reader.get`. There are no subresources."""
         return None if "/" in resource else super().get(api_version, resource, namespace, name)
 
     def list(
@@ -75,7 +75,7 @@ class OfflineReader(ListerReader):
         namespace: str,
         labels: Mapping[str, str],  # noqa: ARG002 - the CLI does not look at them
     ) -> JSON | Missing:
-        """See `Reader.list`; those of one namespace alone, and of a resource of which there is any object."""
+        """See `Reader.list`. It returns the objects of exactly one namespace, and fails if the resource has no objects."""
         found = self._found(api_version, resource)
         every = self._lister.list(found.kind, None) if found is not None else ()
         if isinstance(every, Missing):

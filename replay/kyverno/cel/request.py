@@ -1,4 +1,4 @@
-"""One AdmissionRequest as CEL policies see it (`pkg/utils/admission/resource.go`, `pkg/cel/engine`)."""
+"""AdmissionRequest as CEL policies see it (`pkg/utils/admission/resource.go`, `pkg/cel/engine`)."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _WRITTEN_IF_SET = ("subResource", "requestKind", "requestResource", "requestSubR
 
 
 class CELRequest:
-    """Parts of a request. Absent objects are empty maps."""
+    """Parts of a request. An absent object is an empty map."""
 
     def __init__(self, request: Mapping[str, Any], namespace: Object, time: Timestamp | Missing = _NO_TIME) -> None:
-        """`namespace` is the object of the request's namespace, None where there is none; `time` is that of the request."""
+        """`namespace` is the Namespace object of the request, or None. `time` is the time of the request."""
         self.request = request
         self.time = time
         self.operation = str(request.get("operation") or "")
@@ -47,7 +47,7 @@ class CELRequest:
         self.projections: dict[Projection, ProjectionKey | None] = {}
 
     def with_object(self, value: Object) -> CELRequest:
-        """The same request with another object in `object`; `request` shows the one that came."""
+        """Return the request with another `object`. `request.object` stays the original object."""
         made = copy(self)
         made.object = value
         made.plain, made.projections = _Plain(made), {}
@@ -55,11 +55,11 @@ class CELRequest:
 
     @cached_property
     def rule_key(self) -> RuleKey:
-        """Return the key for match rules."""
+        """Key of the request for match rules."""
         return RuleKey(self.resource, self.subresource, cast("Operation", self.operation), bool(self.namespace))
 
     def _extracted(self, obj: Object) -> Object:
-        """An object with its kind and namespace set from the request."""
+        """Return an object with its kind and namespace taken from the request."""
         if isinstance(obj, Missing):
             return obj
         if isinstance(obj, PartialObject):
@@ -81,7 +81,10 @@ class CELRequest:
         return named
 
     def shown(self, *, extracted: bool) -> JSON | PartialObject:
-        """Return `request` without empty fields; with the original objects, or `extracted` as `object` has them."""
+        """Return `request` without empty fields.
+
+        With `extracted`, its objects have kind and namespace set as `object` has.
+        """
         return self._shown_extracted if extracted else self._shown
 
     @cached_property
@@ -118,14 +121,14 @@ class CELRequest:
         return PartialObject(shown, tuple(unknown)) if unknown else shown
 
     def projected(self, reads: Projection) -> Hashable | None:
-        """The projection of what expressions read of the request, with its kind; None where there is none."""
+        """Return the values that expressions read, with the kind, as a key. Return None if there is no such projection."""
         if reads not in self.projections:
             self.projections[reads] = reads(self.plain)
         projected = self.projections[reads]
         return None if projected is None else (projected, self.kind)
 
     def shown_namespace(self) -> Object:
-        """`namespaceObject`."""
+        """Return the value of `namespaceObject`."""
         namespace = self.namespace_object
         if namespace is None or isinstance(namespace, Missing):
             return namespace
@@ -135,7 +138,7 @@ class CELRequest:
 
 
 class _Plain(PlainBindings):
-    """What a request binds to the names that policies of the API server have, too."""
+    """Values of the names that policies of the API server know too."""
 
     def __init__(self, request: CELRequest) -> None:
         self._request = request
@@ -150,5 +153,5 @@ class _Plain(PlainBindings):
 
 
 def _whole(namespace: JSON) -> JSON:
-    """The parts that Go's type always writes."""
+    """Return a Namespace with the fields that Go's type always writes."""
     return {**namespace, "spec": namespace.get("spec") or {}, "status": namespace.get("status") or {}}

@@ -1,4 +1,4 @@
-"""The policies and exceptions of `policies.kyverno.io` as they are read (github.com/kyverno/api, `policies.kyverno.io/v1alpha1`)."""
+"""Policies and exceptions of `policies.kyverno.io` (github.com/kyverno/api, `policies.kyverno.io/v1alpha1`)."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class _Evaluation(Struct, frozen=True, rename="camel"):
 
 
 class Validation(Struct, frozen=True, rename="camel"):
-    """One item of `spec.validations`."""
+    """Item of `spec.validations`."""
 
     expression: str
     message: str | None = None
@@ -93,20 +93,20 @@ class Validation(Struct, frozen=True, rename="camel"):
 
 
 class AuditAnnotation(Struct, frozen=True, rename="camel"):
-    """One item of `spec.auditAnnotations`."""
+    """Item of `spec.auditAnnotations`."""
 
     key: str
     value_expression: str
 
 
 class Patch(Struct, frozen=True):
-    """The expression of a mutation."""
+    """Expression of a mutation."""
 
     expression: str | None = None
 
 
 class Mutation(Struct, frozen=True, rename="camel"):
-    """One item of `spec.mutations`."""
+    """Item of `spec.mutations`."""
 
     patch_type: str
     apply_configuration: Patch | None = None
@@ -114,7 +114,7 @@ class Mutation(Struct, frozen=True, rename="camel"):
 
 
 class Spec(Struct, frozen=True, rename="camel"):
-    """Common part of all policies."""
+    """Fields that all policies share."""
 
     match_constraints: _Constraints | None = None
     match_conditions: tuple[_Named, ...] | None = None
@@ -136,12 +136,12 @@ class Spec(Struct, frozen=True, rename="camel"):
 
     @property
     def on_failure(self) -> FailurePolicy:
-        """`failurePolicy`."""
+        """`failurePolicy`, Fail by default."""
         return FailurePolicy(self.failure_policy or FailurePolicy.FAIL)
 
     @property
     def controllers(self) -> tuple[str, ...] | None:
-        """The controllers of pods for which policies are generated, None for all that Kyverno knows."""
+        """Pod controllers for which policies are generated, None for all that Kyverno knows."""
         pods = self.autogen.pod_controllers if self.autogen is not None else None
         return pods.controllers if pods is not None else None
 
@@ -153,24 +153,24 @@ class Spec(Struct, frozen=True, rename="camel"):
 
     @property
     def is_for_json(self) -> bool:
-        """Whether the policy is about documents that are no objects of a cluster."""
+        """Whether the policy evaluates JSON documents instead of Kubernetes objects."""
         return self.evaluation is not None and self.evaluation.mode == "JSON"
 
 
 class ValidatingSpec(Spec, frozen=True, rename="camel"):
-    """The spec of a validating policy."""
+    """Spec of a validating policy."""
 
     validations: tuple[Validation, ...] | None = None
     validation_actions: tuple[Literal["Deny", "Audit", "Warn"], ...] | None = None
 
     @property
     def actions(self) -> tuple[str, ...]:
-        """Return `validationActions`, Deny by default."""
+        """`validationActions`, Deny by default."""
         return self.validation_actions or ("Deny",)
 
 
 class MutatingSpec(Spec, frozen=True, rename="camel"):
-    """The spec of a mutating policy."""
+    """Spec of a mutating policy."""
 
     mutations: tuple[Mutation, ...] | None = None
     target_match_constraints: _Targets | None = None
@@ -178,18 +178,18 @@ class MutatingSpec(Spec, frozen=True, rename="camel"):
 
     @property
     def mutates_existing(self) -> bool:
-        """Return whether the policy mutates its own target objects instead of the request's."""
+        """Whether the policy mutates its own target objects instead of the object of the request."""
         targets = self.target_match_constraints
         return targets is not None and bool(targets.resource_rules or targets.expression)
 
     @property
     def is_applied_as_by_clients(self) -> bool:
-        """Whether lists and maps that are one value may be replaced."""
+        """Whether atomic lists and maps may be replaced, as in a server-side apply of a client."""
         return self.evaluation is not None and self.evaluation.use_server_side_apply is True
 
     @property
     def generates_policy(self) -> bool:
-        """Return whether a native policy is generated from it."""
+        """Whether Kyverno generates a native policy from it."""
         switch = self.autogen.mutating_admission_policy if self.autogen is not None else None
         return switch is not None and switch.enabled is True
 
@@ -199,14 +199,14 @@ class _Template(Struct, frozen=True):
 
 
 class Generation(Struct, frozen=True):
-    """One item of `spec.generate`: an expression or a template."""
+    """Item of `spec.generate`: an expression or a template."""
 
     expression: str = ""
     template: _Template | None = None
 
 
 class GeneratingSpec(Spec, frozen=True, rename="camel"):
-    """The spec of a generating policy."""
+    """Spec of a generating policy."""
 
     generate: tuple[Generation, ...] = ()
 
@@ -217,7 +217,7 @@ class _Reference(Struct, frozen=True):
 
 
 class ExceptionSpec(Struct, frozen=True, rename="camel"):
-    """The spec of an exception."""
+    """Spec of a PolicyException."""
 
     policy_refs: tuple[_Reference, ...]
     match_conditions: tuple[_Named, ...] | None = None
@@ -233,23 +233,23 @@ class ExceptionSpec(Struct, frozen=True, rename="camel"):
 
     @property
     def is_whole(self) -> bool:
-        """Whether what matches is exempt, and not only some images or values."""
+        """Whether it exempts a matching request completely, and not only some images or values."""
         return not self.images and not self.allowed_values
 
 
 class PolicyException(Struct, frozen=True):
-    """A PolicyException; `priority` is that of its label."""
+    """PolicyException. `priority` comes from its label."""
 
     key: str
     spec: ExceptionSpec
     priority: int = 0
 
     def is_from(self, kind: str, name: str) -> int:
-        """How often it names a policy."""
+        """Return how often it names a policy."""
         return sum(each.kind == kind and each.name == name for each in self.spec.policy_refs)
 
     def has_expired(self, now: Timestamp | Missing) -> bool:
-        """Whether its time is over. Raises UndeterminedError where the present time is not known and decides."""
+        """Return whether it has expired. Raises UndeterminedError if the current time is needed but unknown."""
         if self.spec.expires_at is None:
             return False
         expiry = parse_timestamp(self.spec.expires_at)
@@ -268,7 +268,7 @@ _S = TypeVar("_S")
 
 
 def read_spec(obj: Mapping[str, Any], type_: type[_S]) -> _S:
-    """The spec of an object. Raises PolicyError with the place where it is not of its type."""
+    """Return the spec of an object. Raises PolicyError with the path of a field of the wrong type."""
     try:
         return msgspec.convert(obj.get("spec"), type_)
     except msgspec.ValidationError as error:
@@ -278,7 +278,7 @@ def read_spec(obj: Mapping[str, Any], type_: type[_S]) -> _S:
 
 
 def constraints_of(spec: Mapping[str, Any]) -> MatchResources | None:
-    """`matchConstraints` of a spec that was read."""
+    """Return the match constraints of a spec, or None."""
     return match_resources(spec.get("matchConstraints"))
 
 
@@ -286,7 +286,7 @@ _PRIORITY = "polex.kyverno.io/priority"
 
 
 def read_exception(obj: Mapping[str, Any]) -> PolicyException:
-    """A PolicyException. Raises PolicyError."""
+    """Return a PolicyException. Raises PolicyError."""
     metadata = obj["metadata"]
     namespace = metadata.get("namespace")
     key = f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])
@@ -295,5 +295,5 @@ def read_exception(obj: Mapping[str, Any]) -> PolicyException:
 
 
 def is_cel_object(obj: Mapping[str, JSON], *kinds: str) -> bool:
-    """Whether an object is of one of these kinds of the group."""
+    """Return whether an object has one of these kinds of the group."""
     return str(obj.get("apiVersion") or "").partition("/")[0] == GROUP and obj.get("kind") in kinds

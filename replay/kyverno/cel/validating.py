@@ -42,7 +42,7 @@ class _Validation(NamedTuple):
 
 
 class PolicyResult(NamedTuple):
-    """A policy's answer: its rule, audit annotations, and the place of a failure."""
+    """Result of a policy. `properties` are its audit annotations and the index of a failed validation."""
 
     rule: RuleResponse
     properties: Mapping[str, str]
@@ -52,7 +52,11 @@ _NO_PROPERTIES: Mapping[str, str] = {}
 
 
 class _Outcome(NamedTuple):
-    """Result of a policy for one object: `error` and `message` name the problem; `exceptions` that match exempt it."""
+    """Result of a policy for one object.
+
+    `error` or `message` says why it does not pass. `place` is the index of the validation. `exceptions` exempt the
+    object.
+    """
 
     passes: bool = False
     error: str = ""
@@ -63,7 +67,7 @@ class _Outcome(NamedTuple):
 
 
 class ValidatingPolicy:
-    """One compiled policy, possibly generated from another."""
+    """Compiled validating policy. Its spec may be a generated one."""
 
     def __init__(
         self,
@@ -73,7 +77,7 @@ class ValidatingPolicy:
         *,
         is_extracted: bool = False,
     ) -> None:
-        """`spec` is that of the policy, or one that was generated. Raises PolicyError."""
+        """`spec` is the policy's spec, or one generated from it. Raises PolicyError."""
         metadata = policy["metadata"]
         self.name = str(metadata["name"])
         self.namespace = str(metadata.get("namespace") or "")
@@ -91,7 +95,7 @@ class ValidatingPolicy:
             raise PolicyError([*(() if self.spec.is_for_json else (_REFUSED,)), *error.errors]) from None
 
     def _compile(self, exceptions: Sequence[PolicyException]) -> None:
-        """Compile all expressions in Kyverno's order: match conditions do not see the variables."""
+        """Compile all expressions in Kyverno's order. Match conditions do not see the variables."""
         compiler, spec = self._compiler, self.spec
         self._conditions = compiler.conditions("spec.matchConditions", spec.conditions)
         compiler.declare("spec.variables", spec.named_variables)
@@ -109,12 +113,15 @@ class ValidatingPolicy:
         return _Validation(expression, validation.message or "", compiled)
 
     def may_match(self, key: RuleKey) -> bool:
-        """Whether the rules let requests through that have this in common."""
+        """Return whether the rules match requests with this key."""
         return self._constraints is not None and self._constraints.may_match(key)
 
     @cached_property
     def _alike(self) -> AlikeOutcomes[PolicyResult] | None:
-        """What the policy answered so far; None where its answer depends on more than the request."""
+        """Earlier results for requests that agree in everything the policy reads.
+
+        It is None if the result depends on more than the request.
+        """
         if self._exceptions or self._is_extracted:
             return None
         messages = (each.message_expression for each in self._validations if each.message_expression is not None)
@@ -124,7 +131,7 @@ class ValidatingPolicy:
         return AlikeOutcomes(plain, plain.union(*(each.footprint for each in messages)))
 
     def validate(self, request: CELRequest, reader: Reader) -> PolicyResult | None:
-        """Return the policy's answer, None if it does not match. Raises UndeterminedError."""
+        """Return the result of the policy, or None if it does not match. Raises UndeterminedError."""
         if self._constraints is None:
             return None
         try:
@@ -149,7 +156,10 @@ class ValidatingPolicy:
         return result
 
     def steps(self, request: CELRequest, reader: Reader) -> Iterator[ExpressionStep]:
-        """Its expressions with the values of their parts, up to the one that decides; none of pods within another object."""
+        """Yield the expressions with the values of their parts, up to the one that decides.
+
+        There are none for pods inside another object.
+        """
         if self._is_extracted:
             return
         inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=False)
@@ -170,7 +180,7 @@ class ValidatingPolicy:
         yield from steps
 
     def _outcome(self, request: CELRequest, reader: Reader) -> _Outcome | None:
-        """How the policy ends, None where its match conditions do not hold. Raises EvaluationError."""
+        """Return the outcome of the policy, or None if a match condition is false. Raises EvaluationError."""
         inputs = PolicyInputs(self._compiler, request, reader, self.namespace, mutates=False)
         exempted = inputs.exempted(self._exceptions, ignores_errors=self._ignores_errors)
         if exempted.exceptions:
@@ -197,7 +207,7 @@ class ValidatingPolicy:
         return message or f"CEL expression validation failed at index {index}"
 
     def _extracted(self, request: CELRequest, reader: Reader) -> _Outcome | None:
-        """How the policy ends for the pods that an object of a custom kind describes: the first that does not pass decides."""
+        """Return the outcome for the pods inside an object of a custom kind. The first one that does not pass decides."""
         try:
             pods = extracted_requests(request)
         except ExtractionError as error:
@@ -237,7 +247,7 @@ def _result(outcome: _Outcome | None) -> PolicyResult:
 
 
 def validating_policies(policy: JSON, exceptions: Iterable[PolicyException]) -> list[ValidatingPolicy]:
-    """A policy and those that are generated of it for controllers of pods. Raises PolicyError."""
+    """Return the policy and those that are generated from it for pod controllers. Raises PolicyError."""
     own = [
         each for each in exceptions for _ in range(each.is_from(str(policy["kind"]), str(policy["metadata"]["name"])))
     ]

@@ -1,4 +1,4 @@
-"""Answers of Kyverno's webhooks by CEL policies (`pkg/webhooks/resource/{vpol,mpol}`)."""
+"""Answers of Kyverno's webhooks for CEL policies (`pkg/webhooks/resource/{vpol,mpol}`)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ from replay.kyverno.rules.response import ERROR, FAIL, RuleResponse
 from replay.matching.rules import RuleKey
 
 _MOST: Final = 4096
-"""How many kinds of requests, and sets of names, are remembered."""
+"""Size limit of the caches by request key and by policy names."""
 
 
 class CELResult(Struct, frozen=True):
-    """Answer of one policy: its rule, its actions (`Deny`, `Audit`, `Warn`), and report details."""
+    """Result of one policy: its rule, its actions (`Deny`, `Audit`, `Warn`) and details for reports."""
 
     policy: str
     namespace: str
@@ -48,7 +48,7 @@ class CELResult(Struct, frozen=True):
 
 
 class CELAnswer(Struct, frozen=True):
-    """Answer of a webhook: the patch, or the message of a denial; `results` are the policies' answers."""
+    """Answer of a webhook with the message of a denial or the patch. `results` are the results of the policies."""
 
     allowed: bool
     message: str = ""
@@ -61,10 +61,11 @@ class CELPolicies:
     """Compiled policies of a set, in order."""
 
     def __init__(self, objects: Iterable[Mapping[str, Any]], *, is_offline: bool = False) -> None:
-        """`objects` are all those of the set; `refused` then has those that Kyverno does not take, with its text.
+        """Compile the policies among `objects`, which are all objects of the set.
 
-        In a cluster a policy may be left out of admission, or have a native policy in its place, which `native` then has with
-        its binding. Kyverno's CLI, `is_offline`, asks all.
+        `refused` gets the messages about policies that Kyverno refuses. In a cluster, a policy may not take part in
+        admission, or a native policy may replace it. `native` gets these native policies with their bindings. Kyverno's
+        CLI (`is_offline`) evaluates all policies.
         """
         objects = list(objects)
         self.refused: list[str] = []
@@ -92,7 +93,7 @@ class CELPolicies:
                 self.generating += self._compiled(obj, exceptions, generating_policies)
 
     def _has_native(self, obj: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> bool:
-        """Record and return whether a native policy replaces a policy."""
+        """Return whether a native policy replaces a policy, and record it."""
         made = native_policy(obj, exceptions) if is_cel_object(obj, *VALIDATING, *MUTATING) else None
         self.native += made or ()
         return made is not None
@@ -115,7 +116,7 @@ class CELPolicies:
             return []
 
     def validating_for(self, key: RuleKey) -> tuple[ValidatingPolicy, ...]:
-        """The validating policies whose rules may match a request."""
+        """Return the validating policies whose rules may match a request."""
         found = self.by_rule_key.get(key)
         if found is None:
             if len(self.by_rule_key) >= _MOST:
@@ -124,7 +125,7 @@ class CELPolicies:
         return found
 
     def named(self, names: frozenset[str], *, namespaced: bool) -> CELPolicies:
-        """The policies with these names alone, of namespaces or of the cluster."""
+        """Return only the policies with these names, either namespaced or cluster-wide."""
         made = self._named.get((names, namespaced))
         if made is not None:
             return made
@@ -139,29 +140,29 @@ class CELPolicies:
 
     @property
     def all(self) -> tuple[ValidatingPolicy | MutatingPolicy | ImagePolicy, ...]:
-        """Those that decide about objects."""
+        """Policies that decide about objects."""
         return (*self.validating, *self.mutating, *self.images)
 
     def __bool__(self) -> bool:
-        """Whether there is any policy."""
+        """Return whether there is any policy."""
         return bool(self.validating or self.mutating or self.images or self.generating)
 
 
 class CELWebhook:
-    """Webhooks of a set's policies for requests against one cluster."""
+    """Webhooks of a set's policies, against one cluster."""
 
     def __init__(self, policies: CELPolicies, reader: Reader, patchers: ObjectPatchers) -> None:
-        """`reader` answers what expressions read, `patchers` know the schemas of kinds."""
+        """`reader` answers what expressions read. `patchers` know the schemas of kinds."""
         self._policies = policies
         self._reader = reader
         self._patchers = patchers
 
     def validate(self, request: CELRequest, namespace: str = "") -> CELAnswer:
-        """What the webhook of clustered policies answers, or with a namespace that of its policies. Raises UndeterminedError."""
+        """Return the answer of the cluster-wide policies, or of a namespace's policies. Raises UndeterminedError."""
         return decided(self.results(request), namespace)
 
     def results(self, request: CELRequest) -> list[CELResult]:
-        """Return the answers of all validating policies. Raises UndeterminedError."""
+        """Return the results of all validating policies. Raises UndeterminedError."""
         self._refuse_images(request)
         results = []
         for policy in self._policies.validating_for(request.rule_key):
@@ -174,7 +175,10 @@ class CELWebhook:
         return results
 
     def mutate(self, request: CELRequest, namespace: str = "") -> CELAnswer:
-        """The same of the mutating webhook; each policy sees what those before it made. Raises UndeterminedError."""
+        """Return the answer of the mutating webhook. Each policy sees the changes of those before it.
+
+        Raises UndeterminedError.
+        """
         self._refuse_images(request)
         original = request.object
         value: Object | None = None
@@ -202,12 +206,12 @@ class CELWebhook:
         return CELAnswer(True, patch=patch, results=tuple(results))
 
     def generated(self, request: CELRequest) -> list[Generation]:
-        """Return what the request triggers. It gives no verdict."""
+        """Return what the request would create. It has no effect on the verdict."""
         made = (policy.generate(request, self._reader) for policy in self._policies.generating)
         return [each for each in made if each is not None]
 
     def _refuse_images(self, request: CELRequest) -> None:
-        """Raise UndeterminedError where images would be verified."""
+        """Raise UndeterminedError if a policy would verify images."""
         for policy in self._policies.images:
             if policy.namespace in ("", request.namespace) and policy.concerns(request, self._reader):
                 raise UndeterminedError(f"policy {policy.name} verifies images, which only their registry can answer")
@@ -220,9 +224,9 @@ def _plain(value: Object) -> JSON:
 
 
 def decided(results: Iterable[CELResult], namespace: str = "") -> CELAnswer:
-    """The answer that the policies of a namespace make, or the clustered ones.
+    """Return the answer that the results of one namespace's policies make, or of the cluster-wide ones.
 
-    The results of those that deny are its message, of those that warn its warnings.
+    Failures of policies that deny are its message, failures of policies that warn its warnings.
     """
     results = tuple(each for each in results if each.namespace == namespace)
     texts: dict[str, list[str]] = {"Deny": [], "Warn": []}

@@ -1,1 +1,1 @@
-"""Rules of ClusterPolicies and Policies as policies of CEL that decide the same, where there are such."""
+"""Migration of ClusterPolicy and Policy rules to CEL policies that decide the same."""

@@ -1,4 +1,7 @@
-"""Conditions of `deny` and of preconditions over plain paths, said in CEL (see `replay.kyverno.rules.{condition,operator}`)."""
+"""Conditions of `deny` and of preconditions as CEL (see `replay.kyverno.rules.{condition,operator}`).
+
+Only keys that are plain paths can be translated.
+"""
 
 from __future__ import annotations
 
@@ -45,21 +48,21 @@ _OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 
 
 class Outcome(Struct, frozen=True):
-    """When conditions hold, and when one of them cannot be evaluated instead."""
+    """Formulas for conditions: when they are true, and when evaluating them fails."""
 
     holds: Formula
     errs: Formula = FALSE
 
 
 class Variables(Struct, frozen=True):
-    """Meaning of variables: the request as it is read, and the object's schemas."""
+    """Context in which variables are translated: how the request is read, and the object's schemas."""
 
     reading: Reading
     schemas: tuple[Schema, ...]
 
 
 def conditions_outcome(conditions: JSON, variables: Variables) -> Outcome:
-    """When conditions hold: a map with `any` and `all`, or a list of old. Raises UnsaidError."""
+    """Return when conditions hold. They are a map with `any` and `all`, or a list. Raises UnsaidError."""
     if not isinstance(conditions, Mapping):
         return _all([_condition(each, variables) for each in conditions or ()])
     outcomes = []
@@ -71,7 +74,7 @@ def conditions_outcome(conditions: JSON, variables: Variables) -> Outcome:
 
 
 def _any(outcomes: Sequence[Outcome]) -> Outcome:
-    """Combine outcomes until one holds, or cannot be evaluated."""
+    """Return the outcome of alternatives, evaluated in order until one holds or fails."""
     return reduce(
         lambda rest, each: Outcome(
             any_of(each.holds, all_of(negated(each.errs), rest.holds)),
@@ -83,7 +86,7 @@ def _any(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 def _all(outcomes: Sequence[Outcome]) -> Outcome:
-    """Combine outcomes until one does not hold."""
+    """Return the outcome of conditions that must all hold, evaluated in order until one does not."""
     return reduce(
         lambda rest, each: Outcome(all_of(each.holds, rest.holds), any_of(each.errs, all_of(each.holds, rest.errs))),
         reversed(outcomes),
@@ -92,17 +95,17 @@ def _all(outcomes: Sequence[Outcome]) -> Outcome:
 
 
 class _Key(Struct, frozen=True):
-    """Meaning of a condition's key: a place, and its default."""
+    """Key of a condition: a place in the object with a default, or a text of the request."""
 
     place: Place | None
     default: JSON = None
     has_default: bool = False
     text: str = ""
-    """A text of the request instead of a place of the object."""
+    """CEL expression of a text of the request. It is used instead of `place`."""
     choices: tuple[str, ...] = ()
-    """All possible texts, if known."""
+    """All possible values of `text`, if known."""
     items: str = ""
-    """The field of each item of a list, where the key is the list of these."""
+    """Field that is taken from each item of a list."""
     fixed: str | None = None
 
 
@@ -166,7 +169,7 @@ def _of_place(key: _Key, place: Place, test: _Test) -> Outcome:
 
 
 def _of_items(field: str, place: Place, test: _Test) -> Formula:
-    """A condition about one field of each item of a list; items without it are left out, and where there is no list nothing holds."""
+    """Return a condition about one field of each list item. Items without it are skipped; without a list it is false."""
     if place.type is not Type.LIST:
         raise UnsaidError(f"{place.path} is no list")
     item = place.item("item")
@@ -175,20 +178,20 @@ def _of_items(field: str, place: Place, test: _Test) -> Formula:
 
 
 class _Test(Struct, frozen=True):
-    """An operator with its value; `decided` is its result for a known key."""
+    """Operator with its value. `decided` is the result for a known key."""
 
     name: str
     value: JSON
     decided: Callable[[JSON], bool]
 
     def scalar(self, text: str, kind: Type) -> Formula:
-        """Whether it holds for a key of a type."""
+        """Return when the operator holds for a key of a scalar type."""
         if kind is Type.BOOLEAN:
             return boolean(text, when_true=self.decided(True), when_false=self.decided(False))
         return self._integer(text) if kind is Type.INTEGER else self.text(text, kind)
 
     def text(self, text: str, kind: Type) -> Formula:
-        """Whether it holds for a key that is a text."""
+        """Return when the operator holds for a key that is a string."""
         name = self.name.lower()
         if name in ("equal", "equals"):
             return self._equals(text)
@@ -216,7 +219,7 @@ class _Test(Struct, frozen=True):
         return all_of(negated(Formula(f"isQuantity({text})")), fits) if has_wildcard(self.value) else fits
 
     def _patterns(self) -> list[str]:
-        """Return the values that a membership lists."""
+        """Return the values that a membership operator lists."""
         if isinstance(self.value, list):
             if any(isinstance(each, dict | list) or each is None for each in self.value):
                 raise UnsaidError(f"the value of `{self.name}` is no list of texts")
@@ -252,7 +255,7 @@ class _Test(Struct, frozen=True):
         return compared(text, relation, literal(number))
 
     def items(self, items: str, name: str, there: Formula, text: str, kind: Type) -> Formula:
-        """Whether it holds for a key that is a list of texts; `there`: which items of the list count."""
+        """Return when the operator holds for a list of strings. `there` says which items count."""
         operator = self.name.lower()
         if operator not in ("anyin", "allin", "anynotin", "allnotin") or kind is not Type.TEXT:
             raise UnsaidError(f"`{self.name}` compares a list")
@@ -285,7 +288,7 @@ def _refuse_durations(text: str) -> None:
 
 
 def _key(written: JSON, variables: Variables) -> _Key:
-    """Return the meaning of a condition's key: one variable alone."""
+    """Return the parsed key of a condition, which must be exactly one variable. Raises UnsaidError."""
     if not isinstance(written, str) or not (found := VARIABLES.fullmatch(written)):
         raise UnsaidError("the key of a condition is not one variable")
     inner = found[0].removeprefix("{{").removesuffix("}}").strip()

@@ -1,4 +1,4 @@
-"""CEL conditions under construction: certain parts are omitted, and parentheses are minimal."""
+"""CEL conditions under construction. Parts that are always true or false are simplified, parentheses are minimal."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from msgspec.structs import replace
 from replay.kyverno.wildcard import has_wildcard
 
 _ATOM, COMPARISON, _AND, LOOSEST = range(4)
-"""How loosely conditions bind."""
+"""Precedence levels. A higher level binds more loosely."""
 
 _LONGEST_LINE = 100
 
 
 class UnsaidError(Exception):
-    """A rule that CEL cannot say, or that is not known to mean the same there; `str()` is why."""
+    """Rule without an equivalent in CEL, or not known to have one. `str()` is the reason."""
 
 
 class Formula(Struct, frozen=True):
-    """A condition: its text, how loosely it binds, and its opposite where that is not just `!` before it."""
+    """Condition with its precedence level. `opposite` is set if the negation is not just `!` before it."""
 
     text: str
     level: int = _ATOM
     opposite: Formula | None = None
 
     def within(self, level: int) -> str:
-        """The text as a part of a condition that binds like `level`."""
+        """Return the text as part of a condition of the given level, in parentheses if needed."""
         return self.text if self.level <= level else f"({self.text})"
 
 
@@ -37,18 +37,18 @@ FALSE: Final = Formula("false")
 
 
 def certain(*, holds: bool) -> Formula:
-    """Return a condition that always or never holds."""
+    """Return a condition that is always true or always false."""
     return TRUE if holds else FALSE
 
 
 def compared(one: str, operator: str, other: str) -> Formula:
-    """A comparison."""
+    """Return a comparison."""
     opposite = {"==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">"}[operator]
     return Formula(f"{one} {operator} {other}", COMPARISON, Formula(f"{one} {opposite} {other}", COMPARISON))
 
 
 def negated(formula: Formula) -> Formula:
-    """The opposite."""
+    """Return the negation."""
     if formula in (TRUE, FALSE):
         return certain(holds=formula == FALSE)
     bare = Formula(formula.text, formula.level)
@@ -87,7 +87,10 @@ _ESCAPES = {"\\": "\\\\", "'": "\\'", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def literal(value: Any) -> str:
-    """A text, number, boolean, null or list of these as CEL writes it. Raises UnsaidError for anything else."""
+    """Return a CEL literal for a string, whole number, boolean, null or a list of these.
+
+    Raises UnsaidError for anything else.
+    """
     if value is None:
         return "null"
     if isinstance(value, bool):
@@ -110,7 +113,7 @@ def _escaped(character: str) -> str:
 
 
 def fits_wildcard(pattern: str, text: str) -> Formula:
-    """Whether a text, given by its expression, fits a pattern with `*` and `?`."""
+    """Return the condition that an expression of a string matches a pattern with `*` and `?`."""
     inner = pattern.strip("*")
     if pattern and not inner:
         return TRUE
@@ -135,7 +138,7 @@ def _quoted(character: str) -> str:
 
 
 def fits_any_wildcard(patterns: Iterable[str], text: str) -> Formula:
-    """Whether a text fits one of several patterns; plain texts among them are looked for together."""
+    """Return the condition that a string matches one of several patterns. Plain strings become one `in` test."""
     patterns = list(dict.fromkeys(patterns))
     plain = [each for each in patterns if not has_wildcard(each)]
     formulas = [fits_wildcard(each, text) for each in patterns if has_wildcard(each)]

@@ -1,4 +1,4 @@
-"""`match` and `exclude` of a rule, said in CEL (see `replay.kyverno.rules.match`)."""
+"""`match` and `exclude` of a rule as CEL (see `replay.kyverno.rules.match`)."""
 
 from __future__ import annotations
 
@@ -40,7 +40,10 @@ _USER = ("subjects", "roles", "clusterRoles")
 
 
 class Reading(Struct, frozen=True):
-    """How the parts of a request are read: as they are, or with the old object as one that is created."""
+    """Expressions that read the parts of a request.
+
+    `is_before` reads the old object as if the request created it.
+    """
 
     object: str
     operation: str = "request.operation"
@@ -48,7 +51,7 @@ class Reading(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """What a rule matches: resources with their schemas, operations, and further conditions."""
+    """Everything that a rule matches: resources with their schemas, operations and further conditions."""
 
     resources: tuple[Resource, ...]
     operations: tuple[str, ...]
@@ -59,7 +62,7 @@ class Match(Struct, frozen=True):
     discovery: Discovery
 
     def rules(self) -> list[dict[str, Any]]:
-        """`resourceRules`."""
+        """Return `resourceRules`."""
         grouped: dict[tuple[str, str], list[str]] = {}
         for group, version, resource, subresource in self.resources:
             name = f"{resource}/{subresource}" if subresource else resource
@@ -82,7 +85,7 @@ class Match(Struct, frozen=True):
 
     @property
     def root(self) -> str:
-        """The expression of the object that is looked at: the old one where it is deleted."""
+        """Expression of the object that the rule evaluates: on DELETE it is the old object."""
         if "DELETE" not in self.operations:
             return "object"
         return "oldObject" if self.operations == ("DELETE",) else "(request.operation == 'DELETE' ? oldObject : object)"
@@ -130,14 +133,14 @@ class Match(Struct, frozen=True):
         return all_of(*conditions)
 
     def _is_for(self, resource: Resource, own: tuple[Resource, ...] | None) -> bool | None:
-        """Whether a filter is for a resource alone, for others alone (False), or for both (None)."""
+        """Return whether a filter is only for a resource (True), never for it (False), or for it among others (None)."""
         names = {each for each in own if each in self.resources} if own is not None else set(self.resources)
         return resource in names if len(names) == 1 or resource not in names else None
 
     def _namespace_selected(self, selector: Mapping[str, Any], own: tuple[Resource, ...] | None) -> Formula:
-        """Return the condition on a namespace's labels.
+        """Return the condition on the labels of the namespace.
 
-        Cluster-scoped objects have none, and Namespaces are never selected.
+        A cluster-scoped object has no such labels. A Namespace is never selected.
         """
         is_namespace = self._is_for(_NAMESPACES, own)
         if is_namespace:
@@ -150,14 +153,14 @@ class Match(Struct, frozen=True):
 
 
 class _Filter(Struct, frozen=True):
-    """One filter, and the resources of its kinds; None if it names no kinds."""
+    """Filter of `match` or `exclude`, with the resources of its kinds. They are None if it names no kinds."""
 
     block: Mapping[str, Any]
     resources: tuple[Resource, ...] | None
 
 
 def match_of(rule: Mapping[str, Any], default: Sequence[str], discovery: Discovery, schemas: Schemas) -> Match:
-    """What a rule is for; `default` are the operations of a filter that says none. Raises UnsaidError."""
+    """Return what a rule matches. `default` are the operations of a filter without any. Raises UnsaidError."""
     match = as_map(rule.get("match"))
     is_all = not match.get("any") and bool(match.get("all"))
     blocks = match.get("any") or match.get("all") or [{k: v for k, v in match.items() if k not in ("any", "all")}]
@@ -185,7 +188,7 @@ def match_of(rule: Mapping[str, Any], default: Sequence[str], discovery: Discove
 
 
 def _resources(discovery: Discovery, kinds: Iterable[str]) -> tuple[Resource, ...]:
-    """Return the resources that kinds select, in order."""
+    """Return the resources that kinds select, in order. Raises UnsaidError."""
     found: dict[Resource, None] = {}
     for kind in kinds:
         if has_wildcard(parse_kind_selector(kind).kind):
@@ -208,7 +211,7 @@ def _schemas(resources: Iterable[Resource], discovery: Discovery, schemas: Schem
 
 
 def _is_one_of(own: Sequence[Resource], of: Sequence[Resource]) -> Formula:
-    """Return whether a request is about one of some resources, with a minimal test."""
+    """Return the shortest condition that a request is for one of `own` among the resources `of`."""
     names = {resource for _, _, resource, _ in own}
     rest = [each for each in of if each not in own]
     named = fits_any_wildcard(sorted(names), "request.resource.resource")
@@ -229,7 +232,7 @@ def _is_one_of(own: Sequence[Resource], of: Sequence[Resource]) -> Formula:
 
 
 def _named(resources: Mapping[str, Any], reading: Reading, is_namespace: bool | None) -> list[Formula]:
-    """Names, namespaces and annotations."""
+    """Return the conditions on names, namespaces and annotations."""
     metadata = f"{reading.object}.?metadata"
     generated = f"{metadata}.?generateName.orValue('')"
     name = f"{metadata}.?name.orValue({generated})"
@@ -256,7 +259,7 @@ def _named(resources: Mapping[str, Any], reading: Reading, is_namespace: bool | 
 
 
 def _selected(selector: Mapping[str, Any], labels: str) -> Formula:
-    """Whether labels fit a selector; `labels` is an optional, or a map."""
+    """Return the condition that a selector selects labels. `labels` is the expression of an optional or of a map."""
     wanted = as_map(selector.get("matchLabels"))
     if any(has_wildcard(key) or has_wildcard(str(value)) for key, value in wanted.items()):
         raise UnsaidError("a label selector has wildcards")
@@ -286,7 +289,7 @@ def _selected(selector: Mapping[str, Any], labels: str) -> Formula:
 
 
 def _user(block: Mapping[str, Any]) -> Formula:
-    """Whether who asks is one of the subjects."""
+    """Return the condition that the user is one of the subjects. Raises UnsaidError for roles."""
     for field in ("roles", "clusterRoles"):
         if block.get(field):
             raise UnsaidError(f"`{field}` are those of bindings, which CEL does not see")

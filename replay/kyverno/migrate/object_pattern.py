@@ -1,4 +1,4 @@
-"""An object against a pattern with anchors, said in CEL (see `replay.kyverno.rules.match_pattern`)."""
+"""Object patterns with anchors as CEL (see `replay.kyverno.rules.match_pattern`)."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from replay.kyverno.wildcard import has_wildcard
 
 
 class Fit(Struct, frozen=True):
-    """When a value is not against its pattern, and when that is because a condition does not hold."""
+    """Formulas for a pattern: when a value does not violate it, and when that is because a condition does not apply."""
 
     fits: Formula
     skips: Formula = FALSE
 
     @property
     def passes(self) -> Formula:
-        """When all of the pattern fits."""
+        """Condition that the whole pattern fits."""
         return self.fits if self.skips == FALSE else all_of(self.fits, negated(self.skips))
 
 
 def fits_patterns(place: Place, patterns: Sequence[JSON]) -> Formula:
-    """Whether an object fits one of several patterns, or none of them applies. Raises UnsaidError."""
+    """Return the condition that an object fits one of several patterns, or that none applies. Raises UnsaidError."""
     if has_variables(list(patterns)):
         raise UnsaidError("the pattern has variables")
     fits = [_Pattern().element(place, each) for each in patterns]
@@ -41,14 +41,17 @@ def fits_patterns(place: Place, patterns: Sequence[JSON]) -> Formula:
 
 
 class _Pattern:
-    """One pattern; `lists` counts the enclosing lists, `bars` says where conditions are impossible."""
+    """Translation of one pattern.
+
+    `lists` counts the enclosing lists; `bars` says where conditional anchors cannot stand.
+    """
 
     def __init__(self, lists: int = 0, bars: str = "") -> None:
         self._lists = lists
         self._bars = bars
 
     def element(self, place: Place, pattern: JSON, *, may_be_absent: bool = False) -> Fit:
-        """How a value fits; one that may be absent fits where it is."""
+        """Return how a value fits. With `may_be_absent`, an absent value fits."""
         if isinstance(pattern, dict):
             return self._object(place, pattern, may_be_absent=may_be_absent)
         if isinstance(pattern, list):
@@ -103,7 +106,7 @@ class _Pattern:
         return Fit(place.has_value) if pattern == "*" else self.element(place, pattern)
 
     def _existence(self, place: Place, pattern: JSON) -> Formula:
-        """Each item of the pattern must fit at least one item of the list."""
+        """Return the condition that each item of the pattern fits at least one item of the list."""
         if not isinstance(pattern, list) or not all(isinstance(each, dict) for each in pattern):
             return negated(place.exists)
         if place.type is not Type.LIST:
@@ -137,7 +140,7 @@ class _Pattern:
 
 
 def _in_turn(chain: list[Fit]) -> Fit:
-    """How keys fit that are looked at in turn: the first that does not decides, whether it is against or is skipped."""
+    """Return how keys fit that Kyverno evaluates in turn: the first that violates or skips decides."""
     fits, skips = TRUE, FALSE
     for each in reversed(chain):
         skips = any_of(each.skips, all_of(each.passes, skips))
@@ -146,7 +149,7 @@ def _in_turn(chain: list[Fit]) -> Fit:
 
 
 def _fits_empty(pattern: dict[str, Any]) -> bool:
-    """Whether an object without any field is not against a pattern."""
+    """Return whether an object without fields does not violate a pattern."""
     try:
         match_pattern({}, pattern)
     except PatternError as error:

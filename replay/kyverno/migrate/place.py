@@ -1,4 +1,4 @@
-"""A place in the object of a request: how CEL reads it, and what the schema says of it."""
+"""Place in the object of a request: how CEL reads it, and what the schema says about it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _QUANTITY: Final = ".api.resource.Quantity"
 
 
 class Type(StrEnum):
-    """Types of values that are distinguished."""
+    """Types of values that the translation distinguishes."""
 
     OBJECT = "object"
     LIST = "array"
@@ -52,9 +52,9 @@ class Type(StrEnum):
 
 
 class Place(Struct, frozen=True):
-    """A place: `optional` is the expression of an optional, or of a value that is there; `plain` that of the value.
+    """Place in an object. `plain` is the expression of its value, `optional` that of an optional or of a present value.
 
-    `schemas` are those of the kinds that a rule is for.
+    `schemas` are the place's schemas in the kinds that a rule matches.
     """
 
     optional: str
@@ -65,7 +65,7 @@ class Place(Struct, frozen=True):
 
     @property
     def type(self) -> Type:
-        """Return the value's type. Raises UnsaidError if unknown, or different between kinds."""
+        """Type of the value. Raises UnsaidError if it is unknown or differs between kinds."""
         types = {_type(schema) for schema in self.schemas}
         known = types.pop() if len(types) == 1 else None
         if known is None:
@@ -73,7 +73,7 @@ class Place(Struct, frozen=True):
         return known
 
     def field(self, name: str) -> Place:
-        """The place of a field. Raises UnsaidError where no kind has it."""
+        """Return the place of a field. Raises UnsaidError if no kind has the field."""
         path = f"{self.path}.{name}".lstrip(".")
         found = [each for schema in self.schemas if (each := schema.field(name)) is not None]
         if not found:
@@ -86,26 +86,26 @@ class Place(Struct, frozen=True):
         return Place(optional, plain, tuple(found), path)
 
     def item(self, name: str) -> Place:
-        """The place of an item of a list, which CEL calls `name`."""
+        """Return the place of a list item, which CEL calls `name`."""
         found = tuple(each for schema in self.schemas if (each := schema.items) is not None)
         return Place(name, name, found, f"{self.path}[]", is_there=True)
 
     @property
     def exists(self) -> Formula:
-        """Return whether the field is present, even if null."""
+        """Condition that the field is present, even if it is null."""
         return Formula(f"{self.optional}.hasValue()")
 
     @property
     def has_value(self) -> Formula:
-        """Whether the field is there and not null."""
+        """Condition that the field is present and not null."""
         return compared(self.optional if self.is_there else f"{self.optional}.orValue(null)", "!=", "null")
 
     def default(self, text: str) -> str:
-        """Return the value, or an expression for its absence."""
+        """Return the value, or `text` if the field is absent."""
         return self.plain if self.is_there else f"{self.optional}.orValue({text})"
 
     def requires(self, name: str) -> bool:
-        """Whether the API takes no object without a field."""
+        """Return whether every object of the API has the field."""
         return all(
             name in schema.required or ((field := schema.field(name)) is not None and field.encoding is Encoding.ALWAYS)
             for schema in self.schemas
@@ -123,7 +123,7 @@ def _type(schema: Schema) -> Type | None:
 
 
 def singular(name: str, taken: int) -> str:
-    """Return the CEL name of a list's item; `taken` is the number of enclosing lists."""
+    """Return the CEL name of a list's item. `taken` is the number of enclosing lists."""
     name = name.removesuffix("s") if _IDENTIFIER.fullmatch(name) and name.endswith("s") else "item"
     if name in _KEYWORDS or name in ("object", "oldObject", "request", "variable", "int", "string", "type"):
         name = "item"

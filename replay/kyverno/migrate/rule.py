@@ -1,4 +1,4 @@
-"""The rules of ClusterPolicies and Policies, each with the policies of CEL that decide the same: `replay check --migrate`."""
+"""`replay check --migrate`: rules of ClusterPolicies and Policies with the CEL policies that decide the same."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ _UNSAID_VALIDATIONS = (
 
 
 class Migrated(Struct, frozen=True):
-    """A rule with its CEL policies, or why there are none. One rule may have several, for controllers of pods."""
+    """Rule with its CEL policies, or the reason why there are none. Pod controllers need policies of their own."""
 
     policy: str
     rule: str
@@ -63,7 +63,7 @@ class Migrated(Struct, frozen=True):
 
 
 class _Said(Struct, frozen=True):
-    """A rule in CEL: when it applies, and when it allows; `named` are variables in order."""
+    """Rule translated to CEL: when it applies, and when it allows."""
 
     match: Match
     conditions: Formula
@@ -72,7 +72,7 @@ class _Said(Struct, frozen=True):
 
 
 def migration(objects: Sequence[JSON], cluster: Sequence[JSON] = ()) -> Iterator[Migrated]:
-    """The rules in the order of the set. `cluster` are objects of the cluster, for the definitions of custom kinds."""
+    """Yield the rules in the order of the set. `cluster` may hold the CustomResourceDefinitions of custom kinds."""
     definitions = [each for each in cluster if each.get("kind") == "CustomResourceDefinition"]
     discovery, schemas = builtin_discovery().with_crds(definitions), Schemas(definitions)
     own = [without_nulls(each) for each in objects if is_known_kind(each)]
@@ -86,7 +86,7 @@ def migration(objects: Sequence[JSON], cluster: Sequence[JSON] = ()) -> Iterator
 def _migrated_rules(
     policy: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]], discovery: Discovery, schemas: Schemas
 ) -> Iterator[Migrated]:
-    """Each rule as it is written, with the policies of CEL in its place."""
+    """Yield each rule as written, with the CEL policies that replace it."""
     own = f"{policy.get('kind')}/{_key(policy)}"
     made = compute_rules(policy, "")
     for rule in as_map(policy.get("spec")).get("rules") or ():
@@ -110,7 +110,7 @@ def _key(policy: Mapping[str, Any]) -> str:
 
 
 def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Sequence[Mapping[str, Any]]) -> None:
-    """Raise UnsaidError for what no policy of CEL has."""
+    """Raise UnsaidError for features that CEL policies do not have."""
     spec, validation = as_map(policy.get("spec")), as_map(rule.get("validate"))
     for field, reason in _UNSAID_KINDS:
         if rule.get(field):
@@ -137,7 +137,10 @@ def _check(policy: Mapping[str, Any], rule: Mapping[str, Any], exceptions: Seque
 def _policy(
     policy: Mapping[str, Any], rule: Mapping[str, Any], made: Mapping[str, Any], discovery: Discovery, schemas: Schemas
 ) -> dict[str, Any]:
-    """The policy of CEL for a rule as it is `made` for pods, or for their controllers. Raises UnsaidError."""
+    """Return the CEL policy for a rule. Raises UnsaidError.
+
+    `made` is the rule as written for pods, or as generated for their controllers.
+    """
     spec = as_map(policy.get("spec"))
     said = (_by_cel if as_map(made.get("validate")).get("cel") else _by_formulas)(policy, made, discovery, schemas)
     fails = _fails(policy)
@@ -151,6 +154,7 @@ def _policy(
         "validationActions": _actions(policy, made),
         **({} if fails else {"failurePolicy": "Ignore"}),
         **({"evaluation": evaluation} if evaluation else {}),
+        # The policies for controllers are written out, so Kyverno must not generate them again.
         "autogen": {"podControllers": {"controllers": []}},
         "matchConstraints": {"resourceRules": said.match.rules()},
     }
@@ -188,7 +192,7 @@ def _actions(policy: Mapping[str, Any], rule: Mapping[str, Any]) -> list[str]:
 
 
 def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _Said:
-    """A rule that is written in CEL."""
+    """Return the translation of a rule that is written in CEL."""
     match = match_of(rule, ("CREATE", "UPDATE", "DELETE", *_connects(rule)), discovery, schemas)
     validation = rule["validate"]
     cel = validation["cel"]
@@ -225,7 +229,7 @@ def _by_cel(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Disco
 
 
 def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
-    """`CONNECT` where a kind is one of a subresource."""
+    """Return `CONNECT` if a rule names the kind of a subresource."""
     match = as_map(rule.get("match"))
     kinds = [
         kind
@@ -236,7 +240,7 @@ def _connects(rule: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def _by_formulas(policy: Mapping[str, Any], rule: Mapping[str, Any], discovery: Discovery, schemas: Schemas) -> _Said:
-    """A rule with a pattern, patterns, or conditions that deny."""
+    """Return the translation of a rule with a pattern, several patterns, or deny conditions."""
     validation = as_map(rule.get("validate"))
     is_pattern = validation.get("deny") is None
     connects = _connects(rule)
@@ -287,7 +291,7 @@ def _denies(violation: Outcome, *, fails: bool) -> Formula:
 
 
 def _before(validation: Mapping[str, Any], match: Match) -> Formula:
-    """Whether the old object violated the rule as well, as one that is created."""
+    """Return the condition that the old object violated the rule too, if it were created now."""
     reading = Reading("oldObject", is_before=True)
     matched = match.condition(reading)
     if any(subresource for *_, subresource in match.resources if subresource != "ephemeralcontainers"):
@@ -297,7 +301,7 @@ def _before(validation: Mapping[str, Any], match: Match) -> Formula:
 
 
 def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) -> Outcome:
-    """Return when an object violates a rule, and when that is undetermined."""
+    """Return when an object violates a rule, and when evaluating it fails."""
     if validation.get("deny") is not None:
         return conditions_outcome(as_map(validation["deny"]).get("conditions"), Variables(reading, match.schemas))
     root = Place(reading.object, reading.object, match.schemas, is_there=True)
@@ -308,7 +312,7 @@ def _violation(validation: Mapping[str, Any], reading: Reading, match: Match) ->
 
 
 def _message(rule: Mapping[str, Any]) -> dict[str, str]:
-    """Return the message, without its variables."""
+    """Return the message with its variables replaced by `…`."""
     message = str(as_map(rule.get("validate")).get("message") or "")
     text = " ".join(VARIABLES.sub(lambda found: found[0][:1].strip("{") + "…", message).split())
     return {"message": text or f"rule {rule.get('name')} failed"}

@@ -1,4 +1,4 @@
-"""Translation of one value pattern into CEL (see `replay.kyverno.rules.pattern`)."""
+"""Value patterns as CEL (see `replay.kyverno.rules.pattern`)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _DEFAULTS: dict[Type, Any] = {Type.TEXT: "", Type.QUANTITY: "", Type.INTEGER: 0,
 
 
 def fits_value(place: Place, pattern: JSON, *, may_be_absent: bool = False) -> Formula:
-    """Whether the value at a place fits a pattern that is neither map nor list; one that may be absent fits where it is.
+    """Return the condition that the value at a place fits a scalar pattern. Raises UnsaidError.
 
-    Raises UnsaidError.
+    With `may_be_absent`, an absent value fits.
     """
     kind = place.type
     fits_null = may_be_absent or matches_pattern(None, pattern)
@@ -50,7 +50,7 @@ def fits_value(place: Place, pattern: JSON, *, may_be_absent: bool = False) -> F
 
 
 def _fits(kind: Type, value: str, pattern: JSON, path: str) -> Formula:
-    """Whether a value that is there fits."""
+    """Return the condition that a present value fits."""
     if kind is Type.INTEGER_OR_TEXT:
         return any_of(
             all_of(compared(f"type({value})", "==", "int"), _fits(Type.INTEGER, value, pattern, path)),
@@ -71,20 +71,20 @@ def _fits(kind: Type, value: str, pattern: JSON, path: str) -> Formula:
 
 
 def boolean(value: str, *, when_true: bool, when_false: bool) -> Formula:
-    """Return a condition for a boolean, by its value."""
+    """Return a condition on a boolean value, given its result for true and for false."""
     if when_true is when_false:
         return certain(holds=when_true)
     return Formula(value) if when_true else negated(Formula(value))
 
 
 def _integer_text(number: int) -> str:
-    """The texts that Go reads as a number."""
+    """Return a regular expression for the texts that Go parses as a number."""
     sign = "[+-]?" if number == 0 else "-" if number < 0 else "[+]?"
     return f"^{sign}0*{abs(number)}$"
 
 
 def _alternatives(pattern: str, atom: Any, text: str) -> Formula:
-    """`|` between alternatives, `&` between what must hold together."""
+    """Return the condition of a pattern: `|` separates alternatives, `&` joins conditions."""
     plain: list[str] = []
     others: list[Formula] = []
     for alternative in pattern.split("|"):
@@ -97,7 +97,7 @@ def _alternatives(pattern: str, atom: Any, text: str) -> Formula:
 
 
 def _is_plain(atom: str) -> bool:
-    """Whether a pattern is a text or wildcard alone: no operator, number or duration."""
+    """Return whether a pattern is only a text or wildcard: no operator, number or duration."""
     return not operator_of(atom) and not _is_quantity(atom) and not _is_duration(atom)
 
 
@@ -110,7 +110,7 @@ def _is_quantity(text: str) -> bool:
 
 
 def _is_duration(text: str) -> bool:
-    """Whether Kyverno reads a text as a duration; zero is one, and compares as a quantity does."""
+    """Return whether Kyverno reads a text as a duration. Zero does not count, because it compares as a quantity."""
     try:
         parse_duration(text)
     except DurationError:
@@ -141,7 +141,7 @@ def _relation(operator: str) -> str:
 
 
 def _range(atom: str, operator: str, part: Any) -> Formula:
-    """A range is two comparisons."""
+    """Return the condition of a range, which is two comparisons."""
     bounds = (IN_RANGE if operator == "-" else NOT_IN_RANGE).fullmatch(atom)
     if bounds is None:
         return FALSE

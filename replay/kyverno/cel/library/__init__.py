@@ -1,1 +1,1 @@
-"""The CEL libraries of Kyverno (github.com/kyverno/sdk, `extensions/cel/libs`)."""
+"""CEL libraries of Kyverno (github.com/kyverno/sdk, `extensions/cel/libs`)."""

@@ -1,4 +1,4 @@
-"""Functions that read the cluster and services (`libs/resource`, `globalcontext`, `http`, `imagedata`)."""
+"""Functions that read the cluster and other services (`libs/resource`, `globalcontext`, `http`, `imagedata`)."""
 
 from __future__ import annotations
 
@@ -29,43 +29,43 @@ _GLOBAL_REFUSED = "failed to get global reference: globalContext.* is not allowe
 
 
 class ResourceError(Exception):
-    """The API server refuses to answer; `str()` is its message."""
+    """Refusal of the API server. `str()` is its message."""
 
 
 class Reader(Protocol):
-    """The cluster at the time of a request. What is not known is `Missing`."""
+    """Reader of the cluster at the time of a request. Anything unknown is `Missing`."""
 
     def get(self, api_version: str, resource: str, namespace: str, name: str) -> JSON | Missing | None:
-        """Return an object, None if there is none. Raises ResourceError."""
+        """Return an object, or None if it does not exist. Raises ResourceError."""
         ...
 
     def list(self, api_version: str, resource: str, namespace: str, labels: Mapping[str, str]) -> JSON | Missing:
-        """The list of a namespace's objects with some labels, of all where it is empty. Raises ResourceError."""
+        """Return the list of objects with these labels. An empty namespace means all namespaces. Raises ResourceError."""
         ...
 
     def resource_of(self, api_version: str, kind: str) -> GroupVersionResource | Missing:
-        """The resource of a kind. Raises ResourceError."""
+        """Return the resource of a kind. Raises ResourceError."""
         ...
 
     def global_entry(self, name: str, projection: str) -> JSON | Missing:
-        """The value of a GlobalContextEntry. Raises ResourceError."""
+        """Return the value of a GlobalContextEntry. Raises ResourceError."""
         ...
 
 
 class _Receiver(OpaqueValue):
-    """A receiver of functions; equal to itself alone."""
+    """Value that functions are called on. It is equal only to itself."""
 
     __slots__ = ()
 
     def equal(self, other: Value) -> bool:
-        """Itself alone."""
+        """Return whether both are the same value."""
         if not isinstance(other, type(self)):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self is other
 
 
 class _Resources(_Receiver):
-    """`resource`; records its reads in `answers`."""
+    """Value of `resource`. It records what it reads in `answers`."""
 
     __slots__ = ("answers", "reader")
     cel_type = _RESOURCE
@@ -76,7 +76,7 @@ class _Resources(_Receiver):
 
 
 class _GlobalContext(_Receiver):
-    """`globalContext`, as `resource`; without a reader it is that of a namespaced policy, which may not use it."""
+    """Value of `globalContext`. `reader` is None for a namespaced policy, which may not use it."""
 
     __slots__ = ("answers", "reader")
     cel_type = _GLOBAL
@@ -87,14 +87,14 @@ class _GlobalContext(_Receiver):
 
 
 class _RefusedHTTP(_Receiver):
-    """`http` of a namespaced policy, which may not use it."""
+    """Value of `http` for a namespaced policy, which may not use it."""
 
     __slots__ = ()
     cel_type = _HTTP
 
 
 class _ResourceName(OpaqueValue):
-    """The resource of a kind, as `toGVR` returns it."""
+    """Resource of a kind, as `toGVR` returns it."""
 
     __slots__ = ("resource",)
     cel_type = _GVR
@@ -104,18 +104,18 @@ class _ResourceName(OpaqueValue):
 
     @property
     def api_version(self) -> str:
-        """Its group and version."""
+        """Group and version, as in `apiVersion`."""
         return f"{self.resource.group}/{self.resource.version}" if self.resource.group else self.resource.version
 
     def equal(self, other: Value) -> bool:
-        """The same resource."""
+        """Return whether both are the same resource."""
         return isinstance(other, _ResourceName) and self.resource == other.resource
 
 
 def context_bindings(reader: Reader, namespace: str, answers: list[JSON]) -> dict[str, Value]:
-    """The values of `resource`, `globalContext`, `http` and `image` for a policy; `namespace` is empty for clustered ones.
+    """Return the values of `resource`, `globalContext`, `http` and `image` for a policy.
 
-    What is read is noted in `answers`.
+    `namespace` is empty for cluster-wide policies. What is read is appended to `answers`.
     """
     return {
         "resource": _Resources(reader, answers),
@@ -185,7 +185,7 @@ def _metadata(*_: Value) -> Value:
 
 
 def _functions(name: str, *overloads: Overload) -> Iterator[Function]:
-    """A function under its old name and, with a small letter, under its new one."""
+    """Yield a function under its old name and under the new name, which begins with a lower-case letter."""
     for spelt, suffix in ((name, "pascal"), (name[0].lower() + name[1:], "camel")):
         yield Function(
             spelt,
@@ -197,17 +197,17 @@ def _functions(name: str, *overloads: Overload) -> Iterator[Function]:
 
 
 def _of_resources(namespace: str) -> Iterator[Function]:
-    """The functions of `resource`; those of a namespaced policy read its namespace alone."""
+    """Yield the functions of `resource`. In a namespaced policy they read only its namespace."""
     place = () if namespace else (STRING,)
 
     def placed(body: Implementation, before: int) -> Implementation:
-        """A body with the namespace after so many arguments."""
+        """Return an implementation that passes the policy's namespace after `before` arguments."""
         if not namespace:
             return body
         return lambda *args: body(*args[:before], namespace, *args[before:])
 
     def named(body: Implementation) -> Implementation:
-        """Return the same for a resource as one value, after the receiver."""
+        """Return an implementation that takes the resource as one `toGVR` value, after the receiver."""
         placed_body = placed(body, 3)
         return lambda context, gvr, *args: placed_body(context, gvr.api_version, gvr.resource.resource, *args)
 
@@ -250,7 +250,10 @@ def _of_resources(namespace: str) -> Iterator[Function]:
 
 
 def context_library(namespace: str) -> Library:
-    """`resource`, `globalContext`, `http` and `image` of a policy; `namespace` is empty for clustered ones."""
+    """Return the library of `resource`, `globalContext`, `http` and `image`.
+
+    `namespace` is empty for cluster-wide policies.
+    """
     return Library(
         name="kyverno.context",
         functions=tuple(_of_resources(namespace)),

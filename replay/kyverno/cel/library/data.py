@@ -1,4 +1,4 @@
-"""JSON, YAML, hashes, compression and lists of objects in CEL (`libs/json`, `yaml`, `hash`, `gzip`, `transform`)."""
+"""CEL functions for JSON, YAML, hashes, compression and lists (`libs/json`, `yaml`, `hash`, `gzip`, `transform`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _JSON, _YAML = opaque_type("json.Json"), opaque_type("yaml.Yaml")
 
 
 class _Parser(OpaqueValue):
-    """`json` or `yaml`; records its results in `answers`."""
+    """Value of `json` or `yaml`. It records its results in `answers`."""
 
     __slots__ = ("answers", "cel_type")
 
@@ -40,17 +40,17 @@ class _Parser(OpaqueValue):
         self.answers = answers
 
     def equal(self, other: Value) -> bool:
-        """Itself alone."""
+        """Return whether both are the same value."""
         return self is other
 
     def noted(self, answer: JSON) -> JSON:
-        """An answer, which is a value of Go."""
+        """Record a result and return it."""
         self.answers.append(answer)
         return answer
 
 
 def data_bindings(answers: list[JSON]) -> dict[str, Value]:
-    """Return the values of `json` and `yaml`, whose results are recorded."""
+    """Return the values of `json` and `yaml`, which append their results to `answers`."""
     return {"json": _Parser(_JSON, answers), "yaml": _Parser(_YAML, answers)}
 
 
@@ -68,7 +68,7 @@ def _marshal(_: Value, value: Value) -> str:
 
 
 def as_json(value: Value) -> JSON:
-    """A value as Go's encoder gets it."""
+    """Return a CEL value as JSON. Raises EvalError for a map with other keys than strings."""
     if is_map(value):
         made: dict[str, Any] = {}
         for key in map_keys(value):
@@ -81,6 +81,7 @@ def as_json(value: Value) -> JSON:
     if isinstance(value, Timestamp):
         return value.text()
     if isinstance(value, Duration):
+        # Go's encoder writes `time.Duration` as its number of nanoseconds.
         return value.nanos
     if isinstance(value, TypeValue):
         return value.name
@@ -122,7 +123,7 @@ def _hash(name: str) -> tuple[Function, Function]:
 
 
 def _decompress(data: bytes) -> str:
-    """Return decompressed text, up to the size limit."""
+    """Return decompressed text. Raises EvalError with Go's message, and UndeterminedError above the size limit."""
     if len(data) < _GZIP_HEADER:
         raise EvalError("unexpected EOF" if data else "EOF")
     if not data.startswith(_GZIP_MAGIC):
@@ -140,14 +141,14 @@ def _decompress(data: bytes) -> str:
 
 
 def _compress(text: Value) -> bytes:
-    """Return compressed text. The bytes differ from Go's encoder, so they serve only for decompression."""
+    """Return compressed text. The bytes differ from those of Go's encoder, but decompress to the same text."""
     if not isinstance(text, str):
         raise no_text(text)
     return gzip.compress(text.encode("utf-8", "surrogateescape"), mtime=0)
 
 
 def _objects_to_map(keys: Value, values: Value, key_name: str, value_name: str) -> Value:
-    """A map of what the objects of one list have under a name to what those of the other have."""
+    """Return a map from the key fields of one list's objects to the value fields of the other list's objects."""
     if len(keys) != len(values):
         raise EvalError(f"listObjToMap must take lists of equal length. list1: {len(keys)}, list2: {len(values)}")
     made: dict[str, Value] = {}
@@ -191,4 +192,4 @@ DATA = Library(
     ),
     variables=(VariableDecl("json", _JSON), VariableDecl("yaml", _YAML)),
 )
-"""`json`, `yaml`, `hash`, `gzip` and `transform`."""
+"""Library of `json`, `yaml`, `hash`, `gzip` and `transform`."""

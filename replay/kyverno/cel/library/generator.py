@@ -1,4 +1,4 @@
-"""`generator.Apply` in CEL, which notes what would be made (`libs/generator`)."""
+"""CEL function `generator.Apply`, which records the objects to create (`libs/generator`)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _OBJECTS = list_type(map_type(STRING, ANY))
 
 
 class _Generator(OpaqueValue):
-    """`generator`; records objects in order."""
+    """Value of `generator`. It records objects in order."""
 
     __slots__ = ("objects",)
     cel_type = _GENERATOR
@@ -24,7 +24,7 @@ class _Generator(OpaqueValue):
         self.objects = objects
 
     def equal(self, other: Value) -> bool:
-        """Itself alone."""
+        """Return whether both are the same value."""
         if not isinstance(other, _Generator):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self is other
@@ -52,7 +52,7 @@ def _in(namespace: str) -> Implementation:
 
 
 def generator_library(namespace: str) -> Library:
-    """`generator` of a policy; that of a namespaced one makes objects in its namespace alone."""
+    """Return the library of `generator`. In a namespaced policy it creates objects only in the policy's namespace."""
     overload = (
         Overload("generator_apply_list", (_GENERATOR, _OBJECTS), BOOL, member=True, implementation=_in(namespace))
         if namespace

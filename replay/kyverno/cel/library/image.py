@@ -1,4 +1,4 @@
-"""References of images in CEL (`libs/image`; github.com/google/go-containerregistry, `pkg/name`)."""
+"""Image references in CEL (`libs/image`; github.com/google/go-containerregistry, `pkg/name`)."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ class _Repository(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Return the path. An image of Docker's registry without a folder is in `library`."""
+        """Path of the repository. On Docker Hub, a path without a folder is in `library`."""
         is_implicit = "/" not in self.path and self.registry == _DEFAULT_REGISTRY
         return f"library/{self.path}" if is_implicit else self.path
 
 
 class ImageReference(Struct, frozen=True):
-    """A reference by tag, or by digest where it has one."""
+    """Image reference. `tag` is empty if the reference has a digest."""
 
     repository: _Repository
     tag: str
@@ -42,7 +42,7 @@ class ImageReference(Struct, frozen=True):
 
     @property
     def written_tag(self) -> str:
-        """The tag, also where a digest follows it; empty where a digest alone is written."""
+        """Tag as written, possibly before a digest. It is empty if only a digest is written."""
         if not self.digest:
             return self.tag
         before = self.text.partition("@")[0]
@@ -50,7 +50,7 @@ class ImageReference(Struct, frozen=True):
 
 
 class ImageValue(OpaqueValue):
-    """A reference as a value."""
+    """CEL value of an image reference."""
 
     __slots__ = ("reference",)
     cel_type = _IMAGE
@@ -61,7 +61,7 @@ class ImageValue(OpaqueValue):
         self.reference = reference
 
     def equal(self, other: Value) -> bool:
-        """The same reference, written the same way; raises `EvalError` for anything else."""
+        """Return whether both are written the same way. Raises EvalError for a value of another type."""
         if not isinstance(other, ImageValue):
             raise EvalError(NO_SUCH_OVERLOAD)
         return self.reference == other.reference
@@ -69,7 +69,7 @@ class ImageValue(OpaqueValue):
 
 @lru_cache(maxsize=4096)
 def parse_reference(text: str) -> ImageReference | None:
-    """Parse an image reference, None for other texts."""
+    """Parse an image reference. Return None if the text is none."""
     return _tagged(text) or _digested(text)
 
 
@@ -103,7 +103,7 @@ def _repository(text: str) -> _Repository | None:
 
 
 def _is_registry(text: str) -> bool:
-    """Whether a text is an authority of a URL."""
+    """Return whether a text is a valid host of a URL."""
     try:
         return not text or parse_url(f"//{text}").host == text
     except URLError:
@@ -151,4 +151,4 @@ IMAGE = Library(
         _member("digest", "image_digest", STRING, lambda image: image.digest),
     ),
 )
-"""`image`, `parseImageReference`, `isImage`, and the parts of a reference."""
+"""Library of `image`, `parseImageReference`, `isImage` and the parts of a reference."""

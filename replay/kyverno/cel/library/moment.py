@@ -1,4 +1,4 @@
-"""Rounding, times, and what differs from one evaluation to the next (`libs/math`, `time`, `random`, `x509`)."""
+"""Rounding, times, random texts and certificates in CEL (`libs/math`, `time`, `random`, `x509`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from replay.go.encoding import decode_pem
 from replay.kyverno.rules.go_value import with_floats
 
 _YEAR_1 = -62135596800
-"""The seconds of year 1, from which Go counts when it cuts a time."""
+"""Start of year 1 in Unix seconds. Go truncates times relative to it."""
 
 
 def _round(value: float, places: int) -> float:
@@ -31,7 +31,7 @@ def _round(value: float, places: int) -> float:
 
 
 NOW: Final = "@now"
-"""The variable that `time.now()` reads, which no expression can name."""
+"""Variable that `time.now()` reads. No expression can name it."""
 
 
 def _now(factory: ExprFactory, target: Expr | None, args: tuple[Expr, ...]) -> Expr | None:  # noqa: ARG001 - there are none
@@ -67,7 +67,7 @@ def _cron(instant: Timestamp) -> str:
 
 
 def _truncate(instant: Timestamp, step: Duration) -> Timestamp:
-    """Down to a multiple of a duration since year 1, as Go's `Time.Truncate`."""
+    """Return a time rounded down to a multiple of a duration since year 1, as Go's `Time.Truncate` does."""
     if step.nanos <= 0:
         return instant
     since = (instant.seconds - _YEAR_1) * NANOS + instant.nanos
@@ -102,4 +102,4 @@ MOMENT = Library(
     variables=(VariableDecl(NOW, TIMESTAMP),),
     macros=(Macro("now", (0,), _now),),
 )
-"""`math.round` to places, `time`, `random` and `x509`."""
+"""Library of `math.round`, `time`, `random` and `x509`."""

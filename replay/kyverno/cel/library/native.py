@@ -1,4 +1,4 @@
-"""Go structs that expressions read: `exceptions` and the accounts of the user library (cel-go `ext/native.go`)."""
+"""Go structs that expressions read: `exceptions` and service accounts of the user library (cel-go `ext/native.go`)."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ _GO_NAMES = {
     _EXCEPTION.name: {"AllowedImages": "allowedImages", "AllowedValues": "allowedValues"},
     _SERVICE_ACCOUNT.name: {"Name": "Name", "Namespace": "Namespace"},
 }
-"""The names under which fields are found where the checker does not know the struct: those of Go."""
+"""Go names of fields, which expressions use if the checker does not know the type of the struct."""
 
 
 class NativeObject(ObjectValue, frozen=True):
-    """A struct; `fields` are those that do not have the zero value of their type, which counts as not set."""
+    """Go struct. `fields` holds only fields whose value is not the zero value, because a zero field counts as not set."""
 
     def field(self, name: Value) -> Value:
-        """A field that the checker knows."""
+        """Return a field that the checker knows."""
         zero: Value = "" if _FIELDS[self.type_name][name] is STRING else []
         return self.fields.get(name, zero)
 
     def part(self, key: Value, *, testing: bool) -> tuple[Value, bool]:
-        """A field by a name that is found out while evaluating."""
+        """Return a field whose struct is known only at evaluation, and whether it counts as present."""
         if not isinstance(key, str):
             return EvalError("no such overload"), False
         name = _GO_NAMES[self.type_name].get(key)
@@ -46,7 +46,7 @@ def _native(type_name: str, fields: Mapping[str, Value]) -> NativeObject:
 
 
 def exception(images: Sequence[str], values: Sequence[str]) -> NativeObject:
-    """The value of `exceptions`: what the exceptions that match allow."""
+    """Return the value of `exceptions`: the images and values that the matching exceptions allow."""
     return NativeObject(_EXCEPTION.name, {"allowedImages": list(images), "allowedValues": list(values)})
 
 
@@ -74,4 +74,4 @@ NATIVE = Library(
     types=(_EXCEPTION, _SERVICE_ACCOUNT),
     messages=Messages(_FIELDS.__contains__, _native, _FIELDS.__contains__),
 )
-"""`exceptions`, `parseServiceAccount` and `user.parseServiceAccount`."""
+"""Library of `exceptions`, `parseServiceAccount` and `user.parseServiceAccount`."""
