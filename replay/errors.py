@@ -14,6 +14,12 @@ Around one request they are caught, so that it alone is set aside and told, and 
 """
 
 
+def reason_of(error: Exception) -> str:
+    """Return the system's words for an error in lower case, without its number and path."""
+    words = error.strerror if isinstance(error, OSError) else None
+    return (words or str(error) or type(error).__name__).lower()
+
+
 class ReplayError(Exception):
     """The operator's input is unusable; `str()` is the one line shown to the operator."""
 

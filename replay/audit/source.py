@@ -22,7 +22,7 @@ from msgspec import Struct
 
 from replay.audit.file.gzip_member import GzipReader
 from replay.audit.file.zstd_frame import ZstdReader
-from replay.errors import AuditLogError, NoLogError
+from replay.errors import AuditLogError, NoLogError, reason_of
 from replay.storage.listing import files_below
 from replay.storage.remote import WEB, is_remote, remote_files
 
@@ -205,7 +205,7 @@ def place_of(descriptor: int) -> str | None:
 
 def unreadable(error: OSError, path: str) -> AuditLogError:
     """Return the user's error for a file that the system refused."""
-    return AuditLogError(f"cannot be read: {(error.strerror or str(error)).lower()}", path=path)
+    return AuditLogError(f"cannot be read: {reason_of(error)}", path=path)
 
 
 def expanded(argument: str) -> list[str]:

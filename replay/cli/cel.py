@@ -90,13 +90,13 @@ def _evaluate(
 def _document(path: Path) -> Any:
     """The value of a JSON or YAML file; raises ReplayError where it is neither, or more than one document."""
     from replay.case.document import documents_of  # noqa: PLC0415
-    from replay.errors import ReplayError  # noqa: PLC0415
+    from replay.errors import ReplayError, reason_of  # noqa: PLC0415
     from replay.json import decode_json  # noqa: PLC0415
 
     try:
         content = sys.stdin.buffer.read() if str(path) == "-" else path.read_bytes()
     except OSError as error:
-        raise ReplayError(f"cannot be read: {error.strerror}", path=str(path)) from error
+        raise ReplayError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     try:
         return decode_json(content)
     except (ValueError, RecursionError) as error:

@@ -32,7 +32,7 @@ from replay.cli.options import (
     fleet_of,
     scenario_of,
 )
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.pipeline.project.format import DocumentFormat
 
 if TYPE_CHECKING:
@@ -107,4 +107,4 @@ def _write_policy(result: CoverageResult, path: Path) -> None:
     try:
         path.write_text(policy_text(result), encoding="utf-8")
     except OSError as error:
-        raise ReplayError(f"the policy cannot be written: {error.strerror}", path=str(path)) from error
+        raise ReplayError(f"the policy cannot be written: {reason_of(error)}", path=str(path)) from error

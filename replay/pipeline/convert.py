@@ -10,7 +10,7 @@ import yaml
 from msgspec import Struct, field
 
 from replay.cellib.version import NEWEST, KubernetesVersion
-from replay.errors import ManifestError, ReplayError
+from replay.errors import ManifestError, ReplayError, reason_of
 from replay.json import JSON
 from replay.manifests.api_object import defaulted_api_objects
 from replay.manifests.bundle import load_bundle
@@ -159,7 +159,7 @@ def _write(path: Path, objects: Sequence[JSON]) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ReplayError(f"cannot be made: {(error.strerror or str(error)).lower()}", path=str(path.parent)) from error
+        raise ReplayError(f"cannot be made: {reason_of(error)}", path=str(path.parent)) from error
     text = yaml.dump_all(objects, Dumper=_Dumper, sort_keys=False, width=120, allow_unicode=True)
     with whole_file(path, "the manifest") as file:
         file.write(text.encode())

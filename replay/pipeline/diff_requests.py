@@ -16,7 +16,7 @@ from replay.audit.ingest import Progress
 from replay.cellib.version import KubernetesVersion
 from replay.compare.policy_pairs import PairComparison, PolicyPair, Witness, is_denied_by, paired
 from replay.compare.template_sources import SourceAnswers, SourceComparison, comparison
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.gatekeeper.engine import GatekeeperEngine
 from replay.gatekeeper.two_sources import TwoSources, two_sources
 from replay.json import JSON
@@ -125,7 +125,7 @@ def _read(path: Path, old: Sequence[str], new: Sequence[str]) -> list[PolicyPair
     try:
         entries = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
-        raise ReplayError(f"the pairs cannot be read: {error.strerror}", path=str(path)) from None
+        raise ReplayError(f"the pairs cannot be read: {reason_of(error)}", path=str(path)) from None
     except (UnicodeDecodeError, yaml.YAMLError) as error:
         raise ReplayError(f"cannot be read: {' '.join(str(error).split())}", path=str(path)) from None
     if not isinstance(entries, list):

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 
 STDOUT = "-"
 
@@ -38,7 +38,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     except BrokenPipeError:
         raise  # whoever read the pipe has had enough
     except OSError as error:
-        raise ReplayError(f"{what} cannot be written: {error.strerror or error}", path=str(path)) from error
+        raise ReplayError(f"{what} cannot be written: {reason_of(error)}", path=str(path)) from error
     finally:
         partial.unlink(missing_ok=True)
 
@@ -49,7 +49,7 @@ def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None
         for parent in {directory, *((directory / name).parent for name in contents)}:
             parent.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise ReplayError(f"{what} cannot be written: {error.strerror}", path=str(directory)) from error
+        raise ReplayError(f"{what} cannot be written: {reason_of(error)}", path=str(directory)) from error
     for name, content in contents.items():
         with whole_file(directory / name, what) as file:
             file.write(content.encode())

@@ -15,7 +15,7 @@ from typing import Any
 import orjson
 import yaml
 
-from replay.errors import SnapshotError
+from replay.errors import SnapshotError, reason_of
 from replay.json import JSON, decode_json, with_doubles
 from replay.reconstruct.record.body import fault_of, revision
 
@@ -44,7 +44,7 @@ def read_snapshot(path: Path) -> list[JSON]:
     try:
         content = _content(path)
     except (OSError, EOFError) as error:
-        raise SnapshotError(f"cannot be read: {error}", path=str(path)) from error
+        raise SnapshotError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     return [obj for line, document in _documents(path, content) for obj in _objects(path, line, document)]
 
 
@@ -59,7 +59,7 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     try:
         content = _content(path)
     except (OSError, EOFError) as error:
-        raise SnapshotError(f"cannot be read: {error}", path=str(path)) from error
+        raise SnapshotError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     yield from ((number, line) for number, line in enumerate(content.splitlines(), 1) if line.strip())
 
 

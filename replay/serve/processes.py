@@ -19,7 +19,7 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from replay.audit.source import is_there
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.serve.runner import child_environment, with_low_priority
 from replay.serve.settings import ServeSettings, Trial
 from replay.serve.stores import Stores
@@ -199,7 +199,7 @@ class Weekly(threading.Thread):
                 try:
                     self._write(trial)
                 except OSError as error:
-                    self._tell(f"no weekly report: {(error.strerror or str(error)).lower()}")
+                    self._tell(f"no weekly report: {reason_of(error)}")
 
     def end(self) -> None:
         """End the thread and its process."""

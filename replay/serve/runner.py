@@ -24,7 +24,7 @@ from pathlib import Path
 import orjson
 from msgspec.structs import replace
 
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.pipeline.process.progress_file import VARIABLE, read_progress
 from replay.pipeline.project.watch import state
 from replay.serve.settings import ServeSettings, Trial
@@ -109,9 +109,7 @@ class _Lane(threading.Thread):
                 try:
                     self.work(state)
                 except (OSError, ReplayError) as error:
-                    self.failed(
-                        name, f"{error.strerror or error}".lower() if isinstance(error, OSError) else str(error)
-                    )
+                    self.failed(name, reason_of(error) if isinstance(error, OSError) else str(error))
 
     def work(self, state: TrialState) -> None:
         """Do what is due for a trial. Raises OSError, ReplayError."""

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from replay.audit.live.tls import ServerTls
 from replay.audit.store import Store
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.pipeline.period import length
 from replay.pipeline.store import Retention
 from replay.storage.cluster import cluster_location, cluster_names
@@ -199,7 +199,7 @@ def read_secret(path: Path | None, option: str) -> str:
     try:
         text = path.read_text("utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
-        raise ReplayError("the file cannot be read", path=str(path)) from error
+        raise ReplayError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     if len(text) < LEAST_TOKEN:
         raise ReplayError(f"a secret needs {LEAST_TOKEN} characters or more", path=f"{option} {path}")
     return text

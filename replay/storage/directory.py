@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from replay.errors import StoreError
+from replay.errors import StoreError, reason_of
 from replay.storage.listing import files_below
 from replay.storage.storage import StoredFile
 
@@ -194,4 +194,4 @@ def _is_alive(process: int) -> bool:
 
 def store_error(error: OSError, place: Path | str) -> StoreError:
     """Return the user's error for what the operating system refused."""
-    return StoreError((error.strerror or str(error)).lower(), path=str(error.filename or place))
+    return StoreError(reason_of(error), path=str(error.filename or place))

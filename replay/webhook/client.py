@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import orjson
 from msgspec import Struct
 
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.go.format import quote
 from replay.go.time import duration_text
 from replay.kube.attributes import Missing
@@ -133,8 +133,7 @@ class Client(Struct, frozen=True):
             reason = error.verify_message if isinstance(error, ssl.SSLCertVerificationError) else error.reason
             raise CallError(f"{shown}: tls: failed to verify certificate: {reason}") from None
         except (OSError, HTTPException) as error:
-            strerror = error.strerror if isinstance(error, OSError) else None
-            raise CallError(f"{shown}: {(strerror or str(error) or type(error).__name__).lower()}") from None
+            raise CallError(f"{shown}: {reason_of(error)}") from None
         finally:
             connection.close()
         return Response(response.status, response.getheader("Content-Type") or "", content)

@@ -74,7 +74,7 @@ def test_a_zstd_file_that_is_cut_off(tmp_path: Path) -> None:
     path = tmp_path / "snapshot.zst"
     frame = subprocess.run(["zstd", "-q", "-c"], input=ONE.encode(), check=True, capture_output=True).stdout
     path.write_bytes(frame[:-2])
-    with pytest.raises(SnapshotError, match="cannot be read: Truncated compressed stream"):
+    with pytest.raises(SnapshotError, match="cannot be read: truncated compressed stream"):
         read_snapshot(path)
 
 
@@ -95,7 +95,7 @@ def test_refusals_name_file_and_line(name: str, text: str, message: str, tmp_pat
 
 
 def test_a_file_that_does_not_exist(tmp_path: Path) -> None:
-    with pytest.raises(SnapshotError, match="cannot be read"):
+    with pytest.raises(SnapshotError, match=r"none\.json: cannot be read: no such file or directory$"):
         read_snapshot(tmp_path / "none.json")
 
 

@@ -59,7 +59,7 @@ BAD = [
     Bad("manifests that are not there", lambda place: parse_trials([f"a={place}/none"]), "{place}/none: there is no such file or directory"),
     Bad("a proxy without a header", lambda _place: parse_proxy("10.0.0.7"), "no proxy `10.0.0.7`: write ADDRESS=HEADER"),
     Bad("a proxy by name", lambda _place: parse_proxy("proxy=X-User"), "no proxy `proxy=X-User`: write ADDRESS=HEADER"),
-    Bad("a secret that is not there", lambda place: read_secret(place / "none", "--x"), "{place}/none: the file cannot be read"),
+    Bad("a secret that is not there", lambda place: read_secret(place / "none", "--x"), "{place}/none: cannot be read: no such file or directory"),
     Bad("an address without a port", lambda _place: Readers("localhost").require(), "no address `localhost`: write HOST:PORT"),
     Bad("a time that no clock has", lambda _place: parse_seconds("9999999999d", "--every"), "--every: no length of time `9999999999d`: write 30s, 5m, 1h"),
     Bad("a time that no thread can wait for", lambda _place: parse_seconds("999999999d", "--every"), "--every: no length of time `999999999d`: write 30s, 5m, 1h"),

@@ -17,7 +17,7 @@ import duckdb
 
 from replay.audit.catalog import SEGMENTS, Catalog, DataFile
 from replay.audit.engine import literal
-from replay.errors import StoreError
+from replay.errors import StoreError, reason_of
 from replay.storage.storage import Storage
 
 _CURE = "remove the store's directory and ingest the logs again"
@@ -69,7 +69,7 @@ def _damage(storage: Storage, stated: tuple[str, DataFile]) -> tuple[str, str]:
     except FileNotFoundError:
         return name, f"missing, with {file.rows} rows of the store"
     except OSError as error:
-        return name, f"cannot be read ({(error.strerror or str(error)).lower()})"
+        return name, f"cannot be read ({reason_of(error)})"
     return name, ""
 
 

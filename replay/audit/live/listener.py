@@ -15,7 +15,7 @@ from replay.audit.live.receiver import PATH, Receiver
 from replay.audit.live.source import LogBatch
 from replay.audit.live.tls import ServerTls
 from replay.distribution import install_command
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 
 try:
     import uvicorn
@@ -97,7 +97,7 @@ def _bound(host: str, port: int) -> socket.socket:
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         return socket.create_server((host, port), family=family, backlog=_CONNECTIONS)
     except OSError as error:
-        raise ReplayError(f"cannot listen at {host}:{port}: {(error.strerror or str(error)).lower()}") from error
+        raise ReplayError(f"cannot listen at {host}:{port}: {reason_of(error)}") from error
 
 
 def _config(receiver: Receiver, tls: ServerTls) -> uvicorn.Config:

@@ -16,6 +16,7 @@ from typing import Any
 
 from replay.audit.live.event_list import EventListError, lines_of
 from replay.audit.live.journal import Journal
+from replay.errors import reason_of
 
 PATH = "/audit"
 LARGEST_BODY = 64 << 20
@@ -128,7 +129,7 @@ class Receiver:
         try:
             await asyncio.wrap_future(self._journal.append(lines))
         except OSError as error:
-            message = f"cannot be written: {(error.strerror or str(error)).lower()}"
+            message = f"cannot be written: {reason_of(error)}"
             raise _later(HTTPStatus.SERVICE_UNAVAILABLE, message) from error
 
     def _require_room(self, size: int) -> None:

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from replay import distribution
 from replay.checkout import is_inside, root_of
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 
 NAME = "replay.toml"
 PYPROJECT = "pyproject.toml"
@@ -70,7 +70,7 @@ def read_project_file(path: Path) -> ProjectFile:
         text = path.read_text("utf-8")
         values: Any = tomllib.loads(text)
     except OSError as error:
-        raise ReplayError(f"cannot be read: {error.strerror}", path=str(path)) from error
+        raise ReplayError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     except UnicodeDecodeError as error:
         raise ReplayError("is no UTF-8", path=str(path)) from error
     except (tomllib.TOMLDecodeError, RecursionError) as error:

@@ -16,7 +16,7 @@ from replay.admission.builtin.plugin import Plugin
 from replay.admission.builtin.pod.image_policy_webhook import Backend, ImagePolicyWebhook
 from replay.admission.builtin.registry import BY_NAME
 from replay.admission.builtin.run import PluginResult
-from replay.errors import ManifestError, ReplayError
+from replay.errors import ManifestError, ReplayError, reason_of
 from replay.json import JSON
 from replay.kube.attributes import Attributes, Missing, Operation, field_of
 from replay.kube.authorizer import AuthorizationAttributes, AuthorizationDecision, Authorizer
@@ -74,7 +74,7 @@ def read_config(path: Path, name: str) -> PluginConfig:
     try:
         document = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError) as error:
-        raise ManifestError(f"cannot be read: {error}", path=str(path)) from error
+        raise ManifestError(f"cannot be read: {reason_of(error)}", path=str(path)) from error
     except yaml.YAMLError as error:
         mark: Any = getattr(error, "problem_mark", None)
         raise ManifestError("is no YAML", path=str(path), line=mark.line + 1 if mark else 0) from error

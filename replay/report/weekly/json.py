@@ -24,7 +24,7 @@ from replay.compare.weekly.figures import (
     Promotion,
     WeeklyResult,
 )
-from replay.errors import ReplayError
+from replay.errors import ReplayError, reason_of
 from replay.report.render.document import MICROSECONDS
 from replay.report.scan_report import at_rest_value
 from replay.report.trust import fidelity_json
@@ -219,7 +219,7 @@ def read_figures(path: Path) -> Figures:
             raise ReplayError("too large for a report", path=str(path))
         value = orjson.loads(path.read_bytes())
     except OSError as error:
-        raise ReplayError((error.strerror or str(error)).lower(), path=str(path)) from error
+        raise ReplayError(reason_of(error), path=str(path)) from error
     except orjson.JSONDecodeError as error:
         raise ReplayError("no JSON: give the report.json of an earlier `replay report`", path=str(path)) from error
     if not isinstance(value, dict) or value.get("kind") != KIND:
