@@ -68,9 +68,13 @@ def is_no_quota(obj: Any) -> bool:
     return bool(obj.get("kind") != "ResourceQuota")
 
 
+BOTH = ("C0 to C1", "C1 to C0")
+
+
 class Row(NamedTuple):
     """A way to thin a log, and how much of the predictions may be wrong, and unknown, at most.
 
+    `directions` leaves one out where it shows no more than the other one: each takes 20 to 50 seconds.
     `holds` tells what is left of the snapshot. The candidate begins with the log: `begins` is set where that is later than both servers,
     and then only what is about objects is looked at of which these said the same until then.
     """
@@ -80,15 +84,16 @@ class Row(NamedTuple):
     unknown: float
     holds: Callable[[Any], bool] | None = None
     begins: bool = False
+    directions: tuple[str, ...] = BOTH
 
 
 ROWS = {
     "whole": Row(whole, 0.005, 0.025),
-    "without the writes of quotas": Row(without_writes_of_quotas, 0.005, 0.025),
-    "a snapshot without quotas": Row(whole, 0.005, 0.025, is_no_quota),
-    "metadata alone": Row(metadata_alone, 0.01, 1.0),
+    "without the writes of quotas": Row(without_writes_of_quotas, 0.005, 0.025, directions=("C1 to C0",)),
+    "a snapshot without quotas": Row(whole, 0.005, 0.025, is_no_quota, directions=("C0 to C1",)),
+    "metadata alone": Row(metadata_alone, 0.01, 1.0, directions=("C1 to C0",)),
     "the second half": Row(second_half, 0.006, 0.4, begins=True),
-    **{f"without a tenth, seed {seed}": Row(without_a_tenth(seed), 0.012, 0.3) for seed in (1, 2, 3)},
+    "without a tenth": Row(without_a_tenth(1), 0.012, 0.3),
 }
 
 
@@ -132,8 +137,9 @@ def alike_until(shown: set[str], plan: list[Any], same: Callable[[str], bool]) -
     return {step["id"] for step in plan if step["id"] in shown and named(step) not in apart}
 
 
-@pytest.mark.parametrize("direction", ["C0 to C1", "C1 to C0"])
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize(
+    ("name", "direction"), [(name, direction) for name, row in ROWS.items() for direction in row.directions]
+)
 def test_requests_end_as_on_the_other_server(name: str, direction: str, tool: ModuleType, tmp_path: Path) -> None:
     row = ROWS[name]
     own, other = (RECORDING / side for side in direction.split(" to "))
