@@ -1,1 +1,1 @@
-"""From audit records to the attributes that admission saw."""
+"""Builds the attributes of an admission request from audit records."""

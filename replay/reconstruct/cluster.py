@@ -1,9 +1,9 @@
-"""The cluster at the instant of a request: what a snapshot and the log together tell of its objects.
+"""Objects of the cluster at the time of a request, from a snapshot and the log together.
 
-Policies read the namespace of a request, parameters, and RBAC objects. Each of them has a history like any other
-object; the snapshot's version takes its place in it by `resourceVersion`, whether it was taken before, during or after
-the log. A kind of which the snapshot has no object at all may simply not have been asked for: of it only what the log
-shows is known, and that an object is absent is not.
+Policies read namespaces, parameters and RBAC objects. Each has a history like any other object. The snapshot's version
+has its place in that history by `resourceVersion`, whether it was taken before, during or after the log. If the
+snapshot holds no object of a kind, perhaps it was not asked for that kind: then only what the log shows is known, and
+an object that the log does not show may exist.
 """
 
 from __future__ import annotations
@@ -38,30 +38,31 @@ NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 ADMISSIONREGISTRATION = "admissionregistration.k8s.io"
 CRD = ("apiextensions.k8s.io", "CustomResourceDefinition")
 CACHE_DELAY = 1_000_000
-"""How long, in microseconds, the API server's informers are taken to lag behind storage at most."""
+"""Longest lag of the API server's informers behind the storage, in microseconds."""
 RESOURCE_QUOTA = GroupVersionKind("", "v1", "ResourceQuota")
 NONE_UNLESS_SHOWN = frozenset({LIMIT_RANGE, RESOURCE_QUOTA})
-"""Kinds that most clusters have no object of: there are those that the log or the snapshot shows, as the README says."""
+"""Kinds that most clusters have no objects of. Only those that the log or the snapshot shows exist, as the README says.
+"""
 MOST_HISTORIES = 1024
-"""How many histories a process remembers: those of a large log have no room in memory together."""
+"""Number of histories that a process caches: memory cannot hold all of a large log."""
 
 _OPEN = Missing("", "its state before the log begins is not known", "give a snapshot taken before the log begins")
 _NO_DELETIONS = CollectionDeletions()
 
 
 def key_of(obj: JSON) -> ObjectKey:
-    """The identity of an API object."""
+    """Return the key of an API object."""
     metadata = obj.get("metadata") or {}
     group, _ = split_api_version(str(obj.get("apiVersion") or ""))
     return group, str(obj.get("kind")), str(metadata.get("namespace") or ""), str(metadata.get("name") or "")
 
 
 Writes = Mapping[ObjectRef, Sequence[RequestRecord]]
-"""The writes to each object, in order."""
+"""Writes to each object, in order."""
 
 
 class Cluster:
-    """The objects of a snapshot and of the records given, each with its history."""
+    """The objects of a snapshot and of audit records, each with its history."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - all that is known of a cluster
         self,
@@ -74,9 +75,10 @@ class Cluster:
     ) -> None:
         """`records` are the writes to the kinds that decisions look up: namespaces, parameters, RBAC, CRDs.
 
-        By object, or in order. Those of an object are read when it is asked for, and only the last objects asked for are
-        remembered. `timed` changes a record before it is used. `deletions` are those of whole collections.
-        `without_default` are kinds of classes of which the log shows that none is the default: only a default class is ever listed.
+        They are given by object, or in order. Those of an object are read on demand, and only the most recently used
+        histories are cached. `timed` changes a record before use. `deletions` are the deletions of whole collections.
+        `without_default` are class kinds for which the log shows that no object is the default; only default classes
+        are ever listed.
         """
         self.snapshot = list(snapshot)
         self.clock = clock
@@ -96,7 +98,10 @@ class Cluster:
         self._listings: dict[tuple[GroupVersionKind, str | None], Listing] = {}
 
     def _crds(self) -> list[JSON]:
-        """The CustomResourceDefinitions of the log, then those of the snapshot, which are newer or complete them."""
+        """Return the CustomResourceDefinitions of the log, then those of the snapshot.
+
+        A later definition of the same name overrides or completes an earlier one.
+        """
         records = [
             record
             for key, crds in self._writes.items()
@@ -133,15 +138,15 @@ class Cluster:
         return Schemas(self.crds)
 
     def api_objects(self) -> list[JSON]:
-        """The admission policies, bindings and webhook configurations of the snapshot, and the objects of policy engines."""
+        """Return the policies, bindings, webhook configurations and policy-engine objects of the snapshot."""
         return [obj for obj in self.snapshot if key_of(obj)[0] == ADMISSIONREGISTRATION or is_engine_object(obj)]
 
     def snapshot_object(self, group: str, kind: str, namespace: str, name: str) -> JSON:
-        """The snapshot's version of one object, None if it has none."""
+        """Return the snapshot's version of one object, None if it has none."""
         return self._objects.get((group, kind, namespace, name))
 
     def of(self, workspace: str) -> Cluster:
-        """What stands in a workspace of kcp; all that there is in other servers."""
+        """Return the objects of a kcp workspace; other servers have a single cluster."""
         del workspace
         return self
 
@@ -151,12 +156,12 @@ class Cluster:
         return APIBindings()
 
     def required_groups(self, record: RequestRecord) -> str | Missing | None:
-        """The groups that one has to be of in the workspace of a request of kcp; none in other servers."""
+        """Return the group that a user must have in the workspace of a kcp request; None on other servers."""
         del record
         return None
 
     def at(self, record: RequestRecord) -> ClusterLister:
-        """The cluster as a request found it."""
+        """Return the cluster as a request found it."""
         return ClusterLister(self, record.received, record.stage_time)
 
     def keys(self, kind: GroupVersionKind) -> Collection[ObjectKey]:
@@ -164,12 +169,12 @@ class Cluster:
         return self._keys.get((kind.group, kind.kind), {})
 
     def history(self, kind: GroupVersionKind, namespace: str, name: str) -> History | None:
-        """The history of an object, None if neither snapshot nor log has it."""
+        """Return the history of an object, None if neither snapshot nor log has it."""
         key = (kind.group, kind.kind, namespace, name)
         return self._history(key) if key in self._keys.get(key[:2], ()) else None
 
     def listing(self, kind: GroupVersionKind, namespace: str | None) -> Listing:
-        """The objects of a kind in a namespace; None for all."""
+        """Return the objects of a kind in a namespace; None means all namespaces."""
         listing = self._listings.pop((kind, namespace), None)
         if listing is None:
             keys = sorted((key for key in self.keys(kind) if namespace in (None, key[2])), key=lambda key: key[2:])
@@ -184,38 +189,41 @@ class Cluster:
         return self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name] is not None
 
     def begins_in(self, record: RequestRecord) -> bool:
-        """Whether all that is in the namespace of a request came to be in the log, as the namespace did."""
+        """Return whether everything in the request's namespace was created in the log, because the namespace was."""
         is_inside = bool(record.namespace) and record.resource != "namespaces"
         return is_inside and self.of(record.workspace).begins_by(record.namespace, record.received)
 
     def begins_by(self, namespace: str, at: int) -> bool:
-        """Whether the log shows that a namespace was created before an instant (microseconds)."""
+        """Return whether the log shows that a namespace was created before a time (microseconds)."""
         history = self.history(NAMESPACE, "", namespace)
         return history is not None and any(
             effect.end <= at and _creates(history, place) for place, effect in enumerate(history.effects)
         )
 
     def writes(self, kind: GroupVersionKind, namespace: str, name: str) -> Sequence[RequestRecord]:
-        """The writes of the log to a known object."""
+        """Return the log's writes to a known object."""
         key = self._keys[kind.group, kind.kind][kind.group, kind.kind, namespace, name]
         return self._writes[key] if key is not None else ()
 
     @cached_property
     def newest_revision(self) -> int:
-        """The highest revision of the objects of the snapshot: it was taken when or after that was stored; 0 if none has one."""
+        """The highest revision in the snapshot, which was taken when or after that revision was stored; 0 if no object has one."""
         return max((revision(obj.get("metadata")) or 0 for obj in self.snapshot), default=0)
 
     def is_covered(self, kind: GroupVersionKind) -> bool:
-        """Whether the snapshot holds objects of a kind, and so is taken to hold all of them."""
+        """Return whether the snapshot holds objects of a kind, and therefore counts as complete for it."""
         return (kind.group, kind.kind) in self._covered or kind in NONE_UNLESS_SHOWN
 
     def is_settled(self, kind: GroupVersionKind, at: int) -> bool:
-        """Whether all objects of a kind are known, and informers showed the same of them from an instant on (microseconds)."""
+        """Return whether all objects of a kind are known and informers show no other state of them from a time on (microseconds)."""
         settled = at - CACHE_DELAY
         return self.is_covered(kind) and all(self._history(key).settled_before(settled) for key in self.keys(kind))
 
     def _written(self) -> Iterator[tuple[ObjectKey, ObjectRef]]:
-        """The objects of the log; a resource that discovery does not know takes its kind from the first body that tells it."""
+        """Yield the objects of the log.
+
+        A resource that discovery lacks gets its kind from the first body that shows it.
+        """
         kinds: dict[tuple[str, str], GroupVersionKind] = {}
         for key in self._writes:
             resource = key[:2]
@@ -228,7 +236,7 @@ class Cluster:
             yield (kinds[resource].group, kinds[resource].kind, key.namespace, key.name), key
 
     def _named(self, key: ObjectKey) -> ObjectRef:
-        """An object that the log does not name, as its URL would name it; of a kind that is not served, as nothing."""
+        """Return the reference that a URL would give for an object; with an empty resource if its kind is not served."""
         kind = next((each for each in self.discovery if (each.kind.group, each.kind.kind) == key[:2]), None)
         return ObjectRef(key[0], kind.resource.resource if kind is not None else "", key[2], key[3])
 
@@ -262,10 +270,10 @@ _CHANGING = "it was changing at the time of the request"
 
 
 class Listing:
-    """The objects of a kind in a namespace, or in all, listed once for all requests between two writes to any of them."""
+    """The objects of a kind in one or all namespaces, listed once for all requests between two writes."""
 
     def __init__(self, keys: Sequence[ObjectKey], histories: Iterable[History]) -> None:
-        """All objects that ever were, in the order in which they are listed, and their histories."""
+        """`keys` are all objects that ever existed, in list order; `histories` are their histories."""
         self.keys = keys
         effects = [effect for history in histories for effect in history.effects]
         self._starts = sorted(effect.start for effect in effects)
@@ -284,19 +292,19 @@ class Listing:
 
 
 class ClusterLister(Struct, frozen=True):
-    """`replay.kube.lister.Lister` at the instant of one request (microseconds)."""
+    """A `Lister` at the time of one request (microseconds)."""
 
     cluster: Cluster
     start: int
     end: int
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON | Missing | None:
-        """See `Lister.get`; what was changing at that time is a `PartialObject`."""
+        """See `Lister.get`; an object that was changing at the time is a `PartialObject`."""
         state = self.known(kind, namespace, name)
         return attribute(state, kind.kind) if state is not None else None
 
     def known(self, kind: GroupVersionKind, namespace: str, name: str) -> Known | Missing | None:
-        """The object with how it was known; None if it is known not to exist."""
+        """Return the object with the basis of that knowledge; None if it is known not to exist."""
         history = self.cluster.history(kind, namespace, name)
         if history is None:
             if self.cluster.is_covered(kind) or self.cluster.begins_by(namespace, self.start):
@@ -313,7 +321,7 @@ class ClusterLister(Struct, frozen=True):
         return None if isinstance(state, Known) and state.value is None else state
 
     def perhaps_absent(self, kind: GroupVersionKind, namespace: str, name: str) -> PerhapsAbsent | None:
-        """The object where it was being created or deleted, and is known but for that; else None."""
+        """Return an object that was being created or deleted and is otherwise fully known; None in other cases."""
         history = self.cluster.history(kind, namespace, name)
         states = _states(history, self.start, self.end) if history is not None else []
         there = [each for each in states if isinstance(each, Missing) or each.value is not None]
@@ -347,10 +355,10 @@ def _named(namespace: str, name: str) -> str:
 
 
 def _states(history: History, start: int, end: int) -> list[Known | Missing]:
-    """The states that informers may have shown: what was stored, or stored up to a moment ago.
+    """Return the states that informers may have shown: the stored one, or one stored a moment before.
 
-    Before the first effect the object is absent if that effect created it. An absent namespace is looked up in storage
-    (`matching.Matcher`), so that an object counts from its creation on.
+    Before its first effect an object is absent if that effect created it. An absent namespace is looked up in the
+    storage (`matching.Matcher`), so that an object exists from its creation on.
     """
     if history.settled_before(start - CACHE_DELAY):
         return [history.after(len(history.effects) - 1)]
@@ -369,7 +377,7 @@ def _states(history: History, start: int, end: int) -> list[Known | Missing]:
 
 
 def _before_all(history: History) -> Known | Missing:
-    """Nothing was stored yet: the object was absent, if the first effect is its creation."""
+    """Return the state before the first effect: absent if that effect creates the object."""
     if history.effects and _creates(history, 0):
         return Known(None, Basis.RECORDED)
     return _OPEN
@@ -380,6 +388,6 @@ def _is_absent(history: History, place: int) -> bool:
 
 
 def _creates(history: History, place: int) -> bool:
-    """Whether an effect is the creation of the object."""
+    """Return whether an effect is the creation of the object."""
     effect = history.effects[place]
     return effect.exchange is not None and effect.exchange.record.code == 201

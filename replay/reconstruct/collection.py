@@ -1,4 +1,4 @@
-"""`deletecollection`: one event, one admission call per deleted object, which the response lists."""
+"""`deletecollection`: one audit event, and one admission call for each deleted object that the response lists."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from replay.reconstruct.record.known import Known, get
 
 
 def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
-    """The objects that a deletion of a collection found, as they were listed before the first was deleted.
+    """Yield the objects that a collection deletion found, as they were before the first was deleted.
 
-    One `Missing` where the response does not list them: then neither their number nor their names are known.
+    Yields one `Missing` if the response does not list them: then neither their number nor their names are known.
     """
     if exchange.response.shape(exchange.kind) is not BodyShape.LIST:
         reason = f"which objects were deleted is not recorded at level {exchange.record.level}"
@@ -33,9 +33,9 @@ def deleted_items(exchange: Exchange) -> Iterator[Known | Missing]:
 
 
 def is_pending(item: JSON, options: JSON) -> bool:
-    """Whether an object's graceful deletion is under way and is not shortened.
+    """Return whether an object's graceful deletion is under way and the request does not shorten it.
 
-    Then it is left alone, without admission (`rest.BeforeDelete`).
+    The server then leaves the object alone, without admission (`rest.BeforeDelete`).
     """
     period = get(item, ("metadata", "deletionGracePeriodSeconds")) or 0
     if not get(item, ("metadata", "deletionTimestamp")) or period <= 0:

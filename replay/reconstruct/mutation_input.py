@@ -1,7 +1,7 @@
-"""The object of a PATCH as the mutating policies get it, and the object that a patch makes of an old one.
+"""The object that mutating policies get for a PATCH, and the result of a patch.
 
-The body of a patch is not the object, so what comes before mutation is the response without what came after: the
-strategy. Where mutating policies or webhooks of the time may have changed it too, it is the patch applied to the old object.
+The body of a patch is not the object. The object before mutation is the response without what the strategy did
+afterwards. If mutating policies or webhooks may have changed it too, it is the patch applied to the old object.
 """
 
 from __future__ import annotations
@@ -26,25 +26,25 @@ _SET_BY_STRATEGY = frozenset({"pods", "services", "jobs", "namespaces", "apiserv
 
 
 Mutators = Callable[[Exchange, Operation], bool]
-"""Whether a mutating policy of the time may have changed the object of a request: policies leave no trace in the log.
+"""Returns whether a mutating policy of the time may have changed the object of a request.
 
-Webhooks do: the log names those that changed something.
+Policies leave no trace in the log. Webhooks do: an annotation names those that changed the object.
 """
 
 
 def no_policies(exchange: Exchange, operation: Operation) -> bool:
-    """`Mutators` of a time without mutating policies."""
+    """Return false: the `Mutators` of a time without mutating policies."""
     del exchange, operation
     return False
 
 
 def is_changed_by_webhook(exchange: Exchange) -> bool:
-    """Whether a mutating webhook changed the object, as its annotation says."""
+    """Return whether a mutating webhook changed the object, as its annotation says."""
     return bool(exchange.record.annotations and '\\"mutated\\":true' in exchange.record.annotations)
 
 
 def original_of_apply(exchange: Exchange) -> Known | Missing:
-    """The object of an apply that created it where no mutator changed it: the response without system fields."""
+    """Return the object before mutation of an apply that created it and that no mutator changed: the response without system fields."""
     if not (exchange.succeeded and exchange.shape is BodyShape.OBJECT):
         return Missing("", "an apply configuration is defaulted by the server, and the response is not the object")
     if exchange.record.resource in _SET_BY_STRATEGY:
@@ -58,9 +58,10 @@ def original_of_apply(exchange: Exchange) -> Known | Missing:
 def original_of_patch(
     exchange: Exchange, validated: Known, old: Known | Missing, schemas: Schemas, *, mutated: bool
 ) -> Known | Missing:
-    """The object of a successful patch: the validated one with the old generation.
+    """Return the object before mutation of a successful patch: the validated object with the old generation.
 
-    Where that may be `mutated` and the patch alone does not make it of the old object, it is what the patch makes.
+    If a mutator may have changed it (`mutated`) and the patch alone does not explain the response, it is the result of
+    the patch.
     """
     if mutated and not _is_explained(exchange, old):
         return _original_by_patch(exchange, old, schemas)
@@ -78,9 +79,9 @@ def original_of_patch(
 
 
 def _original_by_patch(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:
-    """What a patch makes of an old object, whatever the response shows.
+    """Return the result of a patch, with the field managers of the response.
 
-    Field managers are set before the mutating phase (`patcher.applyPatch`) and not changed after it: those are shown.
+    Field managers are set before the mutating phase (`patcher.applyPatch`) and not changed after it.
     """
     original = patched(exchange, old, schemas)
     if isinstance(original, Missing):
@@ -91,7 +92,7 @@ def _original_by_patch(exchange: Exchange, old: Known | Missing, schemas: Schema
 
 
 def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
-    """Whether the patch alone makes the response of the old object."""
+    """Return whether the patch alone turns the old object into the response."""
     if isinstance(old, Missing) or old.value is None or form_of(exchange) is PatchForm.APPLY:
         return False
     try:
@@ -104,7 +105,7 @@ def _is_explained(exchange: Exchange, old: Known | Missing) -> bool:
 def patched(  # noqa: PLR0911 - one return per reason why the result is not known
     exchange: Exchange, old: Known | Missing, schemas: Schemas
 ) -> Known | Missing:
-    """The object that a patch makes of an old one; what cannot be computed is a hole. `schemas` are those of the cluster."""
+    """Return the result of a patch; parts that cannot be computed are holes. `schemas` are those of the cluster."""
     if isinstance(old, Missing):
         return Missing("", f"a patch is recorded, and what it was applied to is not known: {old.reason}", old.fix)
     if old.value is None:
@@ -143,7 +144,7 @@ _NAMES = (("apiVersion",), ("kind",), ("metadata", "name"), ("metadata", "namesp
 
 
 def _up_to_known(path: FieldPath, old: Known) -> FieldPath:
-    """A path cut after the first part that the old object does not have."""
+    """Return a path, cut after the first part that the old object lacks."""
     for length in range(1, len(path)):
         if get(old.value, path[:length]) is None:
             return path[:length]

@@ -1,4 +1,7 @@
-"""Which operation admission sees: a PUT or an apply of what does not exist is a CREATE (`registry/generic/registry.Store.Update`)."""
+"""The operation that admission sees.
+
+A PUT or an apply of a missing object is a CREATE (`registry/generic/registry.Store.Update`).
+"""
 
 from __future__ import annotations
 
@@ -26,9 +29,10 @@ CREATED_BY_UPDATE = frozenset(
         *RBAC_RESOURCES,
     ]
 )
-"""The resources whose strategy has `AllowCreateOnUpdate` (`pkg/registry`); an apply creates any."""
+"""Resources whose strategy has `AllowCreateOnUpdate` (`pkg/registry`). An apply creates objects of any resource."""
 _CREATING_SUBRESOURCE = ("", "services", "status")
-"""The one subresource whose strategy has it too, as it embeds that of its object (`core/service/strategy.go`, `serviceStatusStrategy`)."""
+"""The only subresource whose strategy also has it, because it embeds that of the object (`core/service/strategy.go`, `serviceStatusStrategy`).
+"""
 
 _UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation.UPDATE, Operation.CREATE)
 
@@ -36,9 +40,9 @@ _UPDATE, _CREATE, _EITHER = (Operation.UPDATE,), (Operation.CREATE,), (Operation
 def operations_of(
     exchange: Exchange, history: History, begins: Callable[[RequestRecord], bool] = lambda _record: False
 ) -> tuple[Operation, ...]:
-    """The operation of a request; both that it may have been where the log does not tell whether the object existed.
+    """Return the operation of a request, or both possible ones if the log does not tell whether the object existed.
 
-    `begins` tells whether all that is in the namespace of a request came to be in the log.
+    `begins` returns whether everything in the request's namespace was created in the log.
     """
     record = exchange.record
     if exchange.is_connect:
@@ -57,7 +61,7 @@ def operations_of(
 
 
 def creates(exchange: Exchange) -> bool:
-    """Whether a PUT or patch creates what does not exist."""
+    """Return whether a PUT or patch creates a missing object."""
     record = exchange.record
     if record.subresource and (record.api_group, record.resource, record.subresource) != _CREATING_SUBRESOURCE:
         return False
@@ -67,12 +71,12 @@ def creates(exchange: Exchange) -> bool:
 
 
 def _may_create(exchange: Exchange) -> bool:
-    """Whether it may have created its object: a PUT that names a version updates."""
+    """Return whether a request may have created its object. A PUT that names a version can only update."""
     return creates(exchange) and (exchange.record.verb == "patch" or sent_revision(exchange) is None)
 
 
 def _by_history(exchange: Exchange, history: History) -> tuple[Operation, ...]:
-    """By what the log shows of the object before the request; before all that it shows, by what came first."""
+    """Return the operations that fit the object's history before the request, or its first effect if the request precedes all."""
     record = exchange.record
     state = history.at(record.received, record.stage_time)
     if isinstance(state, Known):

@@ -1,4 +1,4 @@
-"""Whether a request came as far as the validating policies: as its record tells, and where that depends on it, the state it found.
+"""How far a request came on its way to the validating policies, from its record and, if needed, from the state it found.
 
 The order of a request is that of `apiserver/pkg/registry/generic/registry.Store` and of
 `pkg/kubeapiserver/options.AllOrderedPlugins`.
@@ -29,24 +29,26 @@ VALIDATION_FAILURE = "validation.policy.admission.k8s.io/validation_failure"
 _OF_VALIDATION = (VALIDATION_FAILURE, "apiserver.latency.k8s.io/validating-webhook")
 _POLICY_DENIAL = re.compile(r"ValidatingAdmissionPolicy '[^']+' (?:with binding '[^']+' )?denied request: ")
 _MUTATING_POLICY_DENIAL = re.compile(r"^policy (?:'[^']+' with binding '[^']+'|\"[^\"]+\") denied request: ")
-"""`plugin/policy/generic.PolicyError`, which the mutating dispatcher returns as it is."""
+"""Message of `plugin/policy/generic.PolicyError`, which the mutating dispatcher returns unchanged."""
 _ESCALATION = re.compile(
     r"is attempting to grant RBAC permissions not currently held|must have cluster-admin privileges to use the aggregationRule"
 )
-"""The storage of RBAC's kinds refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`)."""
+"""Messages of RBAC's storage, which refuses between the mutating and the validating policies (`pkg/registry/rbac/*/policybased`).
+"""
 APPLY_CONFLICT = "Apply failed with "
-"""How an apply to fields of other managers is refused (`patcher.applyPatch`)."""
+"""Start of the message for an apply to fields of other managers (`patcher.applyPatch`)."""
 _CONFLICTS_BEFORE = {
     "delete": ("in the precondition (", "its precondition failed"),
     "update": ("Precondition failed: UID", "its precondition failed"),
     "patch": (APPLY_CONFLICT, "other managers own fields that it applies"),
 }
-"""By verb how conflicts begin that come before admission (`rest.BeforeDelete`, `storage.Preconditions.Check`, `patcher.applyPatch`)."""
+"""By verb, the text of conflicts that come before admission (`rest.BeforeDelete`, `storage.Preconditions.Check`, `patcher.applyPatch`).
+"""
 BAD_REQUEST, FORBIDDEN, CONFLICT, INVALID, SERVER_FAILED = 400, 403, 409, 422, 500
 
 
 class RequestProgress(Struct, frozen=True):
-    """How far a request came and why that is believed; `plugin` is the built-in one that refused it, as its wording tells."""
+    """How far a request came, and why; `plugin` is the built-in plugin that refused it, recognized by its message."""
 
     reached: Reached
     reason: str = ""
@@ -82,7 +84,7 @@ def progress(  # noqa: PLR0911 - one return per kind of evidence, the strongest 
 
 
 def _connected(code: int, message: str) -> RequestProgress:
-    """A CONNECT asks admission before it looks at the object (`handlers.ConnectResource`)."""
+    """Return how far a CONNECT came. It runs admission before it looks at the object (`handlers.ConnectResource`)."""
     if code in (401, 403) or "admission webhook" in message:
         return RequestProgress(Reached.UNKNOWN, f"it failed with {code}, and the log does not tell where")
     return RequestProgress(Reached.VALIDATION, "it failed after admission")
@@ -113,10 +115,10 @@ def _by_message(code: int, message: str, resource: str) -> RequestProgress | Non
 
 
 def reached_mutation(record: RequestRecord) -> bool:
-    """Whether a request that failed before validation came as far as the mutating policies.
+    """Return whether a request that failed before validation came as far as the mutating policies.
 
-    The object is invalid (422) or was changed meanwhile (409) only after them; other refusals come from the authorizer, the
-    decoder or the plugins before.
+    An invalid object (422) and a concurrent change (409) show only after them. Other refusals come from the authorizer,
+    the decoder or earlier plugins.
     """
     if not BAD_REQUEST <= record.code < SERVER_FAILED or record.code in (CONFLICT, INVALID):
         return True
@@ -161,18 +163,18 @@ def _by_code(  # noqa: PLR0911 - one return per code
 
 
 def _is_of_storage(record: RequestRecord) -> bool:
-    """Whether the storage refused a creation (`etcd3.store.Create`)."""
+    """Return whether the storage refused a creation (`etcd3.store.Create`)."""
     if record.code == CONFLICT:
         return record.status_reason == "AlreadyExists"
     return record.code == SERVER_FAILED and VERSION_NAMED in record.status_message
 
 
 def _is_annotated_by_validation(annotations: dict[str, str], *, is_shard: bool = False) -> bool:
-    """Whether an annotation was written in the validating phase.
+    """Return whether the validating phase wrote an annotation.
 
-    Policies and webhooks write `<own name>/<key>`; the webhooks of the mutating phase are told apart by the annotations
-    that it writes about each of its calls. Names of Kubernetes' own components end in `k8s.io` or `kubernetes.io`, or have no
-    dot; no component of a shard of kcp is called so.
+    Policies and webhooks write `<own name>/<key>`. The mutating phase also annotates each of its webhook calls, which
+    tells its webhooks apart. Names of Kubernetes' own components end in `k8s.io` or `kubernetes.io`, or have no dot. In
+    a shard of kcp no component has a name without a dot.
     """
     mutating: set[str] = set()
     for key, value in annotations.items():
@@ -190,7 +192,7 @@ def _is_annotated_by_validation(annotations: dict[str, str], *, is_shard: bool =
 
 
 def _webhook(text: str) -> str:
-    """The webhook that an annotation about a call names, empty where it names none."""
+    """Return the webhook that an annotation about a call names, empty if none."""
     try:
         value = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -206,7 +208,7 @@ def _is_of_kubernetes(owner: str) -> bool:
 
 
 def progress_of(exchange: Exchange, olds: OldObjects) -> RequestProgress:
-    """How far a request came."""
+    """Return how far a request came."""
     how_far = progress(exchange)
     if how_far is not None:
         return _deleting_already(exchange, olds) or how_far
@@ -240,9 +242,9 @@ def _deleting_already(exchange: Exchange, olds: OldObjects) -> RequestProgress |
 
 
 def _not_found(exchange: Exchange, history: History) -> RequestProgress:
-    """An object that was gone before is not found before admission; one that goes meanwhile, after it.
+    """Return how far a request with a 404 came: not to admission if the object was gone before, otherwise possibly past it.
 
-    Where it may have gone before and nobody wrote to it meanwhile, it had gone.
+    If the object may have been gone before and nothing wrote to it meanwhile, it was gone.
     """
     state = history.at(exchange.record.received, exchange.record.stage_time)
     is_settled = isinstance(state, Missing) and history.trusted and not _is_contended(exchange, history)
@@ -252,7 +254,10 @@ def _not_found(exchange: Exchange, history: History) -> RequestProgress:
 
 
 def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
-    """An update of another version than the stored one is refused before admission; one that is overtaken, after it."""
+    """Return how far a request with a conflict came.
+
+    An update of an outdated version is refused before admission. One that another write overtakes is refused after it.
+    """
     record = exchange.record
     sign, reason = _CONFLICTS_BEFORE.get(record.verb, ("", ""))
     if sign and sign in record.status_message:
@@ -269,5 +274,5 @@ def _conflicted(exchange: Exchange, history: History) -> RequestProgress:
 
 
 def _is_contended(exchange: Exchange, history: History) -> bool:
-    """Whether the object was written while the request ran."""
+    """Return whether the object was written while the request ran."""
     return len(history.window(exchange.record.received, exchange.record.stage_time)) > 1

@@ -1,4 +1,4 @@
-"""`operation`, `object` and `oldObject` of both phases."""
+"""`operation`, `object` and `oldObject` in the mutating and the validating phase."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ NULL = Known(None, Basis.RECORDED)
 NOT_ASKED = Missing("", "the object before mutation was not asked for")
 _REVISION = ("metadata", "resourceVersion")
 _AS_SENT = frozenset({"binding", "eviction"})
-"""Subresources whose object goes through no strategy on its way to validation."""
+"""Subresources whose object passes through no strategy before validation."""
 
 
 class Rebuilt(NamedTuple):
-    """The object's attributes in the validating phase and at the start of the mutating policies."""
+    """The operation and objects in the validating phase, and the object with which the mutating policies begin."""
 
     operation: Operation
     object: Known | Missing
@@ -55,16 +55,16 @@ class RebuildContext(NamedTuple):
     classes: DefaultClasses
     mutators: Mutators = no_policies
     mutation: bool = True
-    """Whether the object before mutation is needed."""
+    """Whether the caller needs the object before mutation."""
 
     @property
     def met_schemas(self) -> Schemas:
-        """The schemas that the request met: those of custom kinds change with their definitions."""
+        """The schemas in force for the request; those of custom kinds change with their definitions."""
         return self.schemas.seen_by(self.lister)
 
 
 def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) -> Rebuilt:
-    """The objects of a request of an operation that reached the validating phase, as it ran last."""
+    """Return the objects of a request with this operation, as its validating phase saw them in its last run."""
     if operation is Operation.CONNECT:
         options = connect_object(exchange)
         return Rebuilt(operation, options, NULL, options)
@@ -77,7 +77,10 @@ def rebuild(exchange: Exchange, around: RebuildContext, operation: Operation) ->
 
 
 def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
-    """A CREATE: the response is the object; where it is not, the body as the plugins and the strategy leave it."""
+    """Return the objects of a CREATE.
+
+    The response is the object. Without it, the object is the body after the built-in plugins and the strategy.
+    """
     shown = exchange.succeeded and exchange.shape is BodyShape.OBJECT and exchange.record.subresource not in _AS_SENT
     if shown and not around.mutation:
         original: Known | Missing = NOT_ASKED
@@ -98,7 +101,7 @@ def _created(exchange: Exchange, around: RebuildContext) -> Rebuilt:
 
 
 def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
-    """The object of an apply that creates it, as the built-in mutators leave it."""
+    """Return the object that an apply creates, after the built-in mutators."""
     try:
         created = created_by_apply(exchange, around.met_schemas)
     except UnappliedPatchError as error:
@@ -109,7 +112,7 @@ def _applied(exchange: Exchange, around: RebuildContext) -> Known | Missing:
 
 
 def _sent(exchange: Exchange, around: RebuildContext, *, creating: bool, created: JSON = None) -> Known | Missing:
-    """The body, or the object that an apply creates, as the built-in mutators leave it."""
+    """Return the body, or the object that an apply creates, after the built-in mutators."""
     body = sent_object(exchange, creating=creating, created=created)
     if isinstance(body, Missing):
         return body
@@ -121,7 +124,7 @@ def _sent(exchange: Exchange, around: RebuildContext, *, creating: bool, created
 
 
 def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -> Rebuilt:
-    """An UPDATE: the response is the object, with the resourceVersion that it was to replace."""
+    """Return the objects of an UPDATE: the object is the response, with the resourceVersion that it was to replace."""
     validated: Known | Missing
     is_patch = exchange.record.verb == "patch"
     if exchange.succeeded and exchange.shape is BodyShape.OBJECT:
@@ -146,7 +149,7 @@ def _updated(exchange: Exchange, old: Known | Missing, around: RebuildContext) -
 
 
 def _with_old_revision(new: Known, old: Known | Missing, exchange: Exchange) -> Known:
-    """An object that is to replace another carries its resourceVersion (`Store.Update`)."""
+    """Return an object with the resourceVersion of the object that it is to replace (`Store.Update`)."""
     if not isinstance(old, Missing) and old.value is not None:
         hole = next((hole for hole in old.holes if hole.path == _REVISION), None)
         return new.with_value(_REVISION, get(old.value, _REVISION)) if hole is None else new.with_holes([hole])

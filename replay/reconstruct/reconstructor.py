@@ -1,4 +1,4 @@
-"""From the records of an object to requests as admission saw them."""
+"""Rebuilds requests as admission saw them from the records of an object."""
 
 from __future__ import annotations
 
@@ -48,16 +48,16 @@ from replay.reconstruct.trust import ALL_TRUSTED, Trust
 
 R = TypeVar("R")
 CREATED = 201
-"""The status code of an apply that creates its object."""
+"""Status code of an apply that creates its object."""
 
 
 _NO_CLASSES = DefaultClasses()
 
 
 class Write(NamedTuple):
-    """A write: the old object (null for a creation), and the new one that the client asked for.
+    """A write: the old object (null for a creation), and the new object that the client asked for.
 
-    The latter is the body, or what a patch makes of the old object; no mutator has seen it yet.
+    The new object is the body or the result of a patch, before any mutator.
     """
 
     exchange: Exchange
@@ -67,7 +67,7 @@ class Write(NamedTuple):
 
 
 class RebuildStep(NamedTuple):
-    """A record of an object with its facts."""
+    """A record of an object, with the object's history."""
 
     exchange: Exchange
     about: ObjectHistory
@@ -81,9 +81,10 @@ class RebuildStep(NamedTuple):
 class Reconstructor(Struct, frozen=True, dict=True):
     """Rebuilds the requests of a log.
 
-    `cluster` is what is known of other objects, `trust` which histories have gaps, `mutators` what may have changed
-    objects at the time, `classes` what the log shows of default classes. Where `mutation`, or its answer for a record, is false, `before_mutation` is `Missing` wherever it
-    takes work of its own: for requests that no mutating policy or webhook can match.
+    `cluster` holds the other objects, `trust` says which histories have gaps, `mutators` says what may have changed
+    objects at the time, `classes` holds the default classes that the log shows. If `mutation` (or its result for a
+    record) is false, `before_mutation` is `Missing` wherever it would take extra work. That is for requests that no
+    mutating policy or webhook can match.
     """
 
     cluster: Cluster
@@ -92,14 +93,20 @@ class Reconstructor(Struct, frozen=True, dict=True):
     mutation: bool | Callable[[RequestRecord], bool] = True
     classes: DefaultClasses = _NO_CLASSES
     plugins: frozenset[str] = frozenset()
-    """The built-in plugins that are asked: what one of them refused at the time came as far as this."""
+    """Built-in plugins that both sets evaluate.
+
+    A request that one of them refused counts as having reached the policies.
+    """
 
     @cached_property
     def _skeletons(self) -> Skeletons:
         return Skeletons(self.cluster.schemas_of)
 
     def requests(self, records: Sequence[RequestRecord]) -> Iterator[ReplayRequest]:
-        """The requests among all records of one object, in order; a record with `selected` false only tells history."""
+        """Yield the requests among all records of one object, in order.
+
+        A record with `selected` false only contributes history.
+        """
         for exchange, requests in self._each(records, self._requests_of):
             yield from requests if requests is not None else [self._set_aside(exchange)]
 
@@ -110,7 +117,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
             yield from writes if writes is not None else [Write(exchange, self._set_aside(exchange), nothing, nothing)]
 
     def steps(self, records: Sequence[RequestRecord], *, checked: bool = False) -> Iterator[RebuildStep]:
-        """Every record of an object, in order, with the history of all of them; `checked` looks at all bodies first."""
+        """Yield every record of an object, in order, with the history of all; `checked` checks all bodies first."""
         about = ObjectHistory(records, self.cluster.discovery, self._olds)
         if checked:
             about.check()
@@ -130,17 +137,17 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return how_far
 
     def on_another(self, exchange: Exchange, rebuilt: Rebuilt) -> ReplayRequest:
-        """A request that meets another object than in the log, and reaches the policies."""
+        """Return a request on an object that differs from the log's; it reaches the policies."""
         lister = self.cluster.at(exchange.record)
         return self._with_attributes(exchange, rebuilt, lister, RequestProgress(Reached.VALIDATION))
 
     def _each(
         self, records: Sequence[RequestRecord], make: Callable[[Exchange, OldObjects], Iterable[R]]
     ) -> Iterator[tuple[Exchange, list[R] | None]]:
-        """What `make` makes of each selected record and the history of its object; None where their bodies cannot be used.
+        """Yield the results of `make` for each selected record and its object's history; None if the bodies are unusable.
 
-        Where a body is not what it seemed to be, all bodies of the object are looked at, and those that cannot be used
-        count as not recorded.
+        If a body is not of the expected form, all bodies of the object are checked, and the unusable ones count as not
+        recorded.
         """
         history = ObjectHistory(records, self.cluster.discovery, self._olds)
         for index, record in enumerate(records):
@@ -204,7 +211,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return ReplayRequest(record, attributes, nothing, basis, how_far.reached, how_far.reason)
 
     def _olds(self, exchanges: Sequence[Exchange]) -> OldObjects:
-        """The history of the object, which the snapshot may begin."""
+        """Return the history of the object, which may begin with the snapshot."""
         first = exchanges[0].record
         kind = next(filter(None, [each.parent_kind for each in exchanges]), None)
         name = next(filter(None, [each.record.name for each in exchanges]), "")
@@ -218,7 +225,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return OldObjects(history, trusted=trusted, mutated=self._may_be_mutated)
 
     def _may_be_mutated(self, exchange: Exchange) -> bool:
-        """Whether a mutating policy or webhook of the time may have changed the object of an update."""
+        """Return whether a mutating policy or webhook of the time may have changed the object of an update."""
         return is_changed_by_webhook(exchange) or self.mutators(exchange, Operation.UPDATE)
 
     def _request(self, exchange: Exchange, olds: OldObjects) -> ReplayRequest:
@@ -248,7 +255,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
         return request
 
     def _collection(self, exchange: Exchange) -> Iterator[ReplayRequest]:
-        """A `deletecollection`: one deletion for each object that the response lists."""
+        """Yield the deletions of a `deletecollection`: one for each object that the response lists."""
         lister = self.cluster.at(exchange.record)
         logged = progress(exchange) or RequestProgress(Reached.UNKNOWN, f"it failed with {exchange.record.code}")
         for number, item in enumerate(deleted_items(exchange)):
@@ -263,7 +270,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _with_attributes(
         self, exchange: Exchange, rebuilt: Rebuilt, lister: ClusterLister, how_far: RequestProgress
     ) -> ReplayRequest:
-        """The attributes of both phases around the rebuilt objects."""
+        """Return the request with the attributes of both phases, from the rebuilt objects."""
         record = exchange.record
         old_object = self._attribute(rebuilt.old_object, "oldObject", exchange)
         namespace_object = _namespace_object(record, lister)
@@ -296,7 +303,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _original(
         self, attributes: Attributes, rebuilt: Rebuilt, exchange: Exchange, missing: tuple[Missing, ...]
     ) -> Attributes | Missing:
-        """The attributes of the mutating phase: a name that is to be generated does not exist yet."""
+        """Return the attributes of the mutating phase. A name that is to be generated does not exist yet."""
         if rebuilt.before_mutation is NOT_ASKED:
             return NOT_ASKED
         return replace(
@@ -309,7 +316,7 @@ class Reconstructor(Struct, frozen=True, dict=True):
     def _attribute(
         self, state: Known | Missing, root: str, exchange: Exchange
     ) -> JSON | PartialObject | Missing | None:
-        """What the attributes carry; of an object without a body at least its name is known."""
+        """Return a state as an attribute. Of an object without a body at least the name is known."""
         if not isinstance(state, Missing):
             return attribute(state, root) if state.holes else state.value
         kind, record = exchange.kind, exchange.record
@@ -327,13 +334,13 @@ def _unusable(exchange: Exchange) -> str:
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
 
 _NAMED_IN_URL_ALONE = frozenset({"token", *CONNECT_SUBRESOURCES})
-"""Subresources whose object need not carry the name of its parent."""
+"""Subresources whose object need not have the name of its parent."""
 
 
 def _old_object(exchange: Exchange, olds: OldObjects) -> Known | Missing:
-    """The old object of a write, null for one that created it.
+    """Return the old object of a write, null if the write created it.
 
-    Where the history has no gaps it is the last state of it. The response is then no evidence: mutators may have changed in it
+    It is the last state of the history if that has no gaps. The response is no evidence here: mutators may have changed
     what the client did not touch.
     """
     if exchange.record.verb == "create" or exchange.record.code == CREATED:
@@ -343,7 +350,7 @@ def _old_object(exchange: Exchange, olds: OldObjects) -> Known | Missing:
 
 
 def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> Known | Missing:
-    """The object of a write before any mutator."""
+    """Return the object of a write before any mutator."""
     if exchange.record.verb != "patch":
         return sent_object(exchange, creating=exchange.record.verb == "create")
     if exchange.record.code == CREATED and exchange.request.json is not None:
@@ -352,7 +359,7 @@ def _new_object(exchange: Exchange, old: Known | Missing, schemas: Schemas) -> K
 
 
 def _namespace_object(record: RequestRecord, lister: ClusterLister) -> Known | Missing:
-    """The namespace of a request; null for cluster-scoped resources and for namespaces themselves."""
+    """Return the namespace of a request; null for cluster-scoped resources and for namespaces themselves."""
     if not record.namespace or record.resource == "namespaces":
         return NULL
     namespace = lister.known(NAMESPACE, "", record.namespace)

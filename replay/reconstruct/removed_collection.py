@@ -1,6 +1,6 @@
-"""What only a `deletecollection` tells of: objects that its response lists and nothing else shows, or that it may have deleted.
+"""Objects that only a `deletecollection` shows: listed in its response, or possibly deleted by it.
 
-What it did to objects that are known otherwise is part of their history (`history.collection_deletion`).
+For other objects the deletion is part of their history (`history.collection_deletion`).
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Known
 
 _UNSEEN = "deleted/unseen"
-"""The name of what may have been deleted and is shown by nothing else: no object can have it."""
+"""Name for an object that may have been deleted and that nothing else shows. No real object can have it."""
 _GONE = orjson.dumps({"kind": "Status", "apiVersion": "v1", "status": "Success"}).decode()
-"""The answer to the deletion of an object that is gone."""
+"""Answer to the deletion of an object that no longer exists."""
 
 
 @dataclass(frozen=True)
 class WithUnseenDeletions(Mapping[ObjectRef, list[RequestRecord]]):
-    """The writes to each object, and the deletions of objects that may have been there."""
+    """The writes to each object, and the deletions of objects that may have existed."""
 
     writes: Mapping[ObjectRef, list[RequestRecord]]
     unseen: Mapping[ObjectRef, list[RequestRecord]]
 
     def __getitem__(self, key: ObjectRef) -> list[RequestRecord]:
-        """The records of an object; raises KeyError."""
+        """Return the records of an object; raises KeyError."""
         return self.unseen[key] if key in self.unseen else self.writes[key]
 
     def __iter__(self) -> Iterator[ObjectRef]:
-        """The objects, in no particular order."""
+        """Yield the objects, in no particular order."""
         yield from self.writes
         yield from self.unseen
 
     def __len__(self) -> int:
-        """How many objects there are."""
+        """Return the number of objects."""
         return len(self.writes) + len(self.unseen)
 
 
 def seen_objects(
     collections: Iterable[RequestRecord], known_keys: Collection[ObjectRef], discovery: Discovery
 ) -> list[JSON]:
-    """The objects that responses list and that are not `known_keys`, as they were."""
+    """Return the objects that responses list and that are not in `known_keys`, in their last state."""
     objects: dict[ObjectRef, JSON] = {}
     for record, items in _items(collections, discovery):
         for item in items or ():
@@ -63,7 +63,10 @@ def seen_objects(
 def unseen_deletions(
     collections: Iterable[RequestRecord], known_keys: Collection[ObjectRef], discovery: Discovery
 ) -> dict[ObjectRef, list[RequestRecord]]:
-    """The deletions of what there may have been where a response does not list it: objects that are not `known_keys`."""
+    """Return deletions of objects that may have existed, for responses that do not list them.
+
+    They concern only objects that are not in `known_keys`.
+    """
     records_by_key: dict[ObjectRef, list[RequestRecord]] = {}
     for record, items in _items(collections, discovery):
         if items is None:

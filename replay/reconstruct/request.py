@@ -20,15 +20,15 @@ class Reached(StrEnum):
 
 
 class ReplayRequest(Struct):
-    """A request with its attributes and how each of them was known.
+    """A request with its attributes and the basis of each.
 
-    `attributes` are those of the validating phase as it ran at the time, the effects of the mutators of the time included.
-    `before_mutation` are those with which the mutating policies of a candidate would begin; its `object` is `Missing`
-    where what the mutators of the time did cannot be undone. `basis` has the keys `object`, `oldObject` and
-    `namespaceObject`; a part that is null by the API's own rule has the basis None. `reached_reason` says in words why a
-    request is taken not to have reached validation, or why that is unknown. A `deletecollection` event yields one
-    `ReplayRequest` per deleted object, numbered by `item`. `otherwise` is what both phases were told if the request was to
-    create its object, where the log does not tell whether that existed.
+    `attributes` are those of the validating phase at the time, including the effects of the mutators then.
+    `before_mutation` are those with which a candidate's mutating policies would begin. Its `object` is `Missing` if the
+    effects of the mutators cannot be undone. `basis` has the keys `object`, `oldObject` and `namespaceObject`; the
+    basis is None for a part that the API defines as null. `reached_reason` says why the request did not reach
+    validation, or why that is unknown. A `deletecollection` event gives one `ReplayRequest` per deleted object,
+    numbered by `item`. `otherwise` are the attributes of both phases for a CREATE, if the log does not tell whether the
+    object existed.
     """
 
     record: RequestRecord
@@ -43,6 +43,6 @@ class ReplayRequest(Struct):
 
     @property
     def questions(self) -> list[tuple[Attributes | Missing, Attributes]]:
-        """What both phases are told, for each operation that the request may have."""
+        """The attributes of both phases, for each operation that the request may have."""
         asked = (self.before_mutation, self.attributes)
         return [asked] if self.otherwise is None else [asked, self.otherwise]

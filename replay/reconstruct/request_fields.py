@@ -1,4 +1,4 @@
-"""The parts of the attributes that are not objects: namespace, name, options."""
+"""Attributes that are not objects: namespace, name, options."""
 
 from __future__ import annotations
 
@@ -21,12 +21,15 @@ RECORD_EVENTS = "read the audit events of the API server"
 
 
 def user_of(record: RequestRecord) -> UserInfo:
-    """Whom admission saw."""
+    """Return the user that admission saw."""
     return scoped_user(record.user, record.workspace) if record.scoped else record.user
 
 
 def namespace_of(record: RequestRecord) -> str:
-    """The namespace of the attributes; a Namespace is its own (`request.RequestInfoFactory`, `createHandler`)."""
+    """Return the namespace of the attributes.
+
+    A Namespace is its own namespace (`request.RequestInfoFactory`, `createHandler`).
+    """
     return (
         record.name or record.namespace
         if record.resource == "namespaces" and not record.api_group
@@ -35,7 +38,7 @@ def namespace_of(record: RequestRecord) -> str:
 
 
 def name_of(exchange: Exchange, rebuilt: Rebuilt) -> str:
-    """The name in the validating phase, which a generated one has by then; a collection's deletions have none."""
+    """Return the name in the validating phase, when a generated name exists. Collection deletions have none."""
     if exchange.record.name or exchange.record.verb != "create":
         return exchange.record.name
     if isinstance(rebuilt.object, Missing):
@@ -46,7 +49,7 @@ def name_of(exchange: Exchange, rebuilt: Rebuilt) -> str:
 
 
 def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
-    """The operation's options; a connection has none."""
+    """Return the options of the operation; a connection has none."""
     if rebuilt.operation is Operation.CONNECT:
         return None
     if not has_query(exchange.record) and not (rebuilt.operation is Operation.DELETE and exchange.request.json):
@@ -61,7 +64,10 @@ def options_of(exchange: Exchange, rebuilt: Rebuilt) -> JSON | Missing | None:
 
 
 def _with_precondition(exchange: Exchange, options: JSON, old: Known | Missing) -> JSON | Missing:
-    """The namespace store makes the uid that it found a precondition (`pkg/registry/core/namespace/storage.REST.Delete`)."""
+    """Return the options of a deletion with the UID of the found namespace as a precondition.
+
+    The namespace store adds it (`pkg/registry/core/namespace/storage.REST.Delete`).
+    """
     if exchange.record.resource != "namespaces" or get(options, ("preconditions", "uid")):
         return options
     uid = None if isinstance(old, Missing) else get(old.value, ("metadata", "uid"))
@@ -71,7 +77,7 @@ def _with_precondition(exchange: Exchange, options: JSON, old: Known | Missing) 
 
 
 def _with_grace_period(exchange: Exchange, options: JSON, old: Known | Missing) -> JSON | Missing:
-    """The pod strategy writes the grace period that it settles on into the options (`podStrategy.CheckGracefulDelete`)."""
+    """Return the options of a deletion with the grace period that the pod strategy chose (`podStrategy.CheckGracefulDelete`)."""
     record = exchange.record
     if record.resource != "pods" or record.api_group:
         return options

@@ -1,8 +1,8 @@
-"""The object as a client sent it, as admission's mutating phase gets it.
+"""The object as a client sent it, in the form in which the mutating phase gets it.
 
-The body in an audit event is decoded and defaulted already (`audit.LogRequestObject` after the decoder); what follows
-before the mutating phase is the namespace of the request, the wiping of system fields on creation
-(`rest.WipeObjectMetaSystemFields`) and `managedFields`, which the response shows.
+The body in an audit event is decoded and defaulted already (`audit.LogRequestObject` runs after the decoder). Three
+steps follow before the mutating phase: the request's namespace is set, a creation's system fields are wiped
+(`rest.WipeObjectMetaSystemFields`), and `managedFields` is set, which the response shows.
 """
 
 from __future__ import annotations
@@ -26,7 +26,10 @@ _MANAGED = ("metadata", "managedFields")
 
 
 def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> Known | Missing:
-    """The body of a POST or PUT on its way into the mutating phase; `created` is the object that an apply makes instead."""
+    """Return the body of a POST or PUT as the mutating phase gets it.
+
+    `created` replaces the body for an apply that creates.
+    """
     body = exchange.request.json if created is None else created
     if not isinstance(body, dict):
         return _unrecorded(exchange)
@@ -48,7 +51,7 @@ def sent_object(exchange: Exchange, *, creating: bool, created: JSON = None) -> 
 
 
 def _unrecorded(exchange: Exchange) -> Missing:
-    """Why there is no body that can be used."""
+    """Return why there is no usable body."""
     if exchange.request.fault:
         return Missing("", exchange.request.fault)
     if exchange.record.annotations and '"audit.k8s.io/truncated"' in exchange.record.annotations:
@@ -57,9 +60,10 @@ def _unrecorded(exchange: Exchange) -> Missing:
 
 
 def _request_metadata(exchange: Exchange, body: dict[str, JSON], *, creating: bool) -> dict[str, JSON]:
-    """The metadata of a body with what the handler sets, without `managedFields`.
+    """Return the metadata of a body as the handler sets it, without `managedFields`.
 
-    Only a POST has its system fields wiped before admission (`createHandler`); of a PUT or apply that creates, the store does.
+    Only a POST has its system fields wiped before admission (`createHandler`). For a PUT or apply that creates, the
+    store wipes them later.
     """
     metadata = dict(body.get("metadata") or {})
     record = exchange.record

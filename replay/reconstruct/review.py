@@ -20,9 +20,10 @@ def is_review(record: RequestRecord) -> bool:
 
 
 def reviewed_request(exchange: Exchange, namespace_object: Known | Missing) -> ReplayRequest:
-    """The request as the webhook had it; raises KeyError, TypeError or ValueError where the review is none.
+    """Return the request that a webhook got; raises KeyError, TypeError or ValueError if the review is malformed.
 
-    A review of the validating phase alone shows the object after mutation: mutating policies of a candidate begin with that.
+    A review of only the validating phase shows the object after mutation. A candidate's mutating policies begin with
+    that object.
     """
     review = exchange.response.json
     namespace = attribute(namespace_object, "namespaceObject")

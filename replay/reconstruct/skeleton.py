@@ -17,15 +17,15 @@ _NAMED = ("apiVersion", "kind", "metadata")
 
 
 class Skeletons(Struct):
-    """Makes objects that are known by name alone; `schemas_of` a workspace tells which fields a kind may have."""
+    """Builds objects of which only the name is known. `schemas_of` a workspace says which fields a kind may have."""
 
     schemas_of: Callable[[str], Schemas]
     _leaves: dict[tuple[str, GroupVersionKind, str, str], list[Missing]] = field(default_factory=dict)
 
     def of(self, missing: Missing, root: str, kind: GroupVersionKind, record: RequestRecord) -> PartialObject | Missing:
-        """The object of a request, called `root`, with `missing` in all its other fields.
+        """Return the object of a request, called `root`, with `missing` in all fields but its name.
 
-        `missing` itself where the kind has no schema, so that its fields are not known, or where there is no name.
+        Returns `missing` itself if the kind has no schema, so that its fields are unknown, or if there is no name.
         """
         name, namespace = record.name, "" if record.resource == "namespaces" else record.namespace
         schema = self.schemas_of(record.workspace).for_kind(kind)

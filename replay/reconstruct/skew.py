@@ -1,7 +1,7 @@
 """Requests of API servers whose clocks differ.
 
-A time of the log is then known but for an error. Every request is taken to have run somewhere within its interval widened
-by that error: what is said to be before or after something else still is, and what is no longer certain is unknown.
+Then each time in the log may be wrong by up to an error. Every request counts as having run somewhere within its
+interval, widened by that error. A reported order still holds; an order that is no longer certain is unknown.
 """
 
 from __future__ import annotations
@@ -15,29 +15,32 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.reconstruct.request import Reached, ReplayRequest
 
 MOST_TRUSTED = 4_000_000
-"""Microseconds: histories are read with the writes of five seconds more, and beyond that are not complete."""
+"""Largest error in microseconds for which histories are trusted: they are read with five more seconds of writes."""
 _MARGIN = 20_000
 
 
 def clock_error(apart: int) -> int:
-    """The error to allow for where clocks differ by so many microseconds at least: how much more depends on how busy it was."""
+    """Return the error to allow for clocks that differ by at least `apart` microseconds.
+
+    How much more they differ depends on the load.
+    """
     return 2 * apart + _MARGIN if apart > 0 else 0
 
 
 def widened(record: RequestRecord, error: int) -> RequestRecord:
-    """The record as it may have been timed by another clock."""
+    """Return a record with its interval widened by a clock error."""
     return record._replace(received=record.received - error, stage_time=record.stage_time + error) if error else record
 
 
 def widened_samples(samples: Iterable[tuple[int, int, int]], error: int) -> tuple[tuple[int, int, int], ...]:
-    """Samples of a `RevisionClock` with the same allowance."""
+    """Return samples of a `RevisionClock` widened by a clock error."""
     return tuple(
         (revision, start if start == BEFORE else start - error, end + error) for revision, start, end in samples
     )
 
 
 class TolerantReconstructor(Reconstructor, frozen=True):
-    """Rebuilds requests as if each had run somewhere within its widened interval; records keep their own times."""
+    """Rebuilds requests as if each had run somewhere within its widened interval. Records keep their own times."""
 
     error: int = 0
 

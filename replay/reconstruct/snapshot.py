@@ -1,6 +1,7 @@
 """Reads a cluster snapshot.
 
-API objects one a line, `kubectl get -A -o json` lists, YAML documents, compressed or not, one file or a directory.
+Formats: one API object per line, lists of `kubectl get -A -o json`, YAML documents; compressed or not; a file or a
+directory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _LISTS = frozenset({"List", "Table"})
 
 
 class _Loader(yaml.CSafeLoader):
-    """YAML whose timestamps stay text, as the API has no other."""
+    """YAML loader that keeps timestamps as text, because the API has no other form."""
 
 
 _Loader.yaml_implicit_resolvers = {
@@ -35,7 +36,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_snapshot(path: Path) -> list[JSON]:
-    """The API objects of a file or directory, lists taken apart; raises SnapshotError with file and line."""
+    """Return the API objects of a file or directory, including those in lists; raises SnapshotError with file and line."""
     if path.is_dir():
         files = sorted(file for file in path.rglob("*") if file.is_file() and _is_snapshot(file))
         if not files:
@@ -55,7 +56,7 @@ def revisions_of(snapshot: Iterable[JSON]) -> list[int]:
 
 
 def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines of a file that are not blank, with their numbers, decompressed; raises SnapshotError if it cannot be read."""
+    """Yield the non-blank lines of a decompressed file with their numbers; raises SnapshotError if it cannot be read."""
     try:
         content = _content(path)
     except (OSError, EOFError) as error:
@@ -64,13 +65,13 @@ def numbered_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def _is_snapshot(file: Path) -> bool:
-    """Whether a file of a directory belongs to the snapshot, by its name without the suffix of a compression."""
+    """Return whether a file of a directory belongs to the snapshot, by its name without a compression suffix."""
     name = file.stem if file.suffix in _COMPRESSED else file.name
     return name.endswith(_SUFFIXES)
 
 
 def _content(path: Path) -> bytes:
-    """The decompressed bytes; the magic number counts, not the name."""
+    """Return the decompressed bytes of a file. Its magic number decides, not its name."""
     raw = path.read_bytes()
     if raw[:2] == b"\x1f\x8b":
         return gzip.decompress(raw)
@@ -80,7 +81,7 @@ def _content(path: Path) -> bytes:
 
 
 def _decompressed(raw: bytes) -> bytes:
-    """The content of a zstd file, its lines ended by line feeds; raises OSError."""
+    """Return the content of a zstd file with line feeds as line ends; raises OSError."""
     import polars as pl  # noqa: PLC0415 - a command that reads no log pays for it only where a snapshot is compressed
 
     with suppress(OSError, pl.exceptions.ComputeError):
@@ -92,7 +93,7 @@ def _decompressed(raw: bytes) -> bytes:
 
 
 def _documents(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
-    """The documents of a file with the line on which each begins: one JSON document, JSON lines, or YAML."""
+    """Yield the documents of a file with the line on which each begins: one JSON document, JSON lines, or YAML."""
     stripped = content.lstrip()
     if stripped[:1] in (b"{", b"["):
         try:
@@ -121,7 +122,7 @@ def _json_lines(path: Path, content: bytes) -> Iterator[tuple[int, JSON]]:
 
 
 def _objects(path: Path, line: int, document: JSON) -> Iterator[JSON]:
-    """The objects of a document: those of a list, or itself; the items of a typed list take their kind from it."""
+    """Yield the objects of a document: itself or those of a list. Items of a typed list take their kind from it."""
     if document is None:
         return
     if isinstance(document, list):

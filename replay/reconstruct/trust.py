@@ -1,10 +1,12 @@
-"""Whether a log has gaps: the evidence that it gives about itself.
+"""Whether a log has gaps, by the evidence in the log itself.
 
-An update names the resourceVersion that it replaces. If the log holds an earlier write of the same object, but none that
-stored this version, a write is missing, unless a `deletecollection` came in between: it writes what finalizers hold, and its
-answer lists its objects as they were before. The rule: a resource with a single such break is not trusted, and where more
-than one link in a thousand is broken nothing is. What is not trusted is still used where something proves it
-(`replay.reconstruct.history.old_object`): only the conclusion "this was the last write, so that was the state" is given up.
+An update names the resourceVersion that it replaces. If the log holds an earlier write of the object, but none that
+stored this version, a write is missing. A `deletecollection` in between is an exception: it writes objects that
+finalizers hold, and its answer lists them as they were before.
+
+A resource with a single such break is not trusted. If more than one link in a thousand is broken, no resource is.
+Distrusted histories are still used where other evidence confirms them (`replay.reconstruct.history.old_object`). Only
+one conclusion is dropped: that the last known write gives the state.
 """
 
 from __future__ import annotations
@@ -24,13 +26,13 @@ TOLERATED_SHARE = 0.001
 
 
 class Trust(Struct, frozen=True):
-    """Which histories can be taken to be complete; by default all."""
+    """Resources whose histories count as complete; all by default."""
 
     distrusted: frozenset[GroupResource] = frozenset()
     is_whole: bool = True
 
     def holds(self, resource: GroupResource) -> bool:
-        """Whether the histories of a resource's objects have no known gaps."""
+        """Return whether the histories of a resource's objects have no known gaps."""
         return self.is_whole and resource not in self.distrusted
 
 
@@ -40,7 +42,7 @@ ALL_TRUSTED = Trust()
 class Break(NamedTuple):
     """An update that replaces a version which no line stored.
 
-    `start` is when the last write to its object before it came in, `end` when it was answered, in microseconds.
+    `start` is when the last earlier write to its object came in, `end` when that update was answered, in microseconds.
     """
 
     about: ObjectRef
@@ -48,7 +50,7 @@ class Break(NamedTuple):
     end: int
 
     def is_collected(self, deletions: CollectionDeletions) -> bool:
-        """Whether a deletion of collections may have stored it, by which the object has not gone away."""
+        """Return whether a collection deletion that kept the object may have stored the version."""
         return any(
             effect.kind is EffectKind.COLLECTED and effect.start <= self.end and effect.end >= self.start
             for effect in deletions.effects_on(self.about)
@@ -68,7 +70,7 @@ class Continuity(Struct):
                 self.breaks[GroupResource(each.about.group, each.about.resource)] -= 1
 
     def trust(self) -> Trust:
-        """The rule of this module."""
+        """Return the trust that the counts justify; the module describes the rule."""
         broken = self.breaks.total()
         is_whole = broken <= TOLERATED_SHARE * (broken + self.links.total())
         return Trust(frozenset(resource for resource, count in self.breaks.items() if count), is_whole)

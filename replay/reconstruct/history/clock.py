@@ -1,4 +1,7 @@
-"""When a revision was stored: `resourceVersion` is etcd's revision, one counter for all objects of a cluster."""
+"""Time at which a revision was stored.
+
+`resourceVersion` is the revision of etcd: one counter for all objects of a cluster.
+"""
 
 from __future__ import annotations
 
@@ -7,27 +10,28 @@ from collections.abc import Iterable
 from itertools import accumulate
 
 BEFORE = -1
-"""Before everything in the log."""
+"""Time before everything in the log."""
 NEVER = 1 << 62
-"""After everything in the log."""
+"""Time after everything in the log."""
 
 
 class RevisionClock:
-    """Bounds, in microseconds since the epoch, of the instant at which a revision was stored."""
+    """Finds the earliest and latest time at which a revision was stored, in microseconds since the epoch."""
 
     def __init__(self, samples: Iterable[tuple[int, int, int]]) -> None:
         """`samples` are `(revision, received, stage time)` of writes; each was stored between its two times.
 
-        A write that changes nothing answers with a revision that is older than itself: samples that come after a higher
-        revision was complete are left out.
+        A write that changes nothing answers with an older revision. A sample is dropped if a higher revision was
+        complete before it began.
         """
         ordered = sorted(_in_time(set(samples)))
         self._revisions = [revision for revision, _, _ in ordered]
+        # Revisions rise with time: the start of a sample bounds all later revisions, its end all earlier ones.
         self._latest_start = list(accumulate((start for _, start, _ in ordered), max))
         self._earliest_end = list(accumulate((end for _, _, end in reversed(ordered)), min))[::-1]
 
     def bounds(self, revision: int) -> tuple[int, int]:
-        """After which and before which instant a revision was stored; `BEFORE` and `NEVER` where the log ends."""
+        """Return the times after and before which a revision was stored; `BEFORE` or `NEVER` beyond the ends of the log."""
         place = bisect_left(self._revisions, revision)
         start = self._latest_start[place - 1] if place else BEFORE
         if place < len(self._revisions) and self._revisions[place] == revision:
@@ -37,7 +41,7 @@ class RevisionClock:
 
 
 def _in_time(samples: set[tuple[int, int, int]]) -> Iterable[tuple[int, int, int]]:
-    """The samples whose revision was not surpassed before they began."""
+    """Yield the samples whose revision had not been surpassed when they began."""
     ends = sorted((end, revision) for revision, _, end in samples)
     highest, place = 0, 0
     for revision, start, end in sorted(samples, key=lambda sample: sample[1]):

@@ -1,4 +1,4 @@
-"""Objects that a `deletecollection` removed. The request names none, so no object's own history has it."""
+"""Objects that a `deletecollection` removed. The request names none, so that no object's own records show it."""
 
 from __future__ import annotations
 
@@ -11,15 +11,17 @@ from replay.reconstruct.history.effect import Effect, EffectKind
 from replay.reconstruct.record.exchange import query_of
 
 Row = Sequence[object]
-"""A row of `queries/collection_deletions.sql`."""
+"""Row of `queries/collection_deletions.sql`."""
 
 _LINGERS = frozenset({("", "pods"), ("", "namespaces"), ("", "replicationcontrollers"), ("batch", "jobs")})
-"""Resources of which a deletion may leave the object for a while, whatever its finalizers say: a grace period,
-`spec.finalizers`, or `DefaultGarbageCollectionPolicy` (orphans, by a finalizer)."""
+"""Resources whose objects a deletion may keep for a while, whatever their finalizers.
+
+The cause is a grace period, `spec.finalizers`, or `DefaultGarbageCollectionPolicy` (which orphans by a finalizer).
+"""
 
 
 def selected_name(request_uri: str) -> str | None:
-    """The one name that the field selector of a request allows, None where it allows several."""
+    """Return the only name that the field selector of a request allows, None if it allows several."""
     try:
         requirements = parse_field_selector(query_of(request_uri).get("fieldSelector", [""])[0])
     except SelectorError:
@@ -28,14 +30,17 @@ def selected_name(request_uri: str) -> str | None:
 
 
 class CollectionItem(NamedTuple):
-    """An object that a response lists; one that finalizers hold outlives the request."""
+    """An object that a response lists. If finalizers hold it (`is_held`), it outlives the request."""
 
     uid: str
     is_held: bool
 
 
 class CollectionDeletion(NamedTuple):
-    """One request; `start` and `end` (microseconds) enclose its effect, `items` are the deleted objects by name, None if unknown."""
+    """A collection deletion. `start` and `end` (microseconds) enclose its effect.
+
+    `items` are the deleted objects by name, None if unknown.
+    """
 
     api_group: str
     resource: str
@@ -64,7 +69,7 @@ class CollectionDeletions:
     """All collection deletions of a log, by group, resource, namespace and workspace."""
 
     def __init__(self, rows: Iterable[Row] = (), error: int = 0) -> None:
-        """`rows` as the query answers them; times may be wrong by `error` microseconds."""
+        """`rows` come from the query; their times may be wrong by `error` microseconds."""
         self._by_place: dict[tuple[str, str, str, str], list[CollectionDeletion]] = {}
         for row in rows:
             deletion = _of_row(row, error)
@@ -102,10 +107,10 @@ def _of_row(row: Row, error: int) -> CollectionDeletion:
 
 
 def settled(effects: Sequence[Effect]) -> list[Effect]:
-    """Ordered effects, of which what follows may tell what the deletion of a collection did.
+    """Return ordered effects after resolving what collection deletions did, as far as later effects tell.
 
-    It did nothing to an object that is seen later, the same as before and not being deleted; one that is followed by another
-    object of the same name is gone.
+    A deletion did nothing to an object that is seen later, unchanged in UID and not being deleted. If another object of
+    the same name follows, the first one is gone.
     """
     certain: list[Effect] = []
     for index, effect in enumerate(effects):

@@ -1,4 +1,4 @@
-"""States that follow from a write whose response is not the object: a binding, a scale, a PartialObjectMetadata."""
+"""States after a write whose response is not the object: a binding, a scale, a PartialObjectMetadata."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ FINALIZERS = ("metadata", "finalizers")
 
 
 def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Missing:
-    """A pod after `pods/binding` (`pkg/registry/core/pod/storage.BindingREST`): node, labels, annotations, PodScheduled.
+    """Return a pod after `pods/binding` (`pkg/registry/core/pod/storage.BindingREST`): node, labels, annotations, PodScheduled.
 
-    `following` is the next state that the log holds: it shows the topology labels that PodTopologyLabels had copied from
-    the node into the binding, and the second of the condition.
+    `following` is the next state in the log. It shows the topology labels that PodTopologyLabels copied from the node
+    into the binding, and the second of the condition.
     """
     binding = exchange.request.json
     node = get(binding, ("target", "name"))
@@ -40,7 +40,7 @@ def after_binding(pod: Known, exchange: Exchange, following: JSON) -> Known | Mi
 
 
 def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
-    """The PodScheduled condition becomes true (`podutil.UpdatePodCondition`); its time is the second of the write."""
+    """Return a pod with a true PodScheduled condition (`podutil.UpdatePodCondition`); its time is the second of the write."""
     path = ("status", "conditions")
     conditions = list(get(state.value, path) or [])
     indices = [index for index, condition in enumerate(conditions) if condition.get("type") == "PodScheduled"]
@@ -63,7 +63,7 @@ def _scheduled(state: Known, exchange: Exchange, following: JSON) -> Known:
 
 
 def _scheduled_at(following: JSON) -> str | None:
-    """Since when a later state says that the pod is scheduled."""
+    """Return the time since which a later state says that the pod is scheduled, None if it does not."""
     for condition in get(following, ("status", "conditions")) or ():
         if condition.get("type") == "PodScheduled" and condition.get("status") == "True":
             since = condition.get("lastTransitionTime")
@@ -72,7 +72,7 @@ def _scheduled_at(following: JSON) -> str | None:
 
 
 def as_removed(exchange: Exchange | None) -> Known | None:
-    """The object as a removal last wrote it before it went away; None where a removal writes nothing first."""
+    """Return the object as a pod's removal last wrote it, None for removals that write nothing first."""
     if exchange is None or exchange.record.resource != "pods" or exchange.record.verb != "delete":
         return None
     if exchange.shape is not BodyShape.OBJECT:
@@ -82,9 +82,9 @@ def as_removed(exchange: Exchange | None) -> Known | None:
 
 
 def after_scale(workload: Known, exchange: Exchange) -> Known | Missing:
-    """A workload after a write of its `scale`: another number of replicas, the response has its revision.
+    """Return a workload after a write of its `scale`, with the new replicas and the response's revision.
 
-    Replicas are at `spec.replicas` for all built-in kinds; a custom resource may declare another path.
+    All built-in kinds keep replicas in `spec.replicas`; a custom resource may declare another path.
     """
     scale = exchange.response.json
     kind = exchange.parent_kind
@@ -102,7 +102,10 @@ def after_scale(workload: Known, exchange: Exchange) -> Known | Missing:
 
 
 def _after_custom_scale(resource_state: Known, scale: JSON) -> Known:
-    """A custom resource after a write of its `scale`: its definition says which field of `spec` that is."""
+    """Return a custom resource after a write of its `scale`.
+
+    Its definition names the field of `spec`, which is not read here.
+    """
     reason = "its scale was written, and where its definition keeps it is not looked at"
     holes = [Hole(path, reason) for path in (("spec",), ("metadata", "generation"), ("metadata", "managedFields"))]
     written = get(scale, ("metadata", "resourceVersion"))
@@ -114,7 +117,10 @@ def _after_custom_scale(resource_state: Known, scale: JSON) -> Known:
 
 
 def after_partial_metadata(obj: Known, exchange: Exchange) -> Known | Missing:
-    """An object after a patch whose response is its metadata alone: the rest is as before if the patch left it alone."""
+    """Return an object after a patch whose response is only its metadata.
+
+    The rest is as before if the patch did not touch it.
+    """
     patch = exchange.request.json
     if not isinstance(patch, dict) or set(patch) - {"metadata", "apiVersion", "kind"}:
         return Missing("", "a write before it is logged with the object's metadata alone", "record its response")
@@ -122,7 +128,7 @@ def after_partial_metadata(obj: Known, exchange: Exchange) -> Known | Missing:
 
 
 def being_deleted(state: Known, at: int) -> Known:
-    """An object that is deleted at an instant, and that finalizers hold (`registry.markAsDeleting`; `namespace/storage.REST.Delete`)."""
+    """Return an object that is deleted at a time and kept by finalizers (`registry.markAsDeleting`; `namespace/storage.REST.Delete`)."""
     if get(state.value, ("metadata", "deletionTimestamp")):
         return state
     generation = get(state.value, ("metadata", "generation"))
@@ -135,7 +141,7 @@ def being_deleted(state: Known, at: int) -> Known:
 
 
 def second(microseconds: int) -> str:
-    """An instant as `metav1.Time` prints it: whole seconds, UTC."""
+    """Return a time as `metav1.Time` prints it: whole seconds, UTC."""
     return datetime.fromtimestamp(microseconds // MICROSECONDS, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
@@ -152,7 +158,7 @@ def _revision_hole() -> Hole:
 
 
 def scale_of(workload: Known) -> Known | Missing:
-    """The Scale of a built-in workload (`pkg/registry/apps/deployment/storage.scaleFromDeployment` and its like)."""
+    """Return the Scale of a built-in workload (`pkg/registry/apps/deployment/storage.scaleFromDeployment` and similar)."""
     body = workload.value
     if not isinstance(body, dict):
         return Missing("", "its Scale cannot be derived from the object")
@@ -181,7 +187,10 @@ def scale_of(workload: Known) -> Known | Missing:
 
 
 def _custom_scale(body: JSON, workload: Known) -> Known:
-    """The Scale of a custom resource, whose definition says where its replicas are (`apiextensions-apiserver`, `scaleFromCustomResource`)."""
+    """Return the Scale of a custom resource (`apiextensions-apiserver`, `scaleFromCustomResource`).
+
+    Its definition says where the replicas are; that is not read, so that spec and status are unknown.
+    """
     metadata = body.get("metadata") or {}
     copied_fields = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
     reason = "where the definition of the resource keeps it is not looked at"
@@ -205,7 +214,7 @@ _OPERATORS = {"In": "in", "NotIn": "notin"}
 
 
 def _selector(selector: JSON) -> str:
-    """A label selector as `labels.Selector.String` prints it: requirements sorted by key."""
+    """Return a label selector as `labels.Selector.String` prints it: requirements sorted by key."""
     if not isinstance(selector, dict):
         return ""
     if "matchLabels" not in selector and "matchExpressions" not in selector:

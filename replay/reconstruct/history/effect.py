@@ -1,7 +1,7 @@
-"""What one write left behind: a state of the object, or its end, and when.
+"""What one write did: the state of the object or its deletion, and the time.
 
-Most effects of a history are never looked at but for their order. So a body is decoded only where its first bytes and the
-columns that ingest read do not tell as much.
+Most effects are read only for their order. So a body is decoded only if its first bytes and the ingested columns do not
+tell enough.
 """
 
 from __future__ import annotations
@@ -22,25 +22,28 @@ WRITES = frozenset({"create", "update", "patch", "delete"})
 NO_WRITE = frozenset({"token", "log", "exec", "attach", "portforward", "proxy"})
 _DELETED = '"deletionTimestamp"'
 VERSION_NAMED = "resourceVersion should not be set on objects to be created"
-"""`storage.ErrResourceVersionSetOnCreate`."""
+"""Text of `storage.ErrResourceVersionSetOnCreate`."""
 UNRESOLVED = "unsupported role reference kind: "
-"""RBAC's escalation check of a binding without a role (`pkg/registry/rbac/validation`)."""
+"""Text of RBAC's escalation check for a binding without a role (`pkg/registry/rbac/validation`)."""
 _NOT_STORED = ("failed to create typed patch object (", VERSION_NAMED, UNRESOLVED)
-"""Errors without a status of their own, answered with 500. The first is an apply that fits no schema."""
+"""Errors without a status of their own, answered with 500 before anything is stored.
+
+The first is an apply that fits no schema.
+"""
 _SUCCESS = "Success"
 """Text of a `Status` that is the answer itself.
 
-For an object, the event has only the code (`audit.LogResponseObject`).
+If the answer is an object, the event has only the code (`audit.LogResponseObject`).
 """
 
 
 class EffectKind(Enum):
-    """Effect of a write."""
+    """Kind of effect that a write has."""
 
     STATE = "state"
     GONE = "gone"
     COLLECTED = "collected"
-    """It may have been deleted as one of a collection, and may still be going away."""
+    """A collection deletion may have deleted the object, and it may still be going away."""
     BINDING = "binding"
     EVICTION = "eviction"
     SCALE = "scale"
@@ -50,10 +53,10 @@ class EffectKind(Enum):
 
 @dataclass(slots=True)
 class Effect:
-    """One write; `revision` and `uid` are None and empty where the log does not tell them.
+    """One write. `revision` is None and `uid` empty if the log does not tell them.
 
-    `start` and `end` (microseconds) enclose the instant of the write. `is_shown` tells whether the response holds the object
-    after it; `snapshot` is the object of a snapshot, which stands for that response.
+    `start` and `end` (microseconds) enclose the time of the write. `is_shown` says that the response holds the object
+    after it. `snapshot` is the object of a snapshot, which takes the place of a response.
     """
 
     kind: EffectKind
@@ -68,7 +71,7 @@ class Effect:
 
     @property
     def state(self) -> JSON:
-        """The object after the write, None where neither response nor snapshot holds it."""
+        """The object after the write, None if neither response nor snapshot holds it."""
         if self.snapshot is not None:
             return self.snapshot
         return self.exchange.response.json if self.is_shown and self.exchange is not None else None
@@ -82,17 +85,17 @@ class Effect:
 
     @property
     def may_have_removed(self) -> bool:
-        """Whether the object may not have existed after it."""
+        """Whether the write may have removed the object."""
         if self.kind in (EffectKind.GONE, EffectKind.EVICTION, EffectKind.COLLECTED):
             return True
         return self.kind is EffectKind.UNKNOWN and self.is_deletion
 
 
 def effect_of(exchange: Exchange) -> Effect | None:
-    """What a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
+    """Return what a record did to its object; None for reads, refusals, dry runs and requests that write nothing.
 
-    A request that failed within the server (a timeout) may have been stored, but for what it says before it stores; so may one whose
-    response is not recorded.
+    A request that failed within the server (a timeout) may have been stored, unless its error comes before storage. A
+    request without a recorded response may have been stored too.
     """
     record = exchange.record
     if exchange.dry_run or record.subresource in NO_WRITE or record.verb not in WRITES:
@@ -146,9 +149,10 @@ def _plain_revision(exchange: Exchange) -> int | None:
 
 
 def _stored(exchange: Exchange, effect: Effect) -> None:
-    """An update or creation.
+    """Complete the effect of an update or creation.
 
-    An object without finalizers that was being deleted goes away with the write (`Store.deleteWithoutFinalizers`).
+    An object that was being deleted goes away with the write that removes its last finalizer
+    (`Store.deleteWithoutFinalizers`).
     """
     metadata = exchange.response.metadata
     effect.revision = revision(metadata)
@@ -161,7 +165,10 @@ def _stored(exchange: Exchange, effect: Effect) -> None:
 
 
 def _deletion(exchange: Exchange, effect: Effect) -> Effect:
-    """A deletion answers with the object where it stays for a while, and with the object or a Status where it is gone."""
+    """Complete the effect of a deletion.
+
+    The answer is the object if it stays for a while; if it is gone, the object or a Status.
+    """
     metadata = exchange.response.metadata
     effect.uid = str(metadata.get("uid") or exchange.record.object_uid)
     if exchange.shape in (BodyShape.OBJECT, BodyShape.OTHER_VERSION, BodyShape.PARTIAL_METADATA):
@@ -181,7 +188,7 @@ def _deletion(exchange: Exchange, effect: Effect) -> Effect:
 
 
 def is_gone(exchange: Exchange | None, metadata: dict[str, JSON], body: JSON) -> bool:
-    """Whether an answered object no longer exists: deleted, with neither finalizers nor grace period left."""
+    """Return whether the object of an answer no longer exists: deleted, with neither finalizers nor a grace period left."""
     if metadata.get("finalizers") or (metadata.get("deletionGracePeriodSeconds") or 0) > 0:
         return False
     if exchange is not None and exchange.record.resource == "namespaces":

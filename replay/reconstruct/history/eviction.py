@@ -1,7 +1,7 @@
 """A pod after `pods/eviction`, whose response is a Status (`pkg/registry/core/pod/storage.EvictionREST`).
 
-An eviction writes twice: a condition, and then what a graceful deletion writes (`rest.BeforeDelete`). A write of somebody
-else may come in between.
+An eviction writes twice: a condition, and then what a graceful deletion writes (`rest.BeforeDelete`). Another client's
+write may come in between.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ class Overlap(Enum):
 
     NONE = "none"
     BINDING = "binding"
-    """A pod without a node is removed at once, one with a node after its grace period."""
+    """A binding. The eviction removes a pod without a node at once, and one with a node after its grace period."""
     DELETION = "deletion"
-    """A deletion, another eviction, or a write that is not known: whose fields the pod has is open."""
+    """A deletion, another eviction, or an unknown write: it is unknown which of them set the pod's deletion fields."""
 
 
 def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Overlap) -> Known:
-    """A pod that an eviction found, in the state that it had; null where it was removed at once.
+    """Return a pod after its eviction; null if it was removed at once.
 
-    `following` is the next state that the log shows, None if it shows none; `overlap` says what ran at the same time.
+    `following` is the next state in the log, None if there is none; `overlap` is the write that ran at the same time.
     """
     if overlap is Overlap.NONE and _is_removed_at_once(pod, exchange, following):
         return GONE
@@ -57,7 +57,7 @@ def after_eviction(pod: Known, exchange: Exchange, following: JSON, overlap: Ove
 
 
 def perhaps_evicted(pod: Known) -> Known:
-    """A pod that an eviction may or may not have written to, once or twice: its condition and its deletion are open."""
+    """Return a pod that an eviction may have written once, twice or not at all: its condition and deletion fields are unknown."""
     condition_types = [condition.get("type") for condition in get(pod.value, _CONDITIONS) or ()]
     paths = (
         _TIMESTAMP,
@@ -71,7 +71,7 @@ def perhaps_evicted(pod: Known) -> Known:
 
 
 def _is_removed_at_once(pod: Known, exchange: Exchange, following: JSON) -> bool:
-    """Whether nothing keeps the pod: it runs nowhere, or needs no time to end (`podStrategy.CheckGracefulDelete`)."""
+    """Return whether an eviction removes the pod at once: it runs on no node, or needs no grace period (`podStrategy.CheckGracefulDelete`)."""
     value = pod.value
     if any(hole.path[0] in ("spec", "status") or hole.path == FINALIZERS for hole in pod.holes):
         return False
@@ -101,7 +101,7 @@ def _grace_period(pod: Known, exchange: Exchange) -> int | None:
 
 
 def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) -> Known:
-    """The fields of the deletion: its second is that of the request, or the one that a later state still shows."""
+    """Return a pod with the fields of the deletion. Their second is that of the request, or the one in a later state."""
     state = state.with_value(_PERIOD, period)
     first, last = exchange.record.received, exchange.record.stage_time
     if second(first) == second(last):
@@ -114,7 +114,7 @@ def _deleting(state: Known, exchange: Exchange, following: JSON, period: int) ->
 
 
 def _with_condition(state: Known, following: JSON) -> Known:
-    """The state with the condition as a later one shows it: it came last, unless that one shows another order."""
+    """Return a pod with the eviction's condition as a later state shows it, last unless that state shows another order."""
     conditions = get(state.value, _CONDITIONS) or []
     condition_types = [condition.get("type") for condition in conditions]
     if CONDITION in condition_types:

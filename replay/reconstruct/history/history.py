@@ -1,9 +1,9 @@
-"""The states of one object, in the order in which they were stored.
+"""States of one object, in the order in which they were stored.
 
-A successful write leaves an *effect*. Its order is that of `resourceVersion` where the response has one (etcd's
-revision, the same for all API servers), else of time: the write was stored between `requestReceivedTimestamp` and
-`stageTimestamp`. Where two effects overlap and nothing orders them, what may have been the state in between is said to
-be unknown in the fields that differ.
+A successful write leaves an *effect*. Effects are ordered by `resourceVersion` if the response has one (etcd's
+revision, equal for all API servers). Otherwise time orders them: the write was stored between
+`requestReceivedTimestamp` and `stageTimestamp`. If two effects overlap and nothing orders them, the fields in which
+their states differ are unknown in between.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ _COLLECTED = "it may have been deleted with others of its resource, by a request
 
 
 class History:
-    """The effects on one object, ordered, and the states between them."""
+    """The ordered effects on one object, and the states between them."""
 
     def __init__(
         self,
@@ -64,11 +64,11 @@ class History:
         trusted: bool = True,
         collected: Iterable[Effect] = (),
     ) -> None:
-        """Order the effects; `snapshot` is the object as a cluster snapshot holds it, None where it does not.
+        """Order the effects; `snapshot` is the object in a cluster snapshot, None if it is not there.
 
-        `clock` tells when the snapshot's version was stored; without it that is open. Where the log has gaps (`trusted`
-        is false) a state that is derived from the one before it is not known. `collected` is what deletions of whole collections
-        did to the object.
+        `clock` tells when the snapshot's version was stored; without a clock the time is unknown. `trusted` is false if
+        the log has gaps: then a state that is derived from the one before it is unknown. `collected` are the effects of
+        collection deletions.
         """
         self.trusted = trusted
         """Whether the log has no gaps."""
@@ -80,7 +80,7 @@ class History:
         self.effects = settled(_ordered([*effects, *collected]))
         self._end = BEFORE if self.effects else NEVER
         self._index: dict[int, int] = {}
-        """The places of effects by the identity of their exchanges, which the effects keep alive."""
+        """Positions of effects by the identity of their exchanges, which the effects keep alive."""
         self._by_revision: dict[int, int] = {}
         for index, effect in enumerate(self.effects):
             self._end = max(self._end, effect.end)
@@ -90,13 +90,13 @@ class History:
                 self._by_revision.setdefault(effect.revision, index)
 
     def index_of(self, exchange: Exchange) -> int | None:
-        """The place of a record's own effect, None if it has none."""
+        """Return the position of a record's own effect, None if it has none."""
         return self._index.get(id(exchange))
 
     def place_before(self, exchange: Exchange) -> int | None:
-        """The place of the state that a record's own effect changed (-1: before all), None if it has no effect.
+        """Return the position of the state that a record's own effect changed (-1: before all), None if it has no effect.
 
-        Of several deletions that remove an object at the same time none follows another.
+        Deletions that remove an object at the same time do not follow each other: all have the same position.
         """
         place = self._index.get(id(exchange))
         if place is None:
@@ -108,7 +108,10 @@ class History:
         return place
 
     def is_evicted_meanwhile(self, exchange: Exchange) -> bool:
-        """Whether an eviction, which writes twice and shows neither write, ran at the same time as a record's own effect."""
+        """Return whether an eviction ran at the same time as a record's own effect.
+
+        An eviction writes twice and shows neither write, so that its order is unknown.
+        """
         record, own = exchange.record, self.index_of(exchange)
         later = self.effects if own is None else self.effects[own + 1 :]
         return any(
@@ -117,11 +120,11 @@ class History:
         )
 
     def index_at_revision(self, at: int) -> int | None:
-        """The place of the write that stored a revision, None if the log does not hold it."""
+        """Return the position of the write that stored a revision, None if the log does not hold it."""
         return self._by_revision.get(at)
 
     def binding_at_revision(self, at: int) -> int | None:
-        """The place of the binding that stored a revision: the only write between two others, neither a deletion."""
+        """Return the position of the binding that stored a revision: the only write between two states, neither of them a deletion."""
         for earlier, own, following in zip(self.effects, self.effects[1:], self.effects[2:], strict=False):
             if own.kind is EffectKind.BINDING and earlier.state is not None and following.state is not None:
                 is_between = (earlier.revision or at) < at < (following.revision or at)
@@ -130,7 +133,7 @@ class History:
         return None
 
     def after(self, index: int) -> Known | Missing:
-        """The state after an effect; null after a deletion."""
+        """Return the state after an effect; null after a deletion."""
         effect = self.effects[index]
         if effect.after is None:
             effect.after = self._after(index)
@@ -172,13 +175,13 @@ class History:
         return being_deleted(earlier, effect.start).with_holes(holes)
 
     def _is_missed_after(self, index: int) -> bool:
-        """Whether a request did not find the object after an effect (-1: before all) and before the next one."""
+        """Return whether a request got 404 for the object after an effect (-1: before all) and before the next one."""
         start = self.effects[index].end if index >= 0 else BEFORE
         end = self.effects[index + 1].start if index + 1 < len(self.effects) else NEVER
         return self.trusted and any(start <= each.received and each.stage_time <= end for each in self._missed)
 
     def _shown_after(self, index: int) -> JSON:
-        """The next state that the log shows after an effect, that of a removal included."""
+        """Return the next state that the log shows after an effect, including the last one before a removal."""
         for later in self.effects[index + 1 :]:
             if later.state is not None:
                 return later.state
@@ -188,9 +191,9 @@ class History:
         return None
 
     def _overlap(self, index: int) -> Overlap:
-        """What ran at the same time as an eviction.
+        """Return the kind of write that ran at the same time as an eviction.
 
-        What came before a state that does not show the deletion yet came before the eviction's deletion too.
+        A write before a state that does not show the deletion also came before the eviction's deletion.
         """
         own, settled = self.effects[index], index - 1
         while settled >= 0 and self.effects[settled].kind is not EffectKind.STATE:
@@ -206,14 +209,14 @@ class History:
         return overlap
 
     def settled_before(self, at: int) -> bool:
-        """Whether all effects were complete at an instant."""
+        """Return whether all effects were complete at a time."""
         return self._end <= at
 
     def window(self, start: int, end: int) -> range:
-        """The places of the effects whose state may have been the current one at some instant from `start` to `end`.
+        """Return the positions of the effects whose state may have been current at some time from `start` to `end`.
 
-        The first is the last effect that was certainly complete at `start` (-1: before all), the last one that had
-        begun at `end`.
+        The first is the last effect that was certainly complete at `start` (-1: before all), the last is the last one
+        that had begun at `end`.
         """
         starts, ends = self._earliest
         first, last = bisect_right(ends, start) - 1, bisect_right(starts, end) - 1
@@ -221,17 +224,20 @@ class History:
 
     @cached_property
     def _earliest(self) -> tuple[list[int], list[int]]:
-        """Of each effect and all after it the earliest start and the earliest end, which rise, so that instants are found quickly."""
+        """For each effect, the earliest start and the earliest end of it and all later ones.
+
+        Both rise, so that bisection works.
+        """
         latest_first = self.effects[::-1]
         starts = list(accumulate((effect.start for effect in latest_first), min))
         ends = list(accumulate((effect.end for effect in latest_first), min))
         return starts[::-1], ends[::-1]
 
     def existing_at(self, start: int, end: int) -> Known | Missing | None:
-        """What is known of the state from `start` to `end` if the object existed: that of what did not go away meanwhile.
+        """Return what is known of the state from `start` to `end` if the object existed, without states that went away meanwhile.
 
-        A removal may have been preceded by a write of its own (`Store.Delete` of a pod), which its answer shows. Null where
-        the object was absent all the time, None where the log does not show it.
+        A removal may have written the object first (`Store.Delete` of a pod), which its answer shows. Null if the
+        object was absent all the time, None if the log does not show it.
         """
         places = self.window(start, end)
         if places[0] < 0 and (len(places) == 1 or not self._is_creation(0)):
@@ -250,9 +256,9 @@ class History:
         return merged(states, "it was being changed at the same time") if states else Known(None, Basis.RECORDED)
 
     def _spared(self, place: int) -> Known | None:
-        """The state after deletions of a collection that did not remove the object, if it is known; None after other effects.
+        """Return the state after collection deletions that did not remove the object, None after other effects or if unknown.
 
-        Nothing but the deletion itself may have changed it: its being under way, and the finalizers that it waits for.
+        Only the deletion itself may have changed it: its deletion fields and the finalizers that it waits for.
         """
         first = place
         while first >= 0 and self.effects[first].kind is EffectKind.COLLECTED and not self.effects[first].uid:
@@ -278,16 +284,16 @@ class History:
 
 
 def _is_missed(record: RequestRecord) -> bool:
-    """Whether a request that was answered with 404 did not find the object itself (`apierrors.NewNotFound`)."""
+    """Return whether a 404 says that the object itself was not found (`apierrors.NewNotFound`)."""
     named = f"{record.resource}.{record.api_group}" if record.api_group else record.resource
     return record.status_message == f'{named} "{record.name}" not found'
 
 
 def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
-    """Whether the log's only write is the creation of the very object that the snapshot holds.
+    """Return whether the log's only write created the object that the snapshot holds.
 
-    Then nothing changed it in between, and the creation's result, which may not be recorded, is the snapshot's object: it
-    takes that place.
+    Nothing changed it since, so that the snapshot's object is the result of the creation. It takes the place of an
+    unrecorded response.
     """
     if len(effects) != 1 or effects[0].kind is not EffectKind.UNKNOWN or effects[0].exchange is None:
         return False
@@ -302,10 +308,10 @@ def _shows_only_creation(effects: list[Effect], snapshot: JSON) -> bool:
 
 
 def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) -> Effect:
-    """A snapshot's object: a state whose revision tells when it was stored.
+    """Return the effect of a snapshot's object: a state whose revision tells when it was stored.
 
-    Without anything to compare the revision with it may have been at any time since its creation. An object that the log
-    never writes (`alone`) is then taken to have been the same since.
+    If nothing bounds the revision, it may have been stored at any time since the object's creation. An object that the
+    log never writes (`alone`) then counts as unchanged since.
     """
     metadata = snapshot.get("metadata") or {}
     stored = revision(metadata)
@@ -320,7 +326,7 @@ def _from_snapshot(snapshot: JSON, clock: RevisionClock | None, *, alone: bool) 
 
 
 def _ordered(effects: list[Effect]) -> list[Effect]:
-    """Effects with a revision by revision; the others where time and content allow them."""
+    """Return effects in order: those with a revision by it, the others where time and content allow."""
     if len(effects) <= 1:
         return effects
     ordered = _without_repetitions(sorted([e for e in effects if e.revision is not None], key=_revision_then_time))
@@ -330,15 +336,19 @@ def _ordered(effects: list[Effect]) -> list[Effect]:
 
 
 def _revision_then_time(effect: Effect) -> tuple[int, bool, bool, int, int]:
-    """Of equal revisions the log's own write comes before the snapshot, which shows the same state.
+    """Return the sort key of an effect with a revision.
 
-    An update that removes its object answers with the revision that it found.
+    For equal revisions the log's own write precedes the snapshot, which shows the same state. An update that removes
+    its object answers with the revision that it found, and comes last.
     """
     return (effect.revision or 0, effect.kind is EffectKind.GONE, effect.exchange is None, effect.end, effect.start)
 
 
 def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
-    """A write that changes nothing stores nothing and answers with the revision that is there: the first one wrote."""
+    """Return effects without writes that changed nothing.
+
+    Such a write answers with the existing revision, so that only the first write of each revision stored it.
+    """
     distinct: list[Effect] = []
     for effect in numbered:
         if distinct and distinct[-1].revision == effect.revision and effect.kind is not EffectKind.GONE:
@@ -348,10 +358,10 @@ def _without_repetitions(numbered: list[Effect]) -> list[Effect]:
 
 
 def _place(ordered: list[Effect], effect: Effect) -> int:
-    """Where an effect without revision belongs.
+    """Return the position of an effect without revision.
 
-    After all that were complete before it began, before all that began after its end; in between, what it did shows in
-    the states that follow it.
+    It comes after all effects that were complete before it began, and before all that began after its end. In between,
+    the states that follow show what it did.
     """
     low, high = 0, len(ordered)
     for index, other in enumerate(ordered):
@@ -367,7 +377,7 @@ def _place(ordered: list[Effect], effect: Effect) -> int:
 
 
 def _shows(other: Effect, effect: Effect) -> bool:
-    """Whether a state shows that a write happened before it."""
+    """Return whether a state shows that a write happened before it."""
     if effect.kind is EffectKind.GONE:
         return bool(effect.uid) and bool(other.uid) and other.uid != effect.uid
     if not isinstance(other.state, dict):

@@ -1,4 +1,4 @@
-"""The records of one object as exchanges, with the history that they tell of it."""
+"""Records of one object as exchanges, with the object's history."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from replay.reconstruct.history.old_object import OldObjects
 from replay.reconstruct.record.exchange import Exchange
 
 _NO_HISTORY = OldObjects(History(()))
-"""History of a creation."""
+"""History for creations, which find nothing."""
 
 
 class ObjectHistory:
     """The records of an object, and what its requests found.
 
-    Most objects are only seen to be created, which no history has a say in: it is made when the first request needs it.
+    The history is computed on demand: most objects are only created, and a creation does not need it.
     """
 
     def __init__(
@@ -26,14 +26,14 @@ class ObjectHistory:
         discovery: Discovery,
         olds: Callable[[Sequence[Exchange]], OldObjects],
     ) -> None:
-        """`olds` makes the history of exchanges."""
+        """`olds` computes the history from exchanges."""
         self._discovery = discovery
         self._make = olds
         self._olds: OldObjects | None = None
         self.exchanges = [Exchange(record, discovery) for record in records]
 
     def at(self, index: int) -> tuple[Exchange, OldObjects]:
-        """A record, and the history of its object."""
+        """Return a record's exchange, and the history of its object."""
         exchange = self.exchanges[index]
         if exchange.record.verb in ("create", "deletecollection"):
             return exchange, _NO_HISTORY
@@ -47,6 +47,6 @@ class ObjectHistory:
         return self._olds
 
     def check(self) -> None:
-        """Look at all bodies before they are taken for objects."""
+        """Check all bodies before they count as objects, and drop the history."""
         self._olds = None
         self.exchanges = [Exchange(each.record, self._discovery, checked=True) for each in self.exchanges]

@@ -1,11 +1,11 @@
 """`oldObject`: the state of the object that a request found.
 
-What counts is what can be shown, in this order:
+The first source that applies decides:
 
 1. An update that names a resourceVersion and succeeded found exactly that version (`Store.Update` refuses any other).
-2. A deletion that answers with the object shows in it what it found, but for what the deletion itself writes.
-3. A patch cannot have changed what it does not touch, unless a mutator did: there the response shows the old value.
-4. Else the state before is the last one of the history, if no line of the log is missing (`Trust`).
+2. A deletion that answers with the object found that object, apart from the fields that a deletion writes.
+3. A patch leaves untouched fields alone, unless a mutator changed them: there the response shows the old value.
+4. Otherwise it is the last state of the history, if no line of the log is missing (`Trust`).
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ def _never(exchange: Exchange) -> bool:
 
 
 class OldObjects(Struct, frozen=True):
-    """Answers what a request found.
+    """Finds the state that a request found.
 
-    `trusted` tells whether the history can be taken to have no gaps, `mutated` whether a mutator may have changed what an
-    update shows beside what its client asked for.
+    `trusted` says that the history has no gaps. `mutated` returns whether a mutator may have changed what an update
+    shows beyond what its client asked for.
     """
 
     history: History
@@ -54,7 +54,7 @@ class OldObjects(Struct, frozen=True):
     mutated: Callable[[Exchange], bool] = _never
 
     def of(self, exchange: Exchange) -> Known | Missing:
-        """The object that an UPDATE or DELETE found, in the kind of the request (a Scale for `scale`); never null."""
+        """Return the object that an UPDATE or DELETE found, never null, in the kind of the request (a Scale for `scale`)."""
         if exchange.record.subresource == "scale":
             old = self._scale(exchange)
         elif exchange.record.verb == "delete":
@@ -66,7 +66,7 @@ class OldObjects(Struct, frozen=True):
         return old
 
     def last(self, exchange: Exchange) -> Known | Missing:
-        """The state of the history before a request, by revision where both have one, else by time."""
+        """Return the history's state before a request: by revision if both have one, otherwise by time."""
         place = self.history.place_before(exchange)
         if place is not None:
             state = self.history.after(place) if place >= 0 else _nothing_before()
@@ -88,6 +88,7 @@ class OldObjects(Struct, frozen=True):
             state = self._at_revision(exchange, named)
             if not isinstance(state, Missing) or not exchange.succeeded:
                 return state
+        # Only a trusted history counts here: nothing in the response confirms it.
         last = self._guarded(self.last(exchange))
         if not exchange.succeeded or exchange.shape is not BodyShape.OBJECT:
             return last if named is None else Missing("", _unknown_revision(named), RECORD_RESPONSES)
@@ -98,7 +99,7 @@ class OldObjects(Struct, frozen=True):
         return self._kept_by_status(exchange, named)
 
     def _at_revision(self, exchange: Exchange, named: int) -> Known | Missing:
-        """The state that a revision names: a stored one, or the one state without revision that lies in between."""
+        """Return the state of a revision: a stored one, or the only state without revision in between."""
         index = self.history.index_at_revision(named)
         if index is not None:
             return self.history.after(index)
@@ -123,9 +124,10 @@ class OldObjects(Struct, frozen=True):
         return all(get(body, path) in (None, get(state.value, path)) for path in paths)
 
     def _patched(self, exchange: Exchange, last: Known | Missing) -> Known | Missing:
-        """What a successful patch found.
+        """Return what a successful patch found.
 
-        The history if it agrees with the response, else the response but for what the patch touched.
+        The history's state counts if it agrees with the response; otherwise the response without what the patch
+        touched.
         """
         after = exchange.response.json
         patch = exchange.request.json
@@ -145,7 +147,10 @@ class OldObjects(Struct, frozen=True):
         )
 
     def _confirmed(self, exchange: Exchange, last: Known, changed: list[FieldPath] | None) -> Known | Missing | None:
-        """The last state of the history, if the response agrees with it; `changed` is None where that may be anything."""
+        """Return the last state of the history if the response agrees with it, None otherwise.
+
+        `changed` is None if the patch may have changed anything.
+        """
         after = exchange.response.json
         if changed and self.trusted and _went_away(exchange):
             return _patched_away(exchange, last, changed)
@@ -160,7 +165,10 @@ class OldObjects(Struct, frozen=True):
         return _filled(last, exchange, changed) if self.trusted else None
 
     def _kept_by_status(self, exchange: Exchange, named: int) -> Known | Missing:
-        """An update of `status` leaves everything but status and metadata as it was (every status strategy)."""
+        """Return the object that an update of `status` found.
+
+        Every status strategy leaves all but status and metadata unchanged.
+        """
         if exchange.record.subresource != "status":
             return Missing("", _unknown_revision(named), RECORD_RESPONSES)
         reason = "a status update changed it, and what was there before is not recorded"
@@ -196,9 +204,9 @@ class OldObjects(Struct, frozen=True):
         return self._with_revision(_before_deletion(exchange, shown), last)
 
     def _at_precondition(self, exchange: Exchange, named: int) -> Known | None:
-        """The state with the resourceVersion that a deletion insists on, None if it may have been validated on another.
+        """Return the state with the resourceVersion that a deletion requires, None if another state may have been validated.
 
-        Whatever is validated before the deletion's own first write has that version (`storage.Preconditions.Check`).
+        Everything validated before the deletion's own first write has that version (`storage.Preconditions.Check`).
         """
         precondition = f"ResourceVersion in precondition: {named}," in exchange.record.status_message
         if not (exchange.succeeded or exchange.record.code == NOT_FOUND or precondition):
@@ -210,7 +218,7 @@ class OldObjects(Struct, frozen=True):
         return state.with_value(_REVISION, str(named)) if isinstance(state, Known) and state.value else None
 
     def _with_revision(self, shown: Known, last: Known | Missing) -> Known:
-        """The revision of a state that a deletion shows: that of the history if the states are the same."""
+        """Return the state that a deletion shows, with the revision of the history if both states are equal."""
         is_whole = not isinstance(last, Missing) and last.value is not None and not last.holes
         if isinstance(last, Known) and is_whole and agrees(last.value, shown.value, (_REVISION,)):
             return last
@@ -218,20 +226,20 @@ class OldObjects(Struct, frozen=True):
         return shown.with_holes([hole])
 
     def _scale(self, exchange: Exchange) -> Known | Missing:
-        """A Scale is derived from the workload that the history holds."""
+        """Return the Scale that the history's workload gives."""
         named = sent_revision(exchange)
         workload = self._guarded(self.last(exchange)) if named is None else self._at_revision(exchange, named)
         return workload if isinstance(workload, Missing) else scale_of(workload)
 
     def _guarded(self, last: Known | Missing) -> Known | Missing:
-        """The history's answer where nothing else confirms it."""
+        """Return a state that only the history tells: unknown if the history has gaps."""
         return last if self.trusted or isinstance(last, Missing) else _gap()
 
 
 def sent_revision(exchange: Exchange) -> int | None:
-    """The resourceVersion that an update, or a patch of an update, makes its condition.
+    """Return the resourceVersion that an update, or a patch with one, requires; None if none.
 
-    `objectRef` names that of an update's body (`audit.LogRequestObject`), which then need not be decoded.
+    `objectRef` has that of an update's body (`audit.LogRequestObject`), so that the body need not be decoded.
     """
     named = exchange.record.object_resource_version if exchange.record.verb == "update" else ""
     if (at := revision_of(named)) is not None:
@@ -241,22 +249,22 @@ def sent_revision(exchange: Exchange) -> int | None:
 
 
 def precondition(exchange: Exchange) -> int | None:
-    """The resourceVersion that the options of a deletion make its condition."""
+    """Return the resourceVersion that the options of a deletion require."""
     named = get(exchange.request.json, ("preconditions", "resourceVersion"))
     return revision_of(named) if isinstance(named, str) else None
 
 
 def _went_away(exchange: Exchange) -> bool:
-    """Whether the answer of a deletion is the object as it was removed, which is what the last validation saw.
+    """Return whether a deletion answers with the object as it was removed, which is what the last validation saw.
 
-    A pod without grace period is written once with its deletionTimestamp and validated again before it is removed
+    A pod without grace period is written once with its deletionTimestamp and validated again before its removal
     (`Store.Delete`).
     """
     return is_gone(exchange, exchange.response.metadata, exchange.response.json)
 
 
 def _with_defaults(exchange: Exchange, old: JSON) -> JSON:
-    """Return the object that a patch makes of an old one, with its defaults; the old one where that is not known."""
+    """Return the result of a patch with its defaults; the old object if that is unknown."""
     if form_of(exchange) is PatchForm.APPLY:
         return old
     try:
@@ -275,11 +283,11 @@ def _left_alone(after: JSON, changed: list[FieldPath]) -> Known | Missing:
 
 
 def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> Known | None:
-    """What a patch found that removed its object (`Store.deleteWithoutFinalizers`), None if the history does not fit.
+    """Return what a patch found that removed its object (`Store.deleteWithoutFinalizers`), None if the history does not fit.
 
-    The object was being deleted, without finalizers or grace period left. Either that is the `last` state of the history, or
-    a deletion wrote it after that state and did not live to tell. What the patch touched is as it was, all else is in the
-    response, with the revision of what was found.
+    The object was being deleted, without finalizers or grace period left. That is the `last` state of the history, or a
+    deletion wrote it afterwards and failed before it answered. The patch's own fields come from `last`. All others come
+    from the response, which has the revision of the found object.
     """
     after = exchange.response.json
     if get(last.value, _REVISION) == get(after, _REVISION) and not last.holes:
@@ -300,12 +308,12 @@ def _patched_away(exchange: Exchange, last: Known, changed: list[FieldPath]) -> 
 
 
 def _is_open(path: FieldPath, state: Known) -> bool:
-    """Whether a path has to do with a hole."""
+    """Return whether a path is at, above or below an unknown part."""
     return any(_overlaps(path, hole.path) for hole in state.holes)
 
 
 def _filled(last: Known, exchange: Exchange, changed: list[FieldPath]) -> Known:
-    """A state with the fields that the history does not tell, but the response does, since the patch left them alone."""
+    """Return a state completed from the response, in the unknown fields that the patch left alone."""
     for hole in last.holes:
         is_unchanged = hole.path == _GENERATION and exchange.record.subresource == "status"
         if (is_unchanged or hole.path not in _WRITTEN_BY_ALL) and not any(
@@ -317,21 +325,21 @@ def _filled(last: Known, exchange: Exchange, changed: list[FieldPath]) -> Known:
 
 
 def _overlaps(one: FieldPath, other: FieldPath) -> bool:
-    """Whether one path is, contains or lies in the other."""
+    """Return whether one path equals, contains or is inside the other."""
     return one[: len(other)] == other or other[: len(one)] == one
 
 
 def _won_the_removal(metadata: dict[str, JSON]) -> bool:
-    """Whether the removal was this request's own.
+    """Return whether this request removed the object, and not another deletion at the same time.
 
-    Where another deletion removes the pod first, the answer is the object that was written last, without a
-    resourceVersion, and the last validation saw either that or what the watch cache still held: the state before.
+    If another deletion removes the pod first, the answer is the last written object without a resourceVersion. The last
+    validation saw that object, or the earlier state that the watch cache still held.
     """
     return not metadata.get("deletionTimestamp") or revision(metadata) is not None
 
 
 def _lost_the_removal(state: Known, last: Known | Missing) -> Known | Missing:
-    """Either the object that the deletion wrote or the one before it, which differ in the fields of the deletion."""
+    """Return what a deletion found if another one removed the object: the object with or without the deletion's fields."""
     if not isinstance(last, Missing) and last.value is not None:
         ignored = (*_WRITTEN_BY_ALL, *_DELETION, *(hole.path for hole in last.holes))
         if agrees(last.value, state.value, ignored):
@@ -350,7 +358,7 @@ def deletion_began_before(metadata: dict[str, JSON], received: int) -> bool:
 
 
 def _before_deletion(exchange: Exchange, shown: Known) -> Known:
-    """The object as a graceful deletion found it (`rest.BeforeDelete`): no deletion fields, the generation before."""
+    """Return the object as a graceful deletion found it (`rest.BeforeDelete`): no deletion fields, the previous generation."""
     state = shown.as_basis(Basis.RECONSTRUCTED)
     for path in _DELETION:
         state = state.without(path)
@@ -365,9 +373,9 @@ def _before_deletion(exchange: Exchange, shown: Known) -> Known:
 
 
 def _is_repetition(history: History, exchange: Exchange) -> bool:
-    """Whether a write changed nothing: it answers with a revision that another one stored.
+    """Return whether a write changed nothing, because it answers with a revision that another write stored.
 
-    So does a dry run, whatever it would have changed.
+    A dry run answers like this too, whatever it would change, and does not count.
     """
     if exchange.dry_run:
         return False
@@ -376,7 +384,7 @@ def _is_repetition(history: History, exchange: Exchange) -> bool:
 
 
 def _generations_agree(old: JSON, after: JSON) -> bool:
-    """Whether at most one change of the specification lies between two states."""
+    """Return whether at most one change of the spec lies between two states."""
     one, other = get(old, _GENERATION), get(after, _GENERATION)
     if not isinstance(one, int) or not isinstance(other, int):
         return bool(one == other)
@@ -386,7 +394,7 @@ def _generations_agree(old: JSON, after: JSON) -> bool:
 
 
 def _is_same(old: JSON, after: JSON) -> bool:
-    """Whether two states are of one object, not of two with the same name."""
+    """Return whether two states belong to the same object, not to two objects of the same name."""
     return bool(get(old, ("metadata", "uid")) == get(after, ("metadata", "uid")))
 
 

@@ -1,1 +1,1 @@
-"""Patches: the four forms of a body, and the object that each makes of another."""
+"""Patches: the four forms of a body, and the results of applying them."""

@@ -1,7 +1,7 @@
-"""The object after an apply configuration (server-side apply), and who then owns which field of it.
+"""The object after an apply configuration (server-side apply), and the owners of its fields.
 
-What the configuration names takes its value (`managedfields/internal.structuredMergeManager.Apply`; a conflict is refused, or
-forced), and what its manager had applied before and leaves out now goes away, unless another one owns it.
+A field of the configuration gets its value (`managedfields/internal.structuredMergeManager.Apply`); a conflict is
+refused or forced. A field that the manager applied before and now omits is removed, unless another manager owns it.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ _STATUS = frozenset({("f:status",)})
 
 
 def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
-    """The object that an apply configuration creates: itself, as its type holds it, with defaults.
+    """Return the object that an apply configuration creates: the configuration in the form of its type, with defaults.
 
-    (`managedfields/internal.structuredMergeManager.Apply` on an empty object.) Raises `UnappliedPatchError` where that is
-    not known.
+    Follows `managedfields/internal.structuredMergeManager.Apply` on an empty object. Raises `UnappliedPatchError` if
+    the result is unknown.
     """
     kind, configuration = exchange.kind, exchange.request.json
     if not isinstance(configuration, dict):
@@ -63,9 +63,10 @@ def created_by_apply(exchange: Exchange, schemas: Schemas) -> JSON:
 
 
 def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
-    """The object that an apply configuration makes of an old one, with its managers.
+    """Return the result of an apply configuration, with its managers.
 
-    Raises `UnappliedPatchError` where that is open, and `ApplyConflictError` where another manager owns what it changes.
+    Raises `UnappliedPatchError` if the result is unknown, and `ApplyConflictError` if another manager owns a changed
+    field.
     """
     schema, kind = _schema_of(exchange, schemas)
     managers = _managers(exchange, old, kind)
@@ -87,9 +88,9 @@ def after_apply(exchange: Exchange, old: Known, schemas: Schemas) -> Known:
 
 
 def managers_after(exchange: Exchange, old: Known, new: Known, schemas: Schemas) -> list[JSON]:
-    """The `managedFields` after a write that makes an object of an old one, or of nothing, before it is mutated.
+    """Return the `managedFields` after a write, as they are before mutation; `old` is null for a creation.
 
-    Raises `UnappliedPatchError` where they are open, and `ApplyConflictError`.
+    Raises `UnappliedPatchError` if they are unknown, and `ApplyConflictError`.
     """
     schema, kind = _schema_of(exchange, schemas)
     atom, writer = _atoms().of(schema), writer_of(exchange)
@@ -121,6 +122,8 @@ def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Manager
     entries = get(old.value, MANAGED)
     if not (are_managers_known(old) and has_query(exchange.record)):
         raise UnappliedPatchError("what an apply configuration leaves out may go away: managedFields are not recorded")
+    # The server takes over what `kubectl` applied on the client (`managedfields/internal.lastAppliedManager.Apply`),
+    # which is not followed here.
     if writer_of(exchange).manager.name == "kubectl" and get(old.value, ("metadata", "annotations", _LAST_APPLIED)):
         raise UnappliedPatchError("kubectl takes over what it applied on the client")
     try:
@@ -130,7 +133,7 @@ def _managers(exchange: Exchange, old: Known, kind: GroupVersionKind) -> Manager
 
 
 def are_managers_known(value: Known) -> bool:
-    """Whether it is known who owns the fields of an object: a log may omit `managedFields`."""
+    """Return whether the field managers of an object are known: a log may omit `managedFields`."""
     return bool(get(value.value, MANAGED)) and not any(hole.path[:2] == MANAGED for hole in value.holes)
 
 

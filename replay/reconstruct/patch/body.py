@@ -1,9 +1,9 @@
-"""The four forms of a PATCH body, and what each of them can have changed.
+"""The four forms of a PATCH body, and what each may change.
 
-An audit event has the patch but not its content type. A list is a JSON patch (RFC 6902); a whole object with
-`fieldManager` in the query is an apply configuration (server-side apply requires both; where the log has no query, the object tells); any other map is a merge patch
-(RFC 7386) or a strategic merge patch, which for most patches mean the same. Where they do not, the patch cannot be
-applied and the caller is told.
+An audit event has the patch but not its content type. A list is a JSON patch (RFC 6902). A whole object with
+`fieldManager` in the query is an apply configuration, since server-side apply requires both; if the log has no query,
+the object decides. Any other map is a merge patch (RFC 7386) or a strategic merge patch, which usually mean the same.
+If they do not, the patch cannot be applied and the caller gets an error.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import get
 
 _CREATED = 201
-"""The status of an answer that tells that the object was not there before."""
+"""Status of an answer to a request that created its object."""
 
 
 class PatchForm(Enum):
@@ -36,13 +36,16 @@ class UnappliedPatchError(Exception):
 
 
 class UnfittingPatchError(UnappliedPatchError):
-    """A JSON patch does not fit the object: if that is known whole, the server refuses it with 422 (`jsonPatcher.applyJSPatch`)."""
+    """The JSON patch does not fit the object.
+
+    If the object is fully known, the server refuses with 422 (`jsonPatcher.applyJSPatch`).
+    """
 
 
 def form_of(exchange: Exchange) -> PatchForm:
-    """The form of a record's patch.
+    """Return the form of a record's patch.
 
-    Where the log lacks the body, only an apply creates its object, and only an apply may be forced.
+    If the log lacks the body, the patch is an apply if it created its object or is forced: only an apply can do that.
     """
     patch = exchange.request.json
     if isinstance(patch, list):
@@ -56,7 +59,7 @@ def form_of(exchange: Exchange) -> PatchForm:
 
 
 def touched(patch: JSON) -> list[FieldPath]:
-    """The paths that a JSON, merge or strategic merge patch can have changed; a list counts as one path."""
+    """Return the paths that a JSON, merge or strategic merge patch may have changed; a list counts as one path."""
     if isinstance(patch, list):
         paths = [_pointer(operation[name]) for operation in patch for name in ("path", "from") if name in operation]
         return [_above_list(path) for path in paths]
@@ -80,12 +83,12 @@ def _merged_paths(patch: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 
 def _pointer(text: str) -> FieldPath:
-    """A JSON pointer (RFC 6901) as a path; numbers stay text, since a map may have such keys."""
+    """Return a JSON pointer (RFC 6901) as a path. Numbers stay text, since a map may have such keys."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in text.split("/")[1:])
 
 
 def _above_list(path: FieldPath) -> FieldPath:
-    """A path cut before its first list index."""
+    """Return a path, cut before its first list index."""
     for index, part in enumerate(path):
         if part == "-" or str(part).isdecimal():
             return path[:index]
@@ -93,7 +96,7 @@ def _above_list(path: FieldPath) -> FieldPath:
 
 
 def made_by(paths: list[FieldPath], after: JSON) -> list[FieldPath]:
-    """The outermost parts of an object that consist of nothing but touched paths: a patch may have created them whole."""
+    """Return the outermost parts of an object that consist only of touched paths: a patch may have created them as a whole."""
     return [_outermost(path, paths, after) for path in paths]
 
 
@@ -108,7 +111,7 @@ def _outermost(path: FieldPath, paths: list[FieldPath], after: JSON) -> FieldPat
 
 
 def _is_covered(at: FieldPath, paths: list[FieldPath], after: JSON) -> bool:
-    """Whether all that an object has at a path is touched."""
+    """Return whether a patch touches everything that an object has at a path."""
     if any(at[: len(path)] == path for path in paths):
         return True
     value = get(after, at)
@@ -116,10 +119,10 @@ def _is_covered(at: FieldPath, paths: list[FieldPath], after: JSON) -> bool:
 
 
 def applied(patch: JSON, form: PatchForm, value: JSON) -> JSON:
-    """The object after a JSON or merge patch; raises UnappliedPatchError where the log does not tell enough.
+    """Return the result of a JSON or merge patch; raises `UnappliedPatchError` if the log does not tell enough.
 
-    `value` is not changed. A map patch with strategic directives, or with a list of objects that a strategic merge
-    would join by key, cannot be applied without the kind's schema and content type.
+    `value` is not changed. A map patch with strategic directives, or with lists, needs the schema of the kind and the
+    content type.
     """
     if form is PatchForm.JSON:
         return _json_patched(patch, value)
@@ -133,7 +136,7 @@ def applied(patch: JSON, form: PatchForm, value: JSON) -> JSON:
 
 
 def is_ambiguous(patch: JSON) -> bool:
-    """Whether strategic and plain merge differ: directives, and lists."""
+    """Return whether strategic and plain merge may differ, because of directives or lists."""
     if isinstance(patch, list):
         return True
     if not isinstance(patch, dict):
@@ -142,7 +145,7 @@ def is_ambiguous(patch: JSON) -> bool:
 
 
 def merge_patched(patch: JSON, base: JSON) -> JSON:
-    """RFC 7386."""
+    """Return the result of a merge patch (RFC 7386)."""
     if not isinstance(patch, dict):
         return patch
     after = dict(base) if isinstance(base, dict) else {}
@@ -155,7 +158,7 @@ def merge_patched(patch: JSON, base: JSON) -> JSON:
 
 
 def _json_patched(patch: list[dict[str, Any]], value: JSON) -> JSON:
-    """RFC 6902, as `jsonPatcher.applyJSPatch` applies it."""
+    """Return the result of a JSON patch (RFC 6902), as `jsonPatcher.applyJSPatch` applies it."""
     try:
         return json_patch.apply(value, patch)
     except JSONPatchError as error:

@@ -1,7 +1,7 @@
-"""The object that a patch makes of another, as the API server then holds it (`endpoints/handlers.patcher`).
+"""The result of a patch, in the form in which the API server holds it (`endpoints/handlers.patcher`).
 
-An audit event has no content type. A map with a strategic directive is a strategic merge patch, one for a custom resource
-can only be a merge patch, and for the rest it does not matter as long as both make the same object.
+An audit event has no content type. A map with a strategic directive is a strategic merge patch. A map for a custom
+resource can only be a merge patch. In other cases the form does not matter as long as both give the same object.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ from replay.reconstruct.record.exchange import Exchange
 
 
 def after_patch(exchange: Exchange, value: JSON, *, strategic: bool | None = None) -> JSON:
-    """The object after a JSON, merge or strategic merge patch; raises `UnappliedPatchError` where the log leaves it open.
+    """Return the result of a JSON, merge or strategic merge patch; raises `UnappliedPatchError` if the log leaves it open.
 
-    `strategic` tells of a map for a built-in kind which of the two it is, None where that is not known.
+    `strategic` is the form of a map patch for a built-in kind, None if unknown.
     """
     patch, form, schema = exchange.request.json, form_of(exchange), builtin_schema(exchange)
     if form is PatchForm.MERGE and isinstance(patch, dict):
@@ -42,7 +42,7 @@ def after_patch(exchange: Exchange, value: JSON, *, strategic: bool | None = Non
 
 
 def builtin_schema(exchange: Exchange) -> Schema | None:
-    """The schema of the kind that a request is about, None unless it is built in."""
+    """Return the schema of the request's kind, None if the kind is not built in."""
     kind, api_resource = exchange.kind, exchange.api_resource
     return None if kind is None or api_resource is None or api_resource.custom else _builtin().for_kind(kind)
 
@@ -53,15 +53,15 @@ def _builtin() -> Schemas:
 
 
 def may_be_either(exchange: Exchange) -> bool:
-    """Whether a map patch may be of either form, so that it matters which; a directive tells that it is a strategic one."""
+    """Return whether a map patch may have either form with different results. A directive shows that it is strategic."""
     patch = exchange.request.json
     return isinstance(patch, dict) and is_ambiguous(patch) and not has_directive(patch)
 
 
 def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[FieldPath]) -> bool | None:
-    """Which of two forms a map patch has that made one object of another; None where both, or neither, did.
+    """Return which form of a map patch leads from one object to another; None if both or neither do.
 
-    None also where it does not matter (`may_be_either`).
+    Also None if the form does not matter (`may_be_either`).
     """
     if not may_be_either(exchange):
         return None
@@ -77,10 +77,10 @@ def is_strategic(exchange: Exchange, old: JSON, after: JSON, ignored: Iterable[F
 
 
 def shown_form(exchange: Exchange, old: JSON) -> bool | None:
-    """Return whether a map patch is a strategic merge patch, as far as the object in its answer shows; None where it does not.
+    """Return whether a map patch is a strategic merge patch, as far as its answer shows; None if it does not.
 
-    Mutation may have changed the object after the patch. So only the places where both forms differ count: the answer shows a form where it
-    has the value of this form in at least one of these places, and the value of the other form in none.
+    Mutation may have changed the object after the patch. So only places count where the forms differ. The answer shows
+    a form if it has this form's value in at least one of these places, and the other form's value in none.
     """
     answer = exchange.response.json
     if not exchange.succeeded or not isinstance(answer, dict) or not may_be_either(exchange):
@@ -98,7 +98,7 @@ def shown_form(exchange: Exchange, old: JSON) -> bool | None:
 
 
 def _shows_strategic_form(strategic: JSON, merged: JSON, answer: JSON) -> Iterator[bool]:
-    """Whether an answer has the value of the strategic form, for each place where both forms differ and it has one of their values."""
+    """Yield, for each place where the forms differ and the answer has one of their values, whether it is the strategic one."""
     if strategic == merged:
         return
     if isinstance(strategic, dict) and isinstance(merged, dict) and isinstance(answer, dict):
@@ -114,7 +114,7 @@ def _shows_strategic_form(strategic: JSON, merged: JSON, answer: JSON) -> Iterat
 
 
 def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic: bool | None) -> JSON:
-    """The object after a map patch of one of two forms; one that the server refuses is not the one that was sent."""
+    """Return the result of a map patch that has one of two forms. A form that the server would refuse was not sent."""
     if not is_ambiguous(patch):
         return settled(schema, merge_patched(patch, value), value)
     objects = []
@@ -132,7 +132,10 @@ def _after_map(schema: Schema, value: JSON, patch: dict[str, JSON], *, strategic
 
 
 def settled(schema: Schema, after: JSON, old: JSON) -> JSON:
-    """The object as its Go type holds it, with the defaults of what a patch left out; raises `UnappliedPatchError`."""
+    """Return an object in the form of its Go type, with defaults for what a patch omits.
+
+    Raises `UnappliedPatchError` if the object does not fit the type.
+    """
     try:
         written = round_trip(schema, after, old)
     except DecodeError as error:

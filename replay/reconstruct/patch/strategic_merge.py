@@ -1,7 +1,8 @@
 """Strategic merge patches (`k8s.io/apimachinery/pkg/util/strategicpatch.StrategicMergeMapPatch`).
 
-A map patch whose lists are merged by the keys that the Go types name (`patchStrategy`, `patchMergeKey`), with directives:
-`$patch` (replace, delete), `$retainKeys`, `$setElementOrder/<list>` and `$deleteFromPrimitiveList/<list>`.
+They are map patches whose lists are merged by the keys that the Go types name (`patchStrategy`, `patchMergeKey`).
+Directives are `$patch` (replace, delete), `$retainKeys`, `$setElementOrder/<list>` and
+`$deleteFromPrimitiveList/<list>`.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ class StrategicMergeError(Exception):
 
 
 def has_directive(patch: JSON) -> bool:
-    """Whether a patch has a directive somewhere, which only a strategic merge patch has."""
+    """Return whether a patch contains a directive, which only a strategic merge patch has."""
     if isinstance(patch, dict):
         return any(
             key in (_PATCH, _RETAIN) or key.startswith((_ORDER, _DELETE)) or has_directive(value)
@@ -36,7 +37,7 @@ def has_directive(patch: JSON) -> bool:
 
 
 def strategic_merge(schema: Schema, original: Map, patch: Map) -> Map:
-    """The object after the patch; neither argument is changed, and parts that it leaves alone are the same objects.
+    """Return the result of the patch. Neither argument is changed, and untouched parts are shared.
 
     `schema` is that of `original`. Raises `StrategicMergeError`.
     """
@@ -69,7 +70,7 @@ def _directed_map(patch: Map) -> Map:
 
 
 def _field(schema: Schema, name: str) -> Schema:
-    """The schema of a field, which the Go type must have."""
+    """Return the schema of a field; raises `StrategicMergeError` if the Go type lacks it."""
     field_schema = schema.field(name)
     if field_schema is None:
         raise StrategicMergeError(f"there is no field `{name}`")
@@ -77,12 +78,12 @@ def _field(schema: Schema, name: str) -> Schema:
 
 
 def _strategy(field: Schema) -> str:
-    """How a field is merged, apart from `retainKeys`, which only its patch knows."""
+    """Return how a field is merged, apart from `retainKeys`, which affects only the patch."""
     return next((strategy for strategy in field.patch_strategy.split(",") if strategy != "retainKeys"), "")
 
 
 def _replace(after: Map, name: str, value: JSON) -> None:
-    """Set a field to what a patch has for it; a map that is itself a directive leaves nothing."""
+    """Set a field to the value of the patch. A map that is itself a directive removes the field."""
     if isinstance(value, dict) and _PATCH in value:
         after.pop(name, None)
     else:
@@ -90,7 +91,7 @@ def _replace(after: Map, name: str, value: JSON) -> None:
 
 
 def _plain(value: JSON) -> JSON:
-    """A value of a patch without nulls in its maps, and without maps that are directives."""
+    """Return a value of a patch without nulls and directives in its maps."""
     if isinstance(value, dict):
         entries = {key: inner for key, inner in value.items() if inner is not None and not _is_directive(inner)}
         return {key: _plain(inner) for key, inner in entries.items()}
@@ -104,7 +105,7 @@ def _is_directive(value: JSON) -> bool:
 
 
 def _retained(original: Map, patch: Map) -> Map:
-    """A copy of a map with the fields that `$retainKeys` names; all without it."""
+    """Return a copy of a map with the fields that `$retainKeys` names, or with all fields if there is no such directive."""
     if _RETAIN not in patch:
         return dict(original)
     retained = patch[_RETAIN]
@@ -125,7 +126,7 @@ def _check_deletions(patch: Map) -> None:
 
 
 def _merge_ordered(schema: Schema, after: Map, rest: Map) -> None:
-    """Merge the lists whose order the patch states, and take them and all directives about maps out of the patch."""
+    """Merge the lists whose order the patch states, and remove them and all directives about maps from the patch."""
     rest.pop(_RETAIN, None)
     for directive in [key for key in rest if key.startswith(_ORDER)]:
         order, name = rest.pop(directive), directive.removeprefix(_ORDER)
@@ -148,10 +149,10 @@ def _merge_ordered(schema: Schema, after: Map, rest: Map) -> None:
 
 
 def _overwritten(field: Schema, old: list[JSON], new: list[JSON], identity: Callable[[JSON], Any]) -> list[JSON]:
-    """The list of before as the server's code finds it again after it has merged a patch that deletes items.
+    """Return the old list as the Go code finds it again after merging a patch that deletes items.
 
-    Items that the patch adds were written into the places of those that it deleted (an append to a Go slice that shares
-    its array), and so have an order among those that stayed.
+    Added items were written into the places of the deleted ones, because `append` writes into the array that both Go
+    slices share. So they have an order among the remaining items.
     """
     if not any(_is_directive(item) for item in new) or _strategy(field) != "merge":
         return old
@@ -162,7 +163,7 @@ def _overwritten(field: Schema, old: list[JSON], new: list[JSON], identity: Call
 
 
 def _merged_list(field: Schema, old: list[JSON], new: list[JSON], *, is_deletion: bool) -> list[JSON]:
-    """Two lists merged by key, or as sets of scalars; without the strategy `merge` the new one."""
+    """Return two lists merged by key, or as sets of scalars; without the strategy `merge`, the new list."""
     if not (is_deletion or _strategy(field) == "merge"):
         return new
     if len({type(item) for item in (*old, *new)}) > 1:
@@ -186,7 +187,7 @@ def _merged_list(field: Schema, old: list[JSON], new: list[JSON], *, is_deletion
 
 
 def _directed(field: Schema, old: list[JSON], new: list[JSON]) -> tuple[list[JSON], list[JSON]]:
-    """Both lists after the items of the patch that are directives: delete one item, or replace the whole list."""
+    """Return both lists after the directives among the patch's items: delete one item, or replace the whole list."""
     items, replaces = [], False
     for item in new:
         directive = item.get(_PATCH)
@@ -243,9 +244,9 @@ def _unique(items: Iterable[JSON]) -> list[JSON]:
 def _in_order(
     merged: list[JSON], patch_items: Sequence[JSON], server: Sequence[JSON], identity: Callable[[JSON], Any]
 ) -> list[JSON]:
-    """The items in the order of the patch, and the server's own among them where they stood before.
+    """Return the items in the order of the patch, with the server's own items where they were before.
 
-    Of an item of each kind the patch's comes first, unless both were there before in the other order.
+    Between a patch item and a server item the patch item comes first, unless both existed in the other order.
     """
     of_patch, of_server = [identity(item) for item in patch_items], [identity(item) for item in server]
     server_items = sorted(

@@ -1,4 +1,4 @@
-"""A body of the log: JSON text that is decoded once, on first use."""
+"""A body of the log: JSON text that is decoded once, at the first use."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ class UnusableBodyError(Exception):
 
 
 class Body(Struct, eq=False):
-    """One body; `json` is None where there is none, or where it cannot be used: it is no JSON, too deep, or of another form.
+    """One body. `json` is None if there is no body or it is unusable: no JSON, nested too deep, or of another form.
 
-    `name` says whose body it is, `request` or `response`. A body that begins like an object of the kind is taken for one without
-    being decoded (`shape`), because most are never read. Where such a body turns out to be unusable, `json` raises
-    `UnusableBodyError`; one that is `checked` never does, because it is decoded before its shape is told.
+    `name` says which body it is, `request` or `response`. A text that begins like an object of the kind counts as one
+    without decoding (`shape`), because most bodies are never read. If such a body turns out to be unusable, `json`
+    raises `UnusableBodyError`. A `checked` body never does: it is decoded before its shape is reported.
     """
 
     text: str | None
@@ -68,7 +68,7 @@ class Body(Struct, eq=False):
 
     @property
     def metadata(self) -> dict[str, JSON]:
-        """`metadata` of the body, empty where it has none."""
+        """`metadata` of the body, empty if it has none."""
         body = self.json
         metadata = body.get("metadata") if isinstance(body, dict) else None
         return metadata if isinstance(metadata, dict) else {}
@@ -108,7 +108,7 @@ def _usable(text: str) -> tuple[JSON, str]:
 
 
 def fault_of(value: dict[str, JSON]) -> str:
-    """Why a decoded object cannot be used, as a clause; empty where it can."""
+    """Return why a decoded object is unusable, as a clause; empty if it is usable."""
     try:
         text = orjson.dumps(value).decode()
     except TypeError as error:
@@ -122,13 +122,13 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*"?')
 
 
 def _levels_open(text: str) -> int:
-    """How many objects and lists are not yet closed at the end of a text that is JSON so far."""
+    """Return how many objects and lists are still open at the end of a prefix of a JSON text."""
     outside = _STRING.sub("", text)
     return outside.count("{") + outside.count("[") - outside.count("}") - outside.count("]")
 
 
 def _levels_of(value: JSON) -> int:
-    """How many levels of objects and lists a value has."""
+    """Return how many levels of objects and lists a value has."""
     levels, containers = 0, [value]
     while containers:
         items = (item for each in containers for item in (each.values() if isinstance(each, dict) else each))
@@ -146,7 +146,7 @@ def _is_shallow(value: JSON) -> bool:
 
 
 def _kind_of(body: dict[str, JSON]) -> GroupVersionKind | None:
-    """The kind that a body names."""
+    """Return the kind that a body names, None if it names none."""
     api_version, kind = body.get("apiVersion"), body.get("kind")
     if not isinstance(api_version, str) or not isinstance(kind, str):
         return None
@@ -155,13 +155,13 @@ def _kind_of(body: dict[str, JSON]) -> GroupVersionKind | None:
 
 @lru_cache(maxsize=1024)
 def _named_kind(api_version: str, kind: str) -> GroupVersionKind:
-    """A kind as nearly every body names it: making it takes as long as looking at a small body."""
+    """Return a kind by the text of a body. Cached, because making one takes as long as reading a small body."""
     return GroupVersionKind(*split_api_version(api_version), kind)
 
 
 @cache
 def _beginning(kind: GroupVersionKind) -> str:
-    """How the JSON of a built-in object begins, whose Go type has `kind` and `apiVersion` first."""
+    """Return the first characters of a built-in object's JSON. Its Go type has `kind` and `apiVersion` first."""
     return f'{{"kind":"{kind.kind}","apiVersion":"{kind.api_version}",'
 
 

@@ -11,19 +11,19 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource, split_api_ve
 from replay.reconstruct.record.body import Body, BodyShape
 
 CONNECT_SUBRESOURCES = frozenset({"exec", "attach", "portforward", "proxy"})
-"""Subresources whose requests are CONNECT with any verb (`apiserver/pkg/endpoints/installer.go`, `rest.Connecter`)."""
+"""Subresources whose requests are CONNECT for any verb (`apiserver/pkg/endpoints/installer.go`, `rest.Connecter`)."""
 
 NOT_THE_OBJECT = frozenset({"binding", "eviction", "token", "scale", "log", *CONNECT_SUBRESOURCES})
 """Subresources with bodies of their own kind. Others have the parent object."""
 
 
 class Exchange:
-    """A record with what follows from it alone; bodies are decoded when they are read.
+    """A record with everything that follows from it alone; bodies are decoded on demand.
 
-    `resource` is the requested one, `parent_kind` its kind, None if neither discovery nor a body tells it. `kind` is the one that
-    admission names for the request (`Scale` for `deployments/scale`). `succeeded` tells whether the API server answered with
-    success; `is_connect` whether admission sees a CONNECT; `concerns_parent` whether the bodies are the object of the history
-    itself, not a kind of a subresource; `dry_run` whether nothing was to be stored.
+    `resource` is the requested resource, and `parent_kind` its kind, None if neither discovery nor a body tells it.
+    `kind` is the one that admission sees (`Scale` for `deployments/scale`). `succeeded` says that the API server
+    answered with success, `is_connect` that admission sees a CONNECT. `concerns_parent` says that the bodies are the
+    object itself, and not the kind of a subresource. `dry_run` says that nothing was to be stored.
     """
 
     __slots__ = (
@@ -43,7 +43,7 @@ class Exchange:
     )
 
     def __init__(self, record: RequestRecord, discovery: Discovery, *, checked: bool = False) -> None:
-        """Look the resource up; a resource that is not known takes its kind from the bodies. `checked` as for `Body`."""
+        """Look the resource up; an unknown resource gets its kind from the bodies. For `checked` see `Body`."""
         self.record = record
         self.resource = GroupVersionResource(record.api_group, record.api_version, record.resource)
         self.request = Body(record.request_object, "request", checked)
@@ -81,21 +81,24 @@ class Exchange:
 
     @property
     def shape(self) -> BodyShape:
-        """What the response is, compared with the kind of the request."""
+        """The form of the response, compared with the kind of the request."""
         if self._shape is None:
             self._shape = self.response.shape(self.kind)
         return self._shape
 
 
 def is_dry_run(request_uri: str, verb: str, request: Body) -> bool:
-    """Whether nothing was to be stored; a deletion with a body has its options there alone (`handlers.DeleteResource`)."""
+    """Return whether nothing was to be stored.
+
+    A deletion with a body has its options only there (`handlers.DeleteResource`).
+    """
     if verb in ("delete", "deletecollection") and isinstance(request.json, dict):
         return bool(request.json.get("dryRun"))
     return "dryRun" in request_uri and bool(query_of(request_uri).get("dryRun"))
 
 
 def query_of(request_uri: str) -> dict[str, list[str]]:
-    """The query of a request URI."""
+    """Return the query of a request URI."""
     return _parsed(request_uri.partition("?")[2]) if "?" in request_uri else {}
 
 

@@ -1,6 +1,6 @@
-"""What is known of one object: its JSON, how it was known, and the paths of it that are not.
+"""What is known of one object: its JSON, the source of that knowledge, and the unknown paths.
 
-Objects are never changed in place: states of the history share their parts with each other and with the attributes.
+Objects are never changed in place: states share parts with each other and with the attributes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from replay.kube.attributes import Basis, Missing, PartialObject
 
 
 class Hole(NamedTuple):
-    """A path of an object whose value is not known; `reason` and `fix` as in `Missing`."""
+    """A path of an object whose value is unknown; `reason` and `fix` as in `Missing`."""
 
     path: FieldPath
     reason: str
@@ -22,18 +22,18 @@ class Hole(NamedTuple):
 
 
 class Known(NamedTuple):
-    """An object (or null) and the holes in it; at a hole the value is arbitrary and must not be read."""
+    """An object (or null) with its unknown parts. At a hole the value is arbitrary and must not be read."""
 
     value: JSON
     basis: Basis
     holes: tuple[Hole, ...] = ()
 
     def with_value(self, path: FieldPath, value: JSON) -> Known:
-        """The same object with another value at a path, which is then known."""
+        """Return the object with another value at a path, which is known then."""
         return Known(replaced(self.value, path, value), self.basis, _apart_from(self.holes, path))
 
     def with_fields(self, path: FieldPath, fields: Mapping[str, JSON]) -> Known:
-        """The same object with some entries of the map at a path, which are then known."""
+        """Return the object with entries added to the map at a path, which are known then."""
         merged_map = {**(get(self.value, path) or {}), **fields}
         holes = self.holes
         for name in fields if holes else ():
@@ -41,24 +41,24 @@ class Known(NamedTuple):
         return Known(replaced(self.value, path, merged_map), self.basis, holes)
 
     def without(self, path: FieldPath) -> Known:
-        """The same object, known not to have a path."""
+        """Return the object without a path, which is known to be absent then."""
         return Known(removed(self.value, path), self.basis, _apart_from(self.holes, path))
 
     def with_holes(self, holes: Iterable[Hole]) -> Known:
-        """The same object with more paths unknown."""
+        """Return the object with more unknown paths."""
         return Known(self.value, self.basis, (*self.holes, *holes))
 
     def as_basis(self, basis: Basis) -> Known:
-        """The same object, known another way."""
+        """Return the object with another basis."""
         return self if basis is self.basis else Known(self.value, basis, self.holes)
 
 
 GONE = Known(None, Basis.RECONSTRUCTED)
-"""An object that is worked out not to be there."""
+"""An object that is known to be absent by derivation."""
 
 
 def _apart_from(holes: tuple[Hole, ...], path: FieldPath) -> tuple[Hole, ...]:
-    """The holes that are not at or below a path; most objects have none."""
+    """Return the holes that are not at or below a path. Most objects have none."""
     return holes and tuple(hole for hole in holes if hole.path[: len(path)] != path)
 
 
@@ -77,7 +77,7 @@ def attribute(state: Known | Missing, root: str) -> JSON | PartialObject | Missi
 
 
 def outermost(holes: Iterable[Hole]) -> list[Hole]:
-    """The holes that do not lie in another one."""
+    """Return the holes that are not inside another one."""
     distinct: list[Hole] = []
     for hole in sorted(holes, key=lambda hole: len(hole.path)):
         if not any(hole.path[: len(outer.path)] == outer.path for outer in distinct):
@@ -86,14 +86,14 @@ def outermost(holes: Iterable[Hole]) -> list[Hole]:
 
 
 def basis_of(state: Known | Missing) -> Basis | None:
-    """The basis that an outcome shows: None where the API says null."""
+    """Return the basis that an outcome shows: None if the API says null."""
     if isinstance(state, Missing):
         return Basis.MISSING
     return None if state.value is None else state.basis
 
 
 def rendered(path: FieldPath) -> str:
-    """A path as CEL writes it after the name of the object: `.spec.volumes[1].name`."""
+    """Return a path as CEL writes it after the name of the object: `.spec.volumes[1].name`."""
     return "".join([f"[{part}]" if isinstance(part, int) else _field(part) for part in path])
 
 
@@ -149,7 +149,7 @@ def replaced(value: JSON, path: FieldPath, leaf: JSON) -> JSON:
 
 
 def removed(value: JSON, path: FieldPath) -> JSON:
-    """A copy along a path without the map entry at its end."""
+    """Return a copy without the map entry at the end of a path."""
     head, rest = path[0], path[1:]
     if not isinstance(value, dict) or head not in value:
         return value
@@ -162,7 +162,7 @@ def removed(value: JSON, path: FieldPath) -> JSON:
 
 
 def differences(one: JSON, other: JSON, path: FieldPath = ()) -> Iterator[FieldPath]:
-    """The paths at which two values differ; lists of different lengths differ as a whole."""
+    """Yield the paths at which two values differ. Lists of different lengths differ as a whole."""
     if isinstance(one, dict) and isinstance(other, dict):
         for key in one.keys() | other.keys():
             if key not in one or key not in other:
@@ -177,9 +177,9 @@ def differences(one: JSON, other: JSON, path: FieldPath = ()) -> Iterator[FieldP
 
 
 def merged(candidates: Sequence[Known | Missing], reason: str, fix: str = "") -> Known | Missing:
-    """What several possible states have in common: where they differ there is a hole.
+    """Return what several possible states have in common, with a hole wherever they differ.
 
-    A state that is missing makes the whole missing, and so does null against an object.
+    The result is `Missing` if one state is, or if some are null and others are not.
     """
     first = candidates[0]
     for other in candidates[1:]:

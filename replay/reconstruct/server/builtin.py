@@ -1,8 +1,8 @@
-"""What the built-in mutating plugins add to an object before the mutating policies see it.
+"""Changes of the built-in mutating plugins to an object before the mutating policies see it.
 
-Only plugins that are on by default are reproduced, in the order of `pkg/kubeapiserver/options.AllOrderedPlugins`; their
-rules are those of `replay.kube.plugin`. What depends on other objects (ServiceAccount, PriorityClass; classes:
-`default_class`) is taken from the response where there is one, else from the cluster's state, else it is a hole.
+Only plugins that are on by default are reproduced, in the order of `pkg/kubeapiserver/options.AllOrderedPlugins`. Their
+rules are in `replay.kube.plugin`. What depends on other objects (ServiceAccount, PriorityClass; classes:
+`default_class`) comes from the response if there is one, then from the cluster's state; otherwise it is a hole.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ REPRODUCED = frozenset(
         "TaintNodesByCondition",
     }
 )
-"""The plugins whose work is done again here, or in `default_class`."""
+"""Plugins that this module or `default_class` reproduces."""
 
 
 def after_builtin_mutators(
     obj: Known, exchange: Exchange, lister: Lister, *, creating: bool, undone: frozenset[str] = frozenset()
 ) -> Known:
-    """The object as the mutating policies get it; what plugins do that are `undone` is not done here."""
+    """Return the object as the mutating policies get it. Plugins in `undone` change nothing."""
     record = exchange.record
     if record.subresource:
         return obj
@@ -76,7 +76,7 @@ def _with_fields(obj: Known, part: str, fields: dict[str, JSON]) -> Known:
 def _with_pod_plugins(
     pod: Known, exchange: Exchange, lister: Lister, undone: frozenset[str], *, creating: bool
 ) -> Known:
-    """The plugins that change pods, in their order."""
+    """Return a pod after the plugins that change pods, in their order."""
     namespace = exchange.record.namespace
     shown = exchange.response.json if exchange.succeeded and exchange.shape is BodyShape.OBJECT else None
     if creating and "LimitRanger" not in undone:
@@ -93,7 +93,7 @@ def _with_pod_plugins(
 
 
 def _with_priority(pod: Known, shown: JSON, lister: Lister) -> Known:
-    """Priority: the number and preemption policy of the pod's PriorityClass, or of the global default."""
+    """Return a pod after Priority: with the number and preemption policy of its PriorityClass or of the global default."""
     if shown is not None:
         own, spec = pod.value.get("spec") or {}, shown.get("spec") or {}
         fields = {name: spec[name] for name in FIELDS if spec.get(name) is not None and own.get(name) is None}
@@ -122,7 +122,7 @@ def _priority_class(name: str, lister: Lister) -> JSON | Missing:
 
 
 def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
-    """ServiceAccount: the account's name, the projected token volume and its mounts, image pull secrets."""
+    """Return a pod after ServiceAccount: account name, projected token volume with its mounts, image pull secrets."""
     if get(pod.value, ("metadata", "annotations", MIRROR)) is not None:
         return pod
     pod = _with_fields(pod, "spec", with_account(pod.value.get("spec") or {}))
@@ -136,7 +136,7 @@ def _with_service_account(pod: Known, namespace: str, shown: JSON, lister: Liste
 
 
 def _mounts_token(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> bool | None:
-    """Whether the token is mounted; None where that is not known."""
+    """Return whether the token is mounted, None if unknown."""
     is_automounted = get(pod.value, ("spec", "automountServiceAccountToken"))
     if is_automounted is not None:
         return bool(is_automounted)
@@ -147,7 +147,10 @@ def _mounts_token(pod: Known, shown: JSON, account: JSON | PartialObject | Missi
 
 
 def _with_token(pod: Known, shown: JSON) -> Known:
-    """The volume and the mounts; the volume's name ends in random letters, which the response tells."""
+    """Return a pod with the token volume and its mounts.
+
+    The volume's name ends in random letters, which the response shows.
+    """
     spec = pod.value.get("spec") or {}
     own = token_volume_name(spec)
     name = own or token_volume_name((shown or {}).get("spec")) or VOLUME_PREFIX
@@ -182,7 +185,7 @@ def _token_holes(pod: Known) -> list[Hole]:
 
 
 def _with_pull_secrets(pod: Known, shown: JSON, account: JSON | PartialObject | Missing | None) -> Known:
-    """Image pull secrets of the account, where the pod names none."""
+    """Return a pod with the account's image pull secrets, if it has none of its own."""
     path = ("spec", "imagePullSecrets")
     if get(pod.value, path):
         return pod

@@ -1,7 +1,7 @@
-"""The class that a plugin gives to what is created without one: DefaultIngressClass, DefaultStorageClass and Priority.
+"""The class that a plugin gives to an object without one: DefaultIngressClass, DefaultStorageClass and Priority.
 
-The rules are those of `replay.kube.plugin`. A snapshot tells the classes; else the log does, by what other objects got: one
-without a class proves that there was no default.
+The rules are in `replay.kube.plugin`. A snapshot shows the classes. Without one, the log shows them by what other
+objects got: one without a class proves that there was no default.
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ from replay.reconstruct.record.exchange import Exchange
 from replay.reconstruct.record.known import Hole, Known, get
 
 ShownClass = tuple[str, int, int, str | None]
-"""Resource, received and stage time (microseconds) of a creation without a class, and the class it got; or a class written."""
+"""Creation without a class: resource, received and stage time (microseconds), and the class that it got.
+
+Or a written class.
+"""
 _DEFAULTS = {("networking.k8s.io", "ingresses"): INGRESS_CLASS, ("", "persistentvolumeclaims"): STORAGE_CLASS}
-"""By group and resource of the objects that get a class."""
+"""By group and resource, the kind of class that objects get."""
 _PRIORITY_CLASS = ("spec", "priorityClassName")
 
 
 def kinds_without_default(shown: Iterable[ShownClass], plugins: Collection[str] = ()) -> frozenset[GroupVersionKind]:
-    """Return the kinds of classes of which the log shows that none is the default.
+    """Return the kinds of classes for which the log shows that no class is the default.
 
-    An object that was created without a class, and got none, proves it, as long as the log writes no class. `plugins` are those
-    that were on, empty if it is not known.
+    An object that was created without a class, and got none, proves it, as long as the log has no write to a class.
+    `plugins` are those that were on, empty if unknown.
     """
     got: dict[str, set[str | None]] = {}
     for resource, _, _, name in shown:
@@ -45,7 +48,7 @@ def kinds_without_default(shown: Iterable[ShownClass], plugins: Collection[str] 
 
 
 def _is_without_default_priority(got: Mapping[str, Collection[str | None]]) -> bool:
-    """Whether no pod that named no class got one, and no class that may be the default was written."""
+    """Return whether no pod without a class got one, and no class that may be the default was written."""
     return got.get("pods") == {None} and "priorityclasses" not in got
 
 
@@ -53,14 +56,17 @@ class DefaultClasses:
     """Default classes that the log shows."""
 
     def __init__(self, shown: Iterable[ShownClass] = (), undone: frozenset[str] = frozenset()) -> None:
-        """`shown` are the rows of the queries `default_classes` and `default_priority`; plugins that are `undone` are taken to do nothing."""
+        """`shown` are the rows of the queries `default_classes` and `default_priority`. Plugins in `undone` do nothing."""
         self.undone = undone
         self._shown: dict[str, list[ShownClass]] = {}
         for row in sorted(shown, key=lambda row: row[1:3]):
             self._shown.setdefault(row[0], []).append(row)
 
     def filled(self, obj: Known, exchange: Exchange, lister: Lister, *, mutated: bool) -> Known:
-        """An object that is created, with its default class; a `mutated` response does not tell who set the class."""
+        """Return a created object with its default class.
+
+        `mutated` says that a mutator may have set the class in the response.
+        """
         if (exchange.record.api_group, exchange.record.resource) == ("", "pods"):
             is_left = exchange.record.subresource or "Priority" in self.undone
             return obj if is_left else self._with_default_priority(obj)
@@ -80,7 +86,7 @@ class DefaultClasses:
         return obj if default is None else obj.with_value(path, default)
 
     def _with_default_priority(self, pod: Known) -> Known:
-        """A pod of which the PriorityClass is not known: others that got none prove that there was no global default."""
+        """Return a pod with an unknown PriorityClass completed: pods that got none prove that there was no global default."""
         is_open = any(hole.path == _PRIORITY_CLASS for hole in pod.holes) and get(pod.value, _PRIORITY_CLASS) is None
         got = {resource: {row[3] for row in rows} for resource, rows in self._shown.items()}
         if not is_open or not _is_without_default_priority(got):
@@ -91,7 +97,7 @@ class DefaultClasses:
     def _default(
         self, default_of: DefaultClass, exchange: Exchange, lister: Lister, *, mutated: bool
     ) -> str | Missing | None:
-        """The name of the default class at the time of a request."""
+        """Return the name of the default class at the time of a request, None if there is none."""
         unknown = Missing(
             "", f"the default {default_of.kind.kind} is not known", "give a snapshot (--cluster) that has it"
         )

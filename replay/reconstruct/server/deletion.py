@@ -14,15 +14,16 @@ from replay.reconstruct.record.known import GONE, Known, get
 _TIMESTAMP = ("metadata", "deletionTimestamp")
 _GRACE = ("metadata", "deletionGracePeriodSeconds")
 _BY_POLICY = {"Orphan": "orphan", "Foreground": "foregroundDeletion"}
-"""The finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
+"""Finalizers of `COLLECTORS`, by the `propagationPolicy` that asks for them."""
 _ORPHANS = frozenset({("", "replicationcontrollers"), ("batch", "jobs")})
 """Resources whose `DefaultGarbageCollectionPolicy` is `OrphanDependents`."""
 
 
 def left_by_deletion(here: Known | Missing, exchange: Exchange) -> Iterator[Known | Missing]:
-    """All that may be there after a deletion: nothing, or the object that finalizers hold.
+    """Yield every state that a deletion may leave: nothing, or the object that finalizers hold.
 
-    Where only the garbage collector or the namespace controller holds the object, no line tells when it is done (`replay.world.timeline.found_later`).
+    If only the garbage collector or the namespace controller holds the object, no line of the log tells when it is
+    removed (`replay.world.timeline.found_later`).
     """
     if isinstance(here, Missing) or here.value is None:
         yield here
@@ -42,7 +43,7 @@ def ended(here: Known | Missing, exchange: Exchange) -> Known | Missing:
 
 
 def held_by(here: Known, exchange: Exchange) -> list[JSON]:
-    """The finalizers that an object has after a request to delete it (`deletionFinalizersForGarbageCollection`)."""
+    """Return the finalizers of an object after a request to delete it (`deletionFinalizersForGarbageCollection`)."""
     present = get(here.value, FINALIZERS) or []
     held = [name for name in present if name not in COLLECTORS]
     policy = _policy(exchange)
@@ -54,7 +55,7 @@ def held_by(here: Known, exchange: Exchange) -> list[JSON]:
 
 
 def _policy(exchange: Exchange) -> str:
-    """The `propagationPolicy` of a deletion, empty where its client leaves that to the server; a body is preferred to the query."""
+    """Return the `propagationPolicy` of a deletion, empty if the server chooses. A body has precedence over the query."""
     options = exchange.request.json if isinstance(exchange.request.json, dict) else {}
     if exchange.record.subresource == "eviction":
         options = options.get("deleteOptions") or {}

@@ -1,7 +1,7 @@
-"""`metadata.generation` as the strategy of a kind leaves it (`pkg/registry/*/strategy.go`, Kubernetes 1.37).
+"""`metadata.generation` as the strategy of a kind sets it (`pkg/registry/*/strategy.go`, Kubernetes 1.37).
 
-Kinds that count generations begin with 1 and go up by one where certain parts of the object change; `status` updates never
-count. Kinds of aggregated API servers have strategies that are not known.
+Kinds that count generations begin with 1 and add one if certain parts of the object change. `status` updates never
+count. The strategies of aggregated API servers are unknown.
 """
 
 from __future__ import annotations
@@ -47,14 +47,17 @@ _COUNTED: dict[tuple[str, str], tuple[FieldPath, ...]] = {
     ("scheduling.k8s.io", "priorityclasses"): (),
     ("storage.k8s.io", "csidrivers"): _SPEC,
 }
-"""Built-in resources that count generations, and what must change for one more; a PriorityClass keeps its first."""
+"""Built-in resources that count generations, and the fields whose change counts.
+
+A PriorityClass keeps its first generation.
+"""
 
 _NOT_BEGUN = frozenset({("storage.k8s.io", "csidrivers")})
 """Resources whose generation is not set on creation."""
 
 
 def created(state: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
-    """A new object with its first generation; a kind that counts none keeps what its client sent."""
+    """Return a new object with its first generation. A kind that counts none keeps what its client sent."""
     if api_resource is None:
         return state.with_holes([Hole(_PATH, "whether the server counts generations of the kind is not known")])
     if api_resource.custom or (resource in _COUNTED and resource not in _NOT_BEGUN):
@@ -63,7 +66,7 @@ def created(state: Known, resource: GroupResource, api_resource: APIResource | N
 
 
 def changed(state: Known, old: Known, resource: GroupResource, api_resource: APIResource | None) -> Known:
-    """A changed object, status already as it will be, with the generation of the old one or the next."""
+    """Return a changed object with the generation of the old one or the next; its status must be final already."""
     old_generation = get(old.value, _PATH)
     if any(hole.path == _PATH for hole in old.holes) or not (old_generation is None or isinstance(old_generation, int)):
         return state.with_holes([Hole(_PATH, "the generation before the request is not known")])
@@ -84,9 +87,10 @@ def _everything(value: JSON, old: JSON) -> tuple[FieldPath, ...]:
 
 
 def _is_change(state: Known, old: Known, paths: tuple[FieldPath, ...]) -> bool | None:
-    """Whether two objects differ at one of the paths; None where that depends on what is not known.
+    """Return whether two objects differ at one of the paths, None if that depends on unknown parts.
 
-    `Semantic.DeepEqual` takes an absent field for an empty one of its Go type, which JSON does not tell from a pointer.
+    `Semantic.DeepEqual` treats an absent field as equal to an empty one of its Go type. JSON does not show which fields
+    are pointers, for which that does not hold.
     """
     unclear = False
     for path in paths:

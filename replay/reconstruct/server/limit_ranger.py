@@ -1,6 +1,6 @@
-"""What the plugin LimitRanger adds to a pod that is created: the defaults of the namespace's LimitRanges.
+"""Defaults that the plugin LimitRanger adds to a created pod, from the namespace's LimitRanges.
 
-The rule is `replay.kube.plugin.limit_range`. It comes before all other plugins that change pods.
+The rule is in `replay.kube.plugin.limit_range`. LimitRanger runs before all other plugins that change pods.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from replay.reconstruct.server.pod_spec import own_spec
 
 
 def with_limits(pod: Known, namespace: str, shown: JSON, lister: Lister) -> Known:
-    """The pod with its defaults: those that the stored pod shows, else those of the LimitRanges that are known."""
+    """Return the pod with its defaults: those of the stored pod, otherwise those of the known LimitRanges."""
     if shown is not None:
         return _as_shown(pod, shown)
     ranges = lister.list(LIMIT_RANGE, namespace)

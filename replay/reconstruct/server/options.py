@@ -1,4 +1,4 @@
-"""Options and the objects of connections, as the API server's handlers make them (`apiserver/pkg/endpoints/handlers`)."""
+"""Options, and the objects of connections, as the API server's handlers build them (`apiserver/pkg/endpoints/handlers`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEXT_OPTIONS = ("fieldManager", "fieldValidation")
 
 
 def write_options(exchange: Exchange, operation: Operation) -> JSON:
-    """CreateOptions or UpdateOptions from the query; a patch carries them too (`patchToUpdateOptions`)."""
+    """Return the CreateOptions or UpdateOptions from the query; patches carry them too (`patchToUpdateOptions`)."""
     kind = "CreateOptions" if operation is Operation.CREATE else "UpdateOptions"
     options: dict[str, JSON] = {"kind": kind, "apiVersion": _META}
     query = exchange.query
@@ -46,7 +46,7 @@ def delete_options(exchange: Exchange) -> JSON | Missing:
 
 
 def _options_from_query(query: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
-    """`metav1.DeleteOptions` out of a query string (`Convert_url_Values_To_v1_DeleteOptions`)."""
+    """Return the fields of `metav1.DeleteOptions` from a query (`Convert_url_Values_To_v1_DeleteOptions`)."""
     options: dict[str, JSON] = {}
     period = parse_int(query.get("gracePeriodSeconds", [""])[0])
     if period is not None:
@@ -62,7 +62,7 @@ def _options_from_query(query: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
 
 
 def _truth(text: str) -> bool:
-    """A boolean in a query: false for "false" and "0", else true (`runtime.Convert_Slice_string_To_bool`)."""
+    """Return a boolean of a query: false for "false" and "0", otherwise true (`runtime.Convert_Slice_string_To_bool`)."""
     return text.lower() not in ("false", "0")
 
 
@@ -74,11 +74,11 @@ _CONNECT_FIELDS: dict[str, Mapping[str, type]] = {
     "ServiceProxyOptions": {"path": str},
     "NodeProxyOptions": {"path": str},
 }
-"""The fields of the options kinds (`k8s.io/api/core/v1`), in the query under their JSON names."""
+"""Fields of the options kinds (`k8s.io/api/core/v1`), which the query has under their JSON names."""
 
 
 def connect_object(exchange: Exchange) -> Known | Missing:
-    """The options object of a CONNECT, built from the query string (`handlers.ConnectResource`)."""
+    """Return the options object of a CONNECT, built from the query (`handlers.ConnectResource`)."""
     kind = exchange.kind
     fields = _CONNECT_FIELDS.get(kind.kind) if kind else None
     if kind is None or fields is None:
@@ -114,6 +114,6 @@ def _connect_options(exchange: Exchange, kind: GroupVersionKind, fields: Mapping
 
 
 def _proxied_path(exchange: Exchange) -> dict[str, JSON]:
-    """The part of the path after `/proxy`, which the handler puts in front of the query's `path`."""
+    """Return the path after `/proxy`, which the handler puts before the query's `path`."""
     path, marker, rest = exchange.record.request_uri.partition("?")[0].partition("/proxy")
     return {"path": rest} if path and marker and rest else {}

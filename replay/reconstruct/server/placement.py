@@ -1,7 +1,7 @@
-"""What RuntimeClass and PodTopologyLabels add to a new pod: they look at its runtime and at the node that it names.
+"""Additions of RuntimeClass and PodTopologyLabels to a new pod, from its runtime class and its node.
 
-`plugin/pkg/admission/runtimeclass/admission.go` and `plugin/pkg/admission/podtopologylabels/admission.go`. What they added is taken
-from the response where there is one, else from the cluster's state, else it is a hole.
+Source: `plugin/pkg/admission/runtimeclass/admission.go` and `plugin/pkg/admission/podtopologylabels/admission.go`. The
+additions come from the response if there is one, then from the cluster's state; otherwise they are holes.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
 def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
-    """RuntimeClass: overhead, node selector and tolerations of the class that the pod names."""
+    """Return a pod after RuntimeClass: with overhead, node selector and tolerations of its class."""
     name = get(pod.value, ("spec", "runtimeClassName"))
     if not name:
         return pod
@@ -34,7 +34,7 @@ def with_runtime_class(pod: Known, shown: JSON, lister: Lister) -> Known:
 
 
 def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
-    """The pod with an overhead, and with what else a node selector and a list of tolerations have."""
+    """Return the pod with an overhead, and with the missing entries of a node selector and a list of tolerations."""
     own = pod.value.get("spec") or {}
     fields: dict[str, JSON] = {}
     if overhead and not own.get("overhead"):
@@ -48,7 +48,7 @@ def _with_scheduling(pod: Known, scheduling: JSON, overhead: JSON) -> Known:
 
 
 def with_topology_labels(pod: Known, shown: JSON, lister: Lister) -> Known:
-    """PodTopologyLabels: zone and region of the node that the pod names, if it names one."""
+    """Return a pod after PodTopologyLabels: with zone and region of its node, if it names one."""
     name = get(pod.value, ("spec", "nodeName"))
     if not name:
         return pod

@@ -1,4 +1,4 @@
-"""A pod's spec for changes in place."""
+"""Copy of a pod's spec that may be changed in place."""
 
 from __future__ import annotations
 

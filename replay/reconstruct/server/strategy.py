@@ -1,7 +1,7 @@
-"""What the REST strategy writes into an object between the mutating and the validating phase.
+"""Changes of the REST strategy between the mutating and the validating phase.
 
-`pkg/registry/*/strategy.go` (PrepareForCreate, PrepareForUpdate) and `apiserver/pkg/registry/rest` (BeforeCreate,
-BeforeUpdate). It is needed for requests that stored nothing: of all others the response shows it.
+Source: `pkg/registry/*/strategy.go` (PrepareForCreate, PrepareForUpdate) and `apiserver/pkg/registry/rest`
+(BeforeCreate, BeforeUpdate). They are needed for requests that stored nothing; for others the response shows them.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _SET_ON_CREATE: dict[tuple[str, str], tuple[FieldPath, ...]] = {
     ("apiregistration.k8s.io", "apiservices"): (("status",),),
     ("certificates.k8s.io", "certificatesigningrequests"): (("spec",), ("status",)),
 }
-"""Fields that strategies set on creation from the server's own knowledge."""
+"""Fields that strategies set on creation from data of the server."""
 
 _ALL_METADATA = ("labels", "annotations", "finalizers", "ownerReferences")
 _KEPT_BY_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
@@ -65,15 +65,15 @@ _KEPT_BY_STATUS: dict[tuple[str, str], tuple[str, ...]] = {
         _ALL_METADATA,
     ),
 }
-"""The metadata that an update of `status` cannot change; of a built-in kind that is not named it can change all."""
+"""Metadata that an update of `status` cannot change. For other built-in kinds it can change all of it."""
 
 
 def as_validated(stored: Known, exchange: Exchange) -> Known:
-    """A created object without what reading it back adds (`SetDefaults_Job`).
+    """Return a created object without what decoding from storage adds (`SetDefaults_Job`).
 
-    A Job without labels gets those of its pods, and shares the map with them where they have any: then it has the labels
-    that the strategy generates for its pods as well, before validation. Where its pods had none of their own, the generated
-    ones become the Job's only when it is read.
+    A Job without labels gets those of its pods. If the pods have labels of their own, both share one Go map. Then the
+    Job also has the labels that the strategy generates for its pods, before validation. If the pods had none, the
+    generated labels become the Job's only when it is read.
     """
     record = exchange.record
     if (record.api_group, record.resource, record.subresource) != _JOBS:
@@ -85,7 +85,7 @@ def as_validated(stored: Known, exchange: Exchange) -> Known:
 
 
 def _generated_job_labels(job: Known) -> list[Hole]:
-    """The labels that a new Job has from its pods, as far as it shares the map with them: nobody can tell from equal ones."""
+    """Return holes for the labels that a new Job may share with its pods: equal labels do not show whether the map is shared."""
     labels = get(job.value, _LABELS)
     if not labels or labels != get(job.value, _POD_LABELS):
         return []
@@ -93,9 +93,9 @@ def _generated_job_labels(job: Known) -> list[Hole]:
 
 
 def _with_selector(job: Known) -> Known:
-    """A new Job with the selector and the labels of pods that it is given: all of it is known but for its uid.
+    """Return a new Job with the generated selector and pod labels; only its UID is unknown.
 
-    One with `manualSelector` keeps its own, and so does a label that a client sets (`generateSelector`).
+    A Job with `manualSelector` keeps its own, and so does a label that a client sets (`generateSelector`).
     """
     if get(job.value, ("spec", "manualSelector")):
         return job
@@ -112,7 +112,7 @@ def _with_selector(job: Known) -> Known:
 
 
 def _node_ports(service: Known, group_resource: tuple[str, str]) -> list[Hole]:
-    """The node ports that are allocated for a new Service (`registry/core/service/storage/alloc.go`, `shouldAllocateNodePorts`)."""
+    """Return holes for the node ports that a new Service gets (`registry/core/service/storage/alloc.go`, `shouldAllocateNodePorts`)."""
     spec = get(service.value, _SPEC) if group_resource == ("", "services") else None
     if not isinstance(spec, dict):
         return []
@@ -130,7 +130,10 @@ def _node_ports(service: Known, group_resource: tuple[str, str]) -> list[Hole]:
 
 
 def after_create(original: Known, exchange: Exchange, api_resource: APIResource | None) -> Known:
-    """A new object as the validating phase gets it; its uid is a hole, and its time where the request saw two seconds."""
+    """Return a new object as the validating phase gets it.
+
+    Its UID is a hole, and so is its creation time if the request lasted from one second into another.
+    """
     record = exchange.record
     state = created(original.as_basis(Basis.RECONSTRUCTED), exchange.resource.group_resource, api_resource)
     holes = [Hole(_UID, _GENERATED)]
@@ -163,13 +166,13 @@ def after_create(original: Known, exchange: Exchange, api_resource: APIResource 
 
 
 def _name_in_status(exchange: Exchange) -> str:
-    """The name that the server generated, as the Status of a refusal tells it."""
+    """Return the generated name from the Status of a refusal, empty if it has none."""
     name = get(exchange.response.json, ("details", "name"))
     return name if isinstance(name, str) else ""
 
 
 def after_update(original: Known, old: Known | Missing, exchange: Exchange) -> Known:
-    """A changed object as the validating phase gets it, where the response does not show it."""
+    """Return a changed object as the validating phase gets it, for a request whose response does not show it."""
     state = original.as_basis(Basis.RECONSTRUCTED)
     if isinstance(old, Missing) or old.value is None:
         return state.with_holes(_open_without_old(exchange))
@@ -198,13 +201,13 @@ def after_update(original: Known, old: Known | Missing, exchange: Exchange) -> K
 
 _POD_SUBRESOURCES = frozenset({("pods", "ephemeralcontainers"), ("pods", "resize")})
 _KEPT_BY_POD_SUBRESOURCES = ("generation", "labels", "annotations", "finalizers", "ownerReferences")
-"""`metav1.ResetObjectMetaForStatus`."""
+"""Fields of `metav1.ResetObjectMetaForStatus`."""
 
 
 def _pod_updated(state: Known, old: Known, subresource: str) -> Known:
-    """Return a pod after an update of a part of its specification; all else stays as it was.
+    """Return a pod after an update of a part of its spec; everything else stays.
 
-    (`pkg/registry/core/pod/strategy.go`, `dropNonEphemeralContainerUpdates` and `dropNonResizeUpdates`.)
+    Source: `pkg/registry/core/pod/strategy.go`, `dropNonEphemeralContainerUpdates` and `dropNonResizeUpdates`.
     """
     sent = state
     state = _taken_over(_taken_over(state, old, _SPEC), old, _STATUS)
@@ -225,7 +228,7 @@ def _pod_updated(state: Known, old: Known, subresource: str) -> Known:
 
 
 def _resized(sent: list[JSON], old: Iterable[JSON]) -> list[JSON]:
-    """Containers as they were, with the resources and the resize policy that a request sends."""
+    """Return the old containers with the resources and resize policy that a request sends."""
     by_name = {each.get("name"): each for each in old}
     containers = []
     for container in sent:
@@ -240,14 +243,14 @@ def _resized(sent: list[JSON], old: Iterable[JSON]) -> list[JSON]:
 
 
 def _keeps_status(exchange: Exchange, old: Known) -> bool:
-    """Return whether the old status stays: for a custom resource with the subresource it does."""
+    """Return whether the old status stays, as it does for a custom resource with the status subresource."""
     if exchange.api_resource is not None and exchange.api_resource.custom:
         return "status" in exchange.api_resource.subresources
     return get(old.value, _STATUS) is not None
 
 
 def _taken_over(state: Known, old: Known, path: FieldPath) -> Known:
-    """A field that the strategy copies from the old object."""
+    """Return an object with a field that the strategy copies from the old object."""
     holes = [hole for hole in old.holes if hole.path[: len(path)] == path or path[: len(hole.path)] == hole.path]
     value = get(old.value, path)
     state = state.with_value(path, value) if value is not None else state.without(path)
@@ -255,7 +258,7 @@ def _taken_over(state: Known, old: Known, path: FieldPath) -> Known:
 
 
 def _status_updated(state: Known, old: Known, exchange: Exchange) -> Known:
-    """An update of `status`: the specification is the old one, and as much of the metadata as the strategy says."""
+    """Return an object after an update of `status`: it keeps the old spec, and the metadata that its strategy keeps."""
     api_resource, resource = exchange.api_resource, exchange.resource.group_resource
     if api_resource is not None and api_resource.custom:
         return _taken_over(_taken_over(old.as_basis(state.basis), state, _STATUS), state, _MANAGED)
@@ -268,7 +271,7 @@ def _status_updated(state: Known, old: Known, exchange: Exchange) -> Known:
 
 
 def _metadata_of_status(state: Known, old: Known) -> list[Hole]:
-    """A strategy that is not known may keep metadata of the old object; where both agree there is no question."""
+    """Return holes for the metadata that an unknown strategy may keep from the old object. Equal values need none."""
     one, other = get(state.value, ("metadata",)), get(old.value, ("metadata",))
     reason = "a status update may or may not change it"
     return [

@@ -1,4 +1,4 @@
-"""Logical clusters of a shard, each with its own objects, kinds and history."""
+"""Logical clusters of a kcp shard, each with its own objects, kinds and history."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _ALWAYS_WRITTEN = frozenset(
         *((GROUP, kind) for kind in KINDS),
     }
 )
-"""Kinds whose writes every log of decisions has."""
+"""Kinds whose writes are in every log that holds decisions."""
 _GIVE_BINDINGS = "give a snapshot with the objects of the workspace"
 _GIVE_APIBINDINGS = "add the workspace's APIBindings to the snapshot (`kubectl get apibindings -o yaml`)"
 _GIVE_DEFINITION = "add its APIBindings as they were then, or its CustomResourceDefinition, to the snapshot"
@@ -52,17 +52,17 @@ class ShardDiscovery(Discovery):
     """All kinds that a shard serves; `of` returns those of a workspace."""
 
     def __init__(self, cluster: ShardCluster) -> None:
-        """The cluster knows what each workspace has."""
+        """`cluster` knows the kinds of each workspace."""
         super().__init__([*builtin_discovery(), *system_resources(), *custom_resources(cluster.crds)])
         self._cluster = cluster
 
     def of(self, workspace: str) -> Discovery:
-        """What is served in one workspace."""
+        """Return the kinds that a workspace serves."""
         return self._cluster.discovery_of(workspace)
 
 
 class ShardCluster(Cluster):
-    """All logical clusters of a shard, and the objects in none of them."""
+    """All logical clusters of a shard, and the objects outside of them."""
 
     def __init__(
         self,
@@ -72,7 +72,7 @@ class ShardCluster(Cluster):
         timed: Callable[[RequestRecord], RequestRecord] | None = None,
         deletions: CollectionDeletions = _NO_DELETIONS,
     ) -> None:
-        """See `Cluster`; objects of the snapshot name their workspace in an annotation."""
+        """See `Cluster`. Objects of the snapshot name their workspace in an annotation."""
         self._snapshots: dict[str, list[JSON]] = {}
         for obj in snapshot:
             self._snapshots.setdefault(workspace_of(obj), []).append(obj)
@@ -110,11 +110,11 @@ class ShardCluster(Cluster):
         return cluster
 
     def at(self, record: RequestRecord) -> ClusterLister:
-        """See `Cluster.at`: what the workspace of the request has."""
+        """See `Cluster.at`: returns the cluster of the request's workspace."""
         return ClusterLister(self.of(record.workspace), record.received, record.stage_time)
 
     def discovery_of(self, workspace: str) -> Discovery:
-        """The kinds of a workspace: its own, those that it exports, and those that it ever bound."""
+        """Return the kinds of a workspace: its own, those that it exports, and those that it ever bound."""
         discovery = self._bound.get(workspace)
         if discovery is None:
             own = custom_resources(self.crds_of(workspace))
@@ -122,7 +122,7 @@ class ShardCluster(Cluster):
         return discovery
 
     def crds_of(self, workspace: str) -> list[JSON]:
-        """The definitions of a workspace's custom kinds, those of its exports, and those that it binds."""
+        """Return the definitions of a workspace's custom kinds: its own, those of its exports, and those that it binds."""
         crds = [crd_of_schema(schema) for schema in self._states(workspace, API_RESOURCE_SCHEMA)]
         for binding in self._states(workspace, API_BINDING):
             source = str((binding.get("status") or {}).get("apiExportClusterName") or "")
@@ -159,7 +159,7 @@ class ShardCluster(Cluster):
         return states_of_kind
 
     def is_born(self, workspace: str) -> bool:
-        """Whether the log shows how a workspace began, so that it holds all that ever was written to it, or need not."""
+        """Return whether the log shows the beginning of a workspace and so holds all writes to it; system workspaces count too."""
         if is_system(workspace):
             return True
         cluster = self.of(workspace)
@@ -170,9 +170,10 @@ class ShardCluster(Cluster):
         return False
 
     def has_gaps(self, workspace: str, began: int) -> bool:
-        """Whether the log, which begins at an instant (microseconds), lacks writes to a workspace.
+        """Return whether a log that begins at `began` (microseconds) lacks writes to a workspace.
 
-        It does where the snapshot holds what was created since, of a kind that decisions look up, and the log does not show it.
+        It does if the snapshot holds an object that was created since, of a looked-up kind, whose creation the log does
+        not show.
         """
         has_gaps = self._gaps.get(workspace)
         if has_gaps is None:
@@ -181,10 +182,11 @@ class ShardCluster(Cluster):
         return has_gaps
 
     def policy_workspace(self, workspace: str, resource: GroupResource, start: int, end: int) -> str | Missing:
-        """Whose policies decide about a resource of a workspace at a time (microseconds).
+        """Return the workspace whose policies decide about a resource at a time (microseconds).
 
-        A resource that was served is bound if any APIBinding bound it then, since a workspace cannot have another of that name. What is
-        neither built in nor bound is served by a definition of the workspace's own, so that without one something is not known.
+        A served resource is bound if any APIBinding bound it then, since a workspace cannot have a second resource of
+        that name. A resource that is neither built in nor bound needs a definition in the workspace; without one the
+        workspace is unknown.
         """
         if is_local(resource) or is_system(workspace):
             return workspace
@@ -199,7 +201,7 @@ class ShardCluster(Cluster):
         return workspace if bindings.are_known and is_own else _unknown_source(resource, bindings, is_own=is_own)
 
     def bindings(self, workspace: str, start: int, end: int) -> APIBindings:
-        """The APIBindings of a workspace at a time (microseconds)."""
+        """Return the APIBindings of a workspace at a time (microseconds)."""
         cluster, states = self.of(workspace), []
         for key in cluster.keys(API_BINDING):
             history = cluster.history(API_BINDING, key[2], key[3])
@@ -212,7 +214,7 @@ class ShardCluster(Cluster):
         return self.bindings(record.workspace, record.received, record.stage_time)
 
     def required_groups(self, record: RequestRecord) -> str | Missing | None:
-        """See `Cluster.required_groups`: an annotation of its LogicalCluster."""
+        """See `Cluster.required_groups`: an annotation of the LogicalCluster."""
         logical_cluster = self.at(record).known(LOGICAL_CLUSTER, "", "cluster")
         if isinstance(logical_cluster, Missing) or logical_cluster is None or logical_cluster.holes:
             return Missing("", "the LogicalCluster of its workspace is not known", _GIVE_BINDINGS)
@@ -229,7 +231,7 @@ class ShardCluster(Cluster):
 
 
 def _unknown_source(resource: GroupResource, bindings: APIBindings, *, is_own: bool) -> Missing:
-    """Why it is not known whose policies decide about a resource, and what the snapshot lacks."""
+    """Return why it is unknown whose policies decide about a resource, and what the snapshot lacks."""
     if is_own:
         reason = f"the workspace defines {resource} itself, and whether an APIBinding binds it instead is not known"
         return Missing("", reason, _GIVE_APIBINDINGS)
@@ -240,7 +242,7 @@ def _unknown_source(resource: GroupResource, bindings: APIBindings, *, is_own: b
 
 
 def _state(history: History, place: int) -> JSON | Missing:
-    """The state of an object after an effect, or before all of them."""
+    """Return the state of an object after an effect, or before the first one (-1)."""
     if place < 0:
         first = history.effects[0]
         is_creation = first.exchange is not None and first.exchange.record.code == CREATED
@@ -261,7 +263,7 @@ def _is_unseen(cluster: Cluster, obj: JSON, began: int) -> bool:
 
 
 class _WritesOf(Mapping[ObjectRef, list[RequestRecord]]):
-    """Those writes that are about some objects."""
+    """The writes to a subset of objects."""
 
     def __init__(self, writes: Writes, keys: set[ObjectRef]) -> None:
         self._writes = writes

@@ -1,7 +1,7 @@
-"""What a shard shows of the objects of a request beside what its event holds.
+"""Changes that a kcp shard makes to the objects of a request and that its event does not hold.
 
-`replay.kcp.annotation` says who sees the annotation `kcp.io/cluster`, `replay.kcp.claim` which labels are set; what was stored has
-them, what was refused does not show them.
+`replay.kcp.annotation` says who sees the annotation `kcp.io/cluster`, and `replay.kcp.claim` which labels are set.
+Stored objects have them; refused requests do not show them.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def _as_validated(
 
 
 def _claimed(exchange: Exchange, claimed: Known, bindings: APIBindings) -> Known:
-    """An object with the labels of the claims that are accepted for it, and no other of their kind."""
+    """Return an object with the labels of its accepted claims, and no other claim labels."""
     if not bindings.are_known:
         return claimed.with_holes([_UNBOUND])
     labels = get(claimed.value, _LABELS)
@@ -126,7 +126,7 @@ def _of_scale(state: Known | Missing) -> Known | Missing:
 
 
 def _without(state: Known | Missing) -> Known | Missing:
-    """An object without the annotation, and without annotations where it was the only one."""
+    """Return an object without the annotation, and without annotations if it was the only one."""
     if isinstance(state, Missing) or get(state.value, _PATH) is None:
         return state
     bare = state.without(_PATH)
