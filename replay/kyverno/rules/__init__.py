@@ -1,1 +1,1 @@
-"""Kyverno's rules of ClusterPolicy and Policy (kyverno.io/v1), decided in process."""
+"""Rules of ClusterPolicy and Policy (kyverno.io/v1), evaluated in process."""

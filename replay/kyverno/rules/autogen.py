@@ -1,4 +1,4 @@
-"""Rules for pods, made into rules for their controllers (`pkg/autogen/v1`)."""
+"""Rules for pod controllers, generated from rules for pods (`pkg/autogen/v1`)."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ Rule = Mapping[str, Any]
 
 
 def compute_rules(policy: Mapping[str, Any], kind: str) -> Sequence[Rule]:
-    """The rules of a policy with those that are made for a kind of controller, or for all where `kind` is empty.
+    """Return the rules of a policy, with those generated for a kind of controller (`ComputeRules`).
 
-    `ComputeRules`: made are rules for the kind alone that is asked for.
+    An empty `kind` means all controllers.
     """
     spec = as_map(policy.get("spec"))
     rules: Sequence[Rule] = spec.get("rules") or ()
@@ -57,7 +57,7 @@ def _is_made(rule: Rule) -> bool:
 
 
 def _desired_controllers(rules: Sequence[Rule]) -> tuple[bool, frozenset[str]]:
-    """Whether rules can be made at all (`CanAutoGen`), and for which controllers."""
+    """Return whether rules can be generated at all (`CanAutoGen`), and for which controllers."""
     needed = False
     for rule in rules:
         mutation = as_map(rule.get("mutate"))
@@ -123,7 +123,7 @@ def _kinds(block: Mapping[str, Any]) -> list[str]:
 
 
 def _generated(rule: Rule, name: str, key: str, shift: str, kinds: list[str], *, every: bool) -> dict[str, Any] | None:
-    """The rule with what it is about one level deeper (`generateRule`); None for a rule that cannot be made so."""
+    """Return the rule with its contents moved into the pod template (`generateRule`), or None if that is impossible."""
     made = {**copy.deepcopy(dict(rule)), "name": name}
     selectors = [_SELECTORS.get(kind, kind) for kind in kinds]
     for field in ("match", "exclude"):
@@ -200,9 +200,9 @@ def _deeper_validation(validation: dict[str, Any], key: str, shift: str) -> dict
 
 
 def _converted(rule: dict[str, Any], key: str) -> Rule:
-    """The rule with the paths of a pod in its texts replaced by those of the template (`convertRule`).
+    """Return the rule with the paths of a pod replaced by those of its template (`convertRule`).
 
-    The replacements are made in the JSON text of the rule, one after the other, so texts of any kind are hit.
+    As in Kyverno, the JSON text of the rule is edited, so paths within any text are replaced.
     """
     place = _PLACES[key]
     is_cel = as_map(rule.get("validate")).get("cel") is not None

@@ -14,16 +14,16 @@ from replay.kyverno.rules.substitution import substitute
 
 
 class Outcome(NamedTuple):
-    """Whether conditions hold, and the messages of those that decided it."""
+    """Whether conditions hold, and the messages of the conditions that decided."""
 
     holds: bool
     message: str
 
 
 def evaluate_conditions(context: Context, conditions: JSON) -> Outcome:
-    """Whether conditions hold: a map with `any` and `all`, or a list as it was written in old policies.
+    """Return whether conditions hold: a map with `any` and `all`, or a list as in old policies.
 
-    Raises RuleError where a variable cannot be resolved.
+    Raises RuleError if a variable cannot be resolved.
     """
     if conditions is None:
         return Outcome(True, "")
@@ -39,7 +39,7 @@ def evaluate_conditions(context: Context, conditions: JSON) -> Outcome:
 
 
 def evaluate_all(context: Context, groups: Sequence[Mapping[str, Any]]) -> Outcome:
-    """Whether each of several groups with `any` and `all` holds."""
+    """Return whether each of several groups with `any` and `all` holds."""
     messages: list[str] = []
     for group in groups:
         holds, message = _any_and_all(context, group)
@@ -50,7 +50,7 @@ def evaluate_all(context: Context, groups: Sequence[Mapping[str, Any]]) -> Outco
 
 
 def told_conditions(context: Context, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
-    """The conditions that hold, or those that do not, with their values."""
+    """Return the conditions that hold, or those that do not, with their values."""
     listed = [each for group in ("any", "all") for each in as_map(conditions).get(group) or ()]
     listed = listed if isinstance(conditions, Mapping) else list(conditions or ())
     told = []
@@ -63,7 +63,7 @@ def told_conditions(context: Context, conditions: JSON, *, holding: bool) -> tup
 
 
 def _any_and_all(context: Context, conditions: Mapping[str, Any]) -> Outcome:
-    """Require one of `any`, unless it is empty, and each of `all`."""
+    """Return whether one condition of `any` holds, unless there is no `any`, and each condition of `all`."""
     any_holds = all_holds = True
     met: list[str] = []
     unmet: list[str] = []

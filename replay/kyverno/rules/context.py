@@ -1,7 +1,7 @@
-"""The data that the variables of a rule are looked up in (`pkg/engine/context`).
+"""Data in which a rule looks up its variables (`pkg/engine/context`).
 
-No value but that of `sort_by` is changed in place, so a checkpoint is a reference to what was there. Entries of `context` are loaded when an expression first
-names them; what was loaded at an outer level stays when an inner one ends.
+Only `sort_by` changes a value in place, so a checkpoint is a reference to the data at that time. Entries of `context`
+are loaded when an expression first names them. An entry loaded at an outer level stays when an inner level ends.
 """
 
 from __future__ import annotations
@@ -20,26 +20,27 @@ from replay.kyverno.rules.go_value import with_floats
 from replay.kyverno.rules.jmespath.interpreter import Library
 
 MAX_CONTEXT_BYTES = 2 * 1024 * 1024
-"""Maximum size of a rule's context (`DefaultMaxContextSize`)."""
+"""Maximum size of a rule's context, in bytes (`DefaultMaxContextSize`)."""
 _SORTS = "sort_by"
-"""The function that sorts a list in place: what it may sort is copied first, apart from checkpoints and the request."""
+"""Prefix of the function that sorts a list in place. The data is copied before, to protect checkpoints and the request.
+"""
 
 
 class Loader(Protocol):
-    """Something that brings an entry into the context."""
+    """Source of one context entry."""
 
     @property
     def has_loaded(self) -> bool:
-        """Whether it did so already."""
+        """Return whether the entry was loaded."""
         ...
 
     def load(self, context: Context) -> None:
-        """Bring it in. Raises RuleError."""
+        """Load the entry into the context. Raises RuleError."""
         ...
 
 
 class _Deferred:
-    """A loader that waits until an expression names its entry; `level` is the number of checkpoints at its declaration."""
+    """Loader that waits until an expression names its entry. `level` is the number of checkpoints at its declaration."""
 
     def __init__(self, name: str, loader: Loader, level: int) -> None:
         # The name is compared on word boundaries of ASCII, and not behind a dot: `x` is named by `x.y`, not by `y.x`.
@@ -51,10 +52,10 @@ class _Deferred:
 
 
 class Context:
-    """One request's data; `library` evaluates the expressions."""
+    """Data of one request. `library` evaluates the expressions."""
 
     def __init__(self, library: Library) -> None:
-        """An empty context."""
+        """Start with an empty context."""
         self.library = library
         self.raw: dict[str, Any] = {}
         self.operation = ""
@@ -65,7 +66,7 @@ class Context:
         self._size = 0
 
     def query(self, expression: str) -> JSON:
-        """The value of an expression, with the entries that it names loaded first. Raises RuleError."""
+        """Return the value of an expression. Entries that it names are loaded first. Raises RuleError."""
         self._load_matching(expression)
         expression = expression.strip()
         if not expression:
@@ -82,13 +83,13 @@ class Context:
             raise RuleError(f"JMESPath query failed: {error}") from None
 
     def put(self, value: JSON, *path: str, overwrite: bool = False) -> None:
-        """Merge a value in at a path; with `overwrite` a map replaces the one that is there."""
+        """Merge a value at a path. With `overwrite`, a map replaces the existing map."""
         for key in reversed(path):
             value = {key: value}
         self.raw = _merged(value, self.raw, overwrite=overwrite)
 
     def set_object(self, obj: JSON, *path: str) -> None:
-        """Put an object in the place of the one at a path."""
+        """Replace the object at a path."""
         self.raw = _without(self.raw, path)
         self.put(obj, *path)
 
@@ -98,7 +99,10 @@ class Context:
         self.operation = operation
 
     def add_entry(self, name: str, data: JSON, *, replacing: bool = False) -> None:
-        """Add an entry of the rule's `context`, as JSON would be decoded. Raises RuleError where all get too large."""
+        """Add an entry of the rule's `context`, with numbers as JSON decodes them.
+
+        Raises RuleError above the size limit.
+        """
         size = _json_size(data)
         if self._size + size > MAX_CONTEXT_BYTES:
             raise RuleError(
@@ -110,15 +114,15 @@ class Context:
         self.put(with_floats(data), name)
 
     def checkpoint(self) -> None:
-        """Remember the present state."""
+        """Save the current state."""
         self._checkpoints.append(self.raw)
 
     def reset(self) -> None:
-        """Go back to the last checkpoint, and keep it."""
+        """Return to the last checkpoint and keep it."""
         self._go_back(restore=False)
 
     def restore(self) -> None:
-        """Go back to the last checkpoint, and forget it."""
+        """Return to the last checkpoint and remove it."""
         self._go_back(restore=True)
 
     def defer(self, name: str, loader: Loader) -> None:
@@ -162,7 +166,7 @@ class Context:
         return None
 
     def _load(self, deferred: _Deferred, index: int) -> None:
-        """Load one entry, which may name entries declared before it alone."""
+        """Load one entry, which can use only the entries declared before it."""
         self._level, self._index = deferred.level, index
         try:
             deferred.loader.load(self)

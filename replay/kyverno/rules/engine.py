@@ -1,4 +1,4 @@
-"""The rules of one policy, evaluated for one request (`pkg/engine/{engine,validation,mutation}.go`)."""
+"""Evaluation of one policy's rules for one request (`pkg/engine/{engine,validation,mutation}.go`)."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Rule = Mapping[str, Any]
 
 
 class Engine(Struct, frozen=True):
-    """What evaluates policies: the cluster that they read, and the exceptions from them.
+    """Evaluator of policies, with the cluster that they read and the exceptions from them.
 
-    `source_of`: where the entries of a rule are loaded from, given the source of its policy and the names of both.
-    `is_excluded`: whether Kyverno's configuration leaves a user out; `is_filtered`: whether it leaves an object out.
+    `is_excluded` and `is_filtered` say whether Kyverno's configuration excludes a user or an object. `source_of`
+    returns where a rule loads context entries, given the policy's source, the policy's name and the rule's name.
     """
 
     cluster: Cluster
@@ -37,16 +37,16 @@ class Engine(Struct, frozen=True):
     source_of: Callable[[LoaderSource, str, str], LoaderSource] = lambda source, policy, rule: source  # noqa: ARG005
 
     def validate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
-        """The answers of the rules that validate."""
+        """Return the results of the validating rules."""
         rules = compute_rules(policy, request.kind.kind)
         return self._evaluate(policy, rules, request, validation_handler)
 
     def mutate(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
-        """The answers of the rules that mutate, and the object as they leave it."""
+        """Return the results of the mutating rules, with the changed object."""
         return self._evaluate(policy, compute_rules(policy, ""), request, mutation_handler)
 
     def trigger(self, policy: Mapping[str, Any], request: Request) -> PolicyResponse:
-        """The rules that the request triggers to make or change other objects afterwards, each with what it says."""
+        """Return the rules that a request triggers to create or change other objects later, each with a description."""
         return self._evaluate(policy, compute_rules(policy, request.kind.kind), request, trigger_handler)
 
     def _evaluate(
@@ -75,7 +75,7 @@ class Engine(Struct, frozen=True):
         return response
 
     def _is_for(self, policy: Mapping[str, Any], request: Request) -> bool:
-        """Whether a policy is for a request at all: its namespace, the configuration's filters, its match conditions."""
+        """Return whether a policy applies to the request: by namespace, configured filters and match conditions."""
         namespace = str(policy["metadata"].get("namespace") or "")
         if namespace and any(
             as_map(obj.get("metadata")).get("namespace") != namespace
@@ -102,7 +102,10 @@ class Engine(Struct, frozen=True):
         resource: JSON,
         handler_of: Callable[[Rule, Request], Handler | None],
     ) -> tuple[JSON, list[RuleResponse]]:
-        """The object after a rule, and its answers: none where it does not match (`invokeRuleHandler`)."""
+        """Return the object after a rule, and the rule's results.
+
+        There are none if it does not match (`invokeRuleHandler`).
+        """
         if not self._matches(policy, rule, request, resource):
             return resource, []
         handler = handler_of(rule, request)

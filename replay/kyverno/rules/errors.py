@@ -1,27 +1,27 @@
-"""Errors of rule evaluation; `str()` is Kyverno's text if it has one."""
+"""Errors of rule evaluation. `str()` is Kyverno's message if there is one."""
 
 from __future__ import annotations
 
 
 class RuleError(Exception):
-    """A rule cannot be evaluated: Kyverno makes an error of it, which `failurePolicy` answers."""
+    """Rule that cannot be evaluated. Kyverno reports an error, and `failurePolicy` decides."""
 
 
 class JMESPathError(RuleError):
-    """An expression cannot be read or evaluated."""
+    """Expression that cannot be parsed or evaluated."""
 
 
 class NotFoundError(JMESPathError):
-    """An object lacks the requested key."""
+    """Key that an object does not have."""
 
     def __init__(self, key: str) -> None:
-        """`key` as the expression spells it."""
+        """`key` is written as in the expression."""
         super().__init__(f'Unknown key "{key}" in path')
 
 
 class GoPanicError(Exception):
-    """Kyverno's engine stops with a runtime error on this input; `str()` is Go's text."""
+    """Input on which Kyverno's engine panics. `str()` is Go's message."""
 
 
 class UndeterminedError(Exception):
-    """A rule reads an unknown value; `str()` says what and why in one clause."""
+    """Unknown value that a rule reads. `str()` names the value and the reason."""

@@ -1,4 +1,4 @@
-"""PolicyExceptions (kyverno.io/v2): requests that are exempt from rules (`pkg/engine/utils/exceptions.go`, `pkg/exceptions`)."""
+"""PolicyExceptions (kyverno.io/v2) for requests exempt from rules (`pkg/engine/utils/exceptions.go`, `pkg/exceptions`)."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ PolicyException = Mapping[str, Any]
 
 
 class PolicyExceptions:
-    """The exceptions that are in force."""
+    """Exceptions in force."""
 
     def __init__(self, exceptions: Sequence[JSON] = ()) -> None:
         """`exceptions` are whole objects."""
         self._exceptions = [with_floats(each) for each in exceptions]
 
     def matching(self, policy: Mapping[str, Any], rule: str, request: Request) -> list[PolicyException]:
-        """The exceptions from a rule that a request falls under, in the order of their names."""
+        """Return the exceptions that exempt a request from a rule, in the given order."""
         if not self._exceptions:
             return []
         metadata = policy["metadata"]
@@ -35,7 +35,7 @@ class PolicyExceptions:
 
 
 def exception_key(exception: PolicyException) -> str:
-    """Namespace and name."""
+    """Return `NAMESPACE/NAME` of an exception."""
     metadata = exception["metadata"]
     namespace = metadata.get("namespace")
     return f"{namespace}/{metadata['name']}" if namespace else str(metadata["name"])

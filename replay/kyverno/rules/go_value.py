@@ -1,7 +1,7 @@
-"""Values as Kyverno's Go code has them, and how Go prints, compares and reads them.
+"""Values as in Kyverno's Go code: how Go prints, compares and parses them.
 
-A Python `float` is a float64, an `int` an int64, `bool`, `str`, `dict`, `list` and None are what they are in decoded JSON. The difference
-between the two numbers matters: the request is decoded into float64, an object that a rule has handled is written back with int64.
+A Python `float` is a float64, an `int` an int64. Other types are as in decoded JSON. The two kinds of numbers differ:
+the request is decoded into float64, but an object that a rule has handled has int64.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ _PLAIN_DIGITS = 6
 
 
 class MapSlice(list[JSON]):
-    """A `[]map[string]interface{}`: a list that Kyverno's type switches on `[]interface{}` do not take for one."""
+    """Go's `[]map[string]interface{}`, which Kyverno's type switches for `[]interface{}` do not accept as a list."""
 
 
 def known(value: JSON) -> JSON:
-    """The value itself. Raises UndeterminedError where the log does not hold it."""
+    """Return a value. Raises UndeterminedError if the log does not hold it."""
     if isinstance(value, Missing):
         raise UndeterminedError(f"{value.path}: {value.reason}")
     return value
 
 
 def with_floats(value: JSON) -> JSON:
-    """A copy with every number as float64, as `encoding/json` decodes into `interface{}`."""
+    """Return a copy with every number as float64, as `encoding/json` decodes into `interface{}`."""
     if type(value) is dict:
         return {key: with_floats(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -44,7 +44,7 @@ def with_floats(value: JSON) -> JSON:
 
 
 def with_integers(value: JSON) -> JSON:
-    """A copy with every number without fraction as int64, as unstructured objects are decoded from JSON text."""
+    """Return a copy with every whole number as int64, as unstructured objects are decoded from JSON."""
     if type(value) is dict:
         return {key: with_integers(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -55,7 +55,7 @@ def with_integers(value: JSON) -> JSON:
 
 
 def equal(one: JSON, other: JSON) -> bool:
-    """Whether two values are the same (`reflect.DeepEqual`): `1` is not `1.0`, nor is it `true`."""
+    """Return whether two values are equal (`reflect.DeepEqual`). `1`, `1.0` and `true` all differ."""
     if type(one) is not type(other):
         return False
     if type(one) is dict:
@@ -71,7 +71,7 @@ def is_false(value: JSON) -> bool:
 
 
 def sprint(value: JSON) -> str:
-    """A value as `%v` prints it."""
+    """Return a value as `%v` prints it."""
     if isinstance(value, str):
         return value
     if value is None:
@@ -88,7 +88,7 @@ def sprint(value: JSON) -> str:
 
 
 def type_name(value: JSON) -> str:
-    """The type of a value as `%T` prints it."""
+    """Return the type of a value as `%T` prints it."""
     if isinstance(value, MapSlice):
         return "[]map[string]interface {}"
     names: Mapping[type, str] = {
@@ -104,7 +104,7 @@ def type_name(value: JSON) -> str:
 
 
 def _general(value: float) -> str:
-    """A float64 by `%g` with as few digits as tell it apart: with an exponent below 1e-4 and from 1e6."""
+    """Return a float64 as `%v` prints it: with the fewest digits, and an exponent below 1e-4 and from 1e6."""
     if math.isnan(value):
         return "NaN"
     if math.isinf(value):
@@ -116,12 +116,12 @@ def _general(value: float) -> str:
 
 
 def fixed(value: float, places: int = 6) -> str:
-    """A float64 by `%f`."""
+    """Return a float64 as `%f` prints it."""
     return f"{value:.{places}f}"
 
 
 def shortest(value: float, *, bits: int = 64) -> str:
-    """A float64 by `strconv.FormatFloat(value, 'f', -1, bits)`."""
+    """Return the result of `strconv.FormatFloat(value, 'f', -1, bits)`."""
     if not math.isfinite(value):
         return _general(value)
     digits, point, sign = _digits(value) if bits == 64 else _short_digits(value)
@@ -129,7 +129,7 @@ def shortest(value: float, *, bits: int = 64) -> str:
 
 
 def scientific(value: float) -> str:
-    """A float64 by `strconv.FormatFloat(value, 'E', -1, 64)`."""
+    """Return the result of `strconv.FormatFloat(value, 'E', -1, 64)`."""
     if not math.isfinite(value):
         return _general(value)
     digits, point, sign = _digits(value)
@@ -137,7 +137,7 @@ def scientific(value: float) -> str:
 
 
 def _digits(value: float) -> tuple[str, int, str]:
-    """Return a number's shortest digits, how many precede the point, and the sign."""
+    """Return the shortest digits of a number, the number of digits before the point, and the sign."""
     sign = "-" if math.copysign(1, value) < 0 else ""
     if value == 0:
         return "0", 1, sign
@@ -147,7 +147,7 @@ def _digits(value: float) -> tuple[str, int, str]:
 
 
 def _short_digits(value: float) -> tuple[str, int, str]:
-    """The same for the nearest float32."""
+    """Return the same for the nearest float32."""
     import struct  # noqa: PLC0415 - asked for by few policies
 
     try:
@@ -175,7 +175,7 @@ def _plain(digits: str, point: int) -> str:
 
 
 def parse_float(text: str) -> float | None:
-    """Return the result of `strconv.ParseFloat(text, 64)`, None for other texts or out of range."""
+    """Return the result of `strconv.ParseFloat(text, 64)`, or None for an error."""
     if _FLOAT.fullmatch(text):
         value = float(text)
         return value if math.isfinite(value) else None
@@ -190,29 +190,29 @@ def parse_float(text: str) -> float | None:
 
 
 def parse_integer(text: str) -> int | None:
-    """Return the result of `strconv.ParseInt(text, 10, 64)`, None for other texts or out of range."""
+    """Return the result of `strconv.ParseInt(text, 10, 64)`, or None for an error."""
     return parse_int(text)
 
 
 def truncated(value: float) -> int:
-    """A float64 converted to int64: the fraction is cut off; out of range it is the least number, as on amd64."""
+    """Return a float64 converted to int64. The fraction is cut off; out of range it is the minimum, as on amd64."""
     if not math.isfinite(value) or not -(2.0**63) <= value < 2.0**63:
         return -(2**63)
     return int(value)
 
 
 def join_non_empty(parts: list[str], separator: str) -> str:
-    """The texts that are not empty (`pkg/utils/strings.JoinNonEmpty`)."""
+    """Return the non-empty texts, joined (`pkg/utils/strings.JoinNonEmpty`)."""
     return separator.join(part for part in parts if part)
 
 
 def as_map(value: Any) -> dict[str, Any]:
-    """A value if it is a mapping, else an empty one."""
+    """Return the value if it is a mapping, otherwise an empty mapping."""
     return value if isinstance(value, dict) else {}
 
 
 def json_kind(value: JSON) -> str:
-    """How `encoding/json` calls a value that it cannot decode."""
+    """Return the name that `encoding/json` has for the type of a value in its errors."""
     if isinstance(value, str):
         return "string"
     if isinstance(value, bool):

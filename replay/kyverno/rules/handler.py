@@ -1,4 +1,4 @@
-"""Evaluation of a matching rule, by its kind (`pkg/engine/handlers`)."""
+"""Handlers that evaluate a matching rule, by the kind of the rule (`pkg/engine/handlers`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Rule = Mapping[str, Any]
 
 
 class ApplicableRule(Struct, frozen=True):
-    """A rule that is evaluated for an object, with the exceptions that the request falls under."""
+    """Rule to evaluate for an object, with the exceptions that apply to the request."""
 
     policy: Mapping[str, Any]
     rule: Rule
@@ -38,11 +38,11 @@ class ApplicableRule(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """The name of the rule."""
+        """Name of the rule."""
         return str(self.rule.get("name") or "")
 
     def skipped(self, text: str = "rule is skipped due to policy exceptions") -> RuleResponse:
-        """The answer of a rule that an exception is from."""
+        """Return the result of a rule that an exception skips."""
         return RuleResponse(self.name, SKIP, text + ", ".join(map(exception_key, self.exceptions)))
 
 
@@ -50,7 +50,7 @@ Handler = Callable[[ApplicableRule], tuple[JSON, list[RuleResponse]]]
 
 
 def validation_handler(rule: Rule, request: Request) -> Handler | None:
-    """Return the handler of a validating rule, None for other rules."""
+    """Return the handler of a validating rule, or None for other rules."""
     validation = as_map(rule.get("validate"))
     if not validation:
         return _verify_images if _checks_images(rule, request) else None
@@ -62,7 +62,7 @@ def validation_handler(rule: Rule, request: Request) -> Handler | None:
 
 
 def mutation_handler(rule: Rule, request: Request) -> Handler | None:
-    """Return the handler of a rule that mutates the request's object, None for other rules."""
+    """Return the handler of a rule that mutates the request's object, or None for other rules."""
     mutation = as_map(rule.get("mutate"))
     if not mutation or (request.is_admission and mutation.get("targets") is not None):
         return None
@@ -70,7 +70,7 @@ def mutation_handler(rule: Rule, request: Request) -> Handler | None:
 
 
 def trigger_handler(rule: Rule, request: Request) -> Handler | None:
-    """What tells of a rule that makes or changes other objects after the request, None for a rule of another kind."""
+    """Return the handler of a rule that creates or changes other objects later, or None for other rules."""
     del request
     return _triggered if rule.get("generate") or as_map(rule.get("mutate")).get("targets") is not None else None
 
@@ -89,7 +89,7 @@ def _triggered(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse]]:
 
 
 def _named(handling: ApplicableRule, target: Mapping[str, Any]) -> str:
-    """Kind, namespace and name of an object; as the rule spells them where variables do not resolve."""
+    """Return kind, namespace and name of a target. Variables that cannot be resolved stay as they are written."""
     fields = [str(target.get(field) or "") for field in ("kind", "namespace", "name")]
     with suppress(RuleError):
         fields = [str(substitute(handling.request.context, each)) for each in fields]
@@ -130,7 +130,7 @@ def _verify_manifests(handling: ApplicableRule) -> tuple[JSON, list[RuleResponse
 
 
 def _checks_images(rule: Rule, request: Request) -> bool:
-    """Whether a rule checks that images were verified, and the object has such images."""
+    """Return whether a rule checks that images were verified, and the object has such images."""
     entries = rule.get("verifyImages") or ()
     if not any(each.get("verifyDigest", True) or each.get("required", True) for each in entries):
         return False
@@ -138,7 +138,7 @@ def _checks_images(rule: Rule, request: Request) -> bool:
 
 
 def has_matching_images(rule: Rule, request: Request) -> bool:
-    """Whether the object has images that a rule of `verifyImages` is about."""
+    """Return whether the object has images that a rule of `verifyImages` matches."""
     extractors = rule.get("imageExtractors")
     try:
         if extractors:
@@ -147,6 +147,7 @@ def has_matching_images(rule: Rule, request: Request) -> bool:
         else:
             found = {kind: dict(images) for kind, images in request.images().items()}
     except RuleError:
+        # An object whose images cannot be read may have matching ones.
         return True
     patterns = [
         str(pattern)

@@ -1,4 +1,4 @@
-"""References of images, and the images of an object (`pkg/utils/image`, `pkg/utils/api/image.go`)."""
+"""Image references, and the images of an object (`pkg/utils/image`, `pkg/utils/api/image.go`)."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _LONGEST_REFERENCE = 4096
 
 
 class ImageError(RuleError):
-    """A text is no reference of an image; `str()` is Kyverno's text."""
+    """Invalid image reference. `str()` is Kyverno's message."""
 
 
 class ImageInfo(Struct, frozen=True):
-    """Parts of a reference. A missing registry, tag or digest is empty."""
+    """Parts of an image reference. A missing registry, tag or digest is empty."""
 
     registry: str
     name: str
@@ -43,12 +43,12 @@ class ImageInfo(Struct, frozen=True):
     pointer: str = ""
 
     def __str__(self) -> str:
-        """The reference in full."""
+        """Return the full reference."""
         image = f"{self.registry}/{self.path}" if self.registry else self.path
         return f"{image}@{self.digest}" if self.digest else f"{image}:{self.tag}"
 
     def as_json(self) -> dict[str, JSON]:
-        """Return the value in the variable `images`."""
+        """Return the value of an image in the variable `images`."""
         fields = {
             "registry": self.registry,
             "name": self.name,
@@ -63,7 +63,7 @@ class ImageInfo(Struct, frozen=True):
 
 
 class ImageDefaults(Struct, frozen=True):
-    """Default registry of Kyverno's ConfigMap, and whether it is added to references."""
+    """Default registry of Kyverno's ConfigMap. `mutation` says whether it is added to references."""
 
     registry: str = "docker.io"
     mutation: bool = True
@@ -71,7 +71,7 @@ class ImageDefaults(Struct, frozen=True):
 
 @lru_cache(maxsize=4096)
 def image_info(image: str, defaults: ImageDefaults) -> ImageInfo:
-    """The parts of a reference (`GetImageInfo`). Raises ImageError."""
+    """Parse an image reference (`GetImageInfo`). Raises ImageError."""
     first, slash, _ = image.partition("/")
     is_domain = slash and (set(".:") & set(first) or first == "localhost" or first != first.lower())
     full = image if is_domain else f"{defaults.registry}/{image}"
@@ -113,7 +113,7 @@ def _fault(full: str, match: re.Match[str] | None) -> str:
 
 
 class ImageExtractor(Struct, frozen=True):
-    """Images of a kind: their path, and the fields with names and references."""
+    """Place of images in an object: the path, and the fields with name and reference."""
 
     name: str
     fields: tuple[str, ...]
@@ -138,7 +138,7 @@ _EXTRACTORS: Mapping[str, tuple[ImageExtractor, ...]] = {
 
 
 def custom_extractors(configs: Sequence[Mapping[str, Any]]) -> tuple[ImageExtractor, ...]:
-    """The extractors that a rule's `imageExtractors` names for a kind."""
+    """Return the extractors that a rule's `imageExtractors` define for one kind."""
     made = []
     for config in configs:
         fields = [part for each in str(config.get("path", "")).split("/") if (part := each.strip(" "))]
@@ -163,7 +163,7 @@ def images_of(
     search: Callable[[str, JSON], JSON],
     custom: Mapping[str, Sequence[Mapping[str, Any]]] | None = None,
 ) -> dict[str, dict[str, ImageInfo]]:
-    """The images of an object by extractor and name (`ExtractImagesFromResource`). Raises ImageError.
+    """Return the images of an object by extractor and name (`ExtractImagesFromResource`). Raises ImageError.
 
     `search` evaluates the JMESPath expression of an extractor.
     """

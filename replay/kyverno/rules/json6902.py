@@ -1,6 +1,6 @@
-"""RFC 6902 patches as rules write them (`pkg/engine/mutate/patch`; evanphx/json-patch v5 with Kyverno's options).
+"""RFC 6902 patches of rules (`pkg/engine/mutate/patch`; evanphx/json-patch v5 with Kyverno's options).
 
-`add` makes the path that it needs, and `remove` of what is not there changes nothing.
+`add` creates the containers along its path. `remove` of a missing value changes nothing.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 _INDEX = re.compile(r"-|-?[0-9]+", re.ASCII)
 _MOST_INDEX = 10_000
-"""A bound of ours on the items that `add` makes to reach an index."""
+"""Limit of ours for the index at which `add` creates items."""
 
 
 def apply_json6902(resource: JSON, text: str) -> JSON:
-    """An object with the operations of a patch applied, JSON or YAML. Raises RuleError."""
+    """Return an object with a JSON or YAML patch applied. Raises RuleError."""
     operations = read_operations(text)
     for operation in operations:
         path = operation.get("path")
@@ -46,7 +46,7 @@ def apply_json6902(resource: JSON, text: str) -> JSON:
 
 
 def read_operations(text: str) -> list[Mapping[str, Any]]:
-    """The operations of a patch, JSON or YAML. Raises RuleError."""
+    """Parse the operations of a JSON or YAML patch. Raises RuleError."""
     try:
         if text.startswith("["):
             read_json(text.encode())
@@ -86,7 +86,7 @@ def _is_there(node: JSON, path: tuple[str, ...]) -> bool:
 
 
 def _with_path(node: JSON, path: tuple[str, ...]) -> JSON:
-    """The same with containers made along a path: a list where an index follows, else an object."""
+    """Return a node with containers created along a path: a list before an index, otherwise an object."""
     if len(path) < 2:
         return node
     key, following = path[0], path[1]

@@ -1,4 +1,4 @@
-"""A place in a rule as a JMESPath expression, for the variable `@` (`pkg/utils/jsonpointer`)."""
+"""Path within a rule as a JMESPath expression, for the variable `@` (`pkg/utils/jsonpointer`)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ESCAPES = {
 
 
 def parsed_path(path: str) -> list[str]:
-    """The parts of a path; a backslash keeps the next character as it is, quotation marks keep slashes."""
+    """Return the parts of a path. A backslash escapes the next character, and quotation marks keep slashes."""
     parts: list[str] = []
     part, is_escaped, is_quoted = "", False, False
     for character in path:
@@ -37,7 +37,7 @@ def parsed_path(path: str) -> list[str]:
 
 
 def jmespath_of(parts: Sequence[str]) -> str:
-    """The expression that leads along the parts; a number is an index."""
+    """Return the JMESPath expression for the parts. A number is an index."""
     text = ""
     for part in parts:
         if part.isascii() and part.isdigit():

@@ -1,4 +1,4 @@
-"""Entries of a rule's `context`: variables, ConfigMaps, calls to the API server, global entries (`pkg/engine/context/loaders`)."""
+"""Loaders for a rule's `context`: variables, ConfigMaps, API calls, global entries (`pkg/engine/context/loaders`)."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ class Cluster(Protocol):
     """Cluster reads of rules, at the time of the request."""
 
     def namespace(self, name: str) -> JSON | Missing | None:
-        """A Namespace, None if there is none."""
+        """Return a Namespace, or None if it does not exist."""
         ...
 
     def config_map(self, namespace: str, name: str) -> JSON | Missing | None:
-        """A ConfigMap, None if there is none."""
+        """Return a ConfigMap, or None if it does not exist."""
         ...
 
     def get_path(self, path: str) -> JSON | Missing | None:
-        """Return the API server's answer to a GET of a path, None for NotFound."""
+        """Return the API server's answer to a GET of a path, or None for NotFound."""
         ...
 
     def global_entry(self, name: str, projection: str) -> JSON | Missing | None:
-        """The data of a GlobalContextEntry or of one of its projections, None if there is no such entry."""
+        """Return the data of a GlobalContextEntry or of its projection, or None if there is no such entry."""
         ...
 
 
 class LoaderSource(Struct, frozen=True):
-    """Where loaders read: the cluster, and the namespace of the policy, empty for a ClusterPolicy.
+    """Source of context entries. `policy_namespace` is empty for a ClusterPolicy.
 
-    `values` stand in the place of what entries would bring, each at its path; entries of the fields in `ignored` bring nothing; `answers`
-    are those of calls by method and URL. All are how Kyverno's CLI does without a cluster.
+    The other fields reproduce Kyverno's CLI without a cluster. `values` are given in place of entries, by path. Entries
+    of the types in `ignored` are not loaded. `answers` are the results of calls by method and URL.
     """
 
     cluster: Cluster
@@ -56,7 +56,7 @@ class LoaderSource(Struct, frozen=True):
 
 
 def declare_entries(context: Context, entries: JSON, source: LoaderSource) -> None:
-    """Make the entries of a `context` known, to be loaded when they are first named. Raises RuleError."""
+    """Declare the entries of a `context`, which are loaded when an expression first names them. Raises RuleError."""
     for path, value in source.values:
         context.put(value, *path)
     for entry in entries or ():
@@ -69,7 +69,7 @@ def declare_entries(context: Context, entries: JSON, source: LoaderSource) -> No
 
 
 class _Loader:
-    """A loader that fetches once, and brings the same into each context that asks again."""
+    """Loader that fetches its data once and adds it to each context that asks."""
 
     def __init__(self, name: str, entry: Mapping[str, Any], source: LoaderSource) -> None:
         self.name = name
@@ -83,7 +83,7 @@ class _Loader:
 
 
 class _VariableLoader(_Loader):
-    """`variable`: a value, an expression, or a default."""
+    """Loader of `variable`: a value, an expression or a default."""
 
     def load(self, context: Context) -> None:
         variable = self.entry["variable"]
@@ -141,7 +141,7 @@ def _applied(context: Context, path: str, value: JSON) -> JSON:
 
 
 class _ConfigMapLoader(_Loader):
-    """`configMap`: its data and metadata; a policy of a namespace reads no other."""
+    """Loader of `configMap`: its data and metadata. A namespaced policy reads only its own namespace."""
 
     _data: JSON = None
 
@@ -187,7 +187,7 @@ class _ConfigMapLoader(_Loader):
 
 
 class _APICallLoader(_Loader):
-    """`apiCall`: a plain GET of the API server; what goes to a service, or posts, is not known."""
+    """Loader of `apiCall`: a plain GET of the API server. Calls of services and POSTs are undetermined."""
 
     _data: JSON = None
     _is_default = False
@@ -268,7 +268,7 @@ class _APICallLoader(_Loader):
 
 
 def _not_found(path: str) -> str:
-    """How the API server words that there is no object at a path."""
+    """Return the API server's message for a missing object at a path."""
     parts = [part for part in path.split("?", maxsplit=1)[0].split("/") if part]
     parts = parts[2:] if parts[:1] == ["api"] else parts[1:]
     group = "" if path.startswith("/api/") else f".{parts[0]}"
@@ -281,7 +281,7 @@ def _not_found(path: str) -> str:
 
 
 class _GlobalReferenceLoader(_Loader):
-    """`globalReference`: what a GlobalContextEntry holds."""
+    """Loader of `globalReference`: the data of a GlobalContextEntry."""
 
     def load(self, context: Context) -> None:
         if self.source.policy_namespace:
@@ -311,7 +311,7 @@ class _GlobalReferenceLoader(_Loader):
 
 
 class _ImageRegistryLoader(_Loader):
-    """`imageRegistry`: registries are never contacted."""
+    """Loader of `imageRegistry`, always undetermined: registries are never contacted."""
 
     def load(self, context: Context) -> None:  # noqa: ARG002 - see `Loader.load`
         raise UndeterminedError(f"context entry {self.name} asks an image registry")
@@ -324,4 +324,4 @@ _KINDS: tuple[tuple[str, type[_Loader]], ...] = (
     ("imageRegistry", _ImageRegistryLoader),
     ("variable", _VariableLoader),
 )
-"""Kinds of entries, in Kyverno's order."""
+"""Loaders by field, in the order in which Kyverno looks for the fields."""

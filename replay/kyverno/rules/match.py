@@ -1,4 +1,4 @@
-"""Whether a rule matches a request: its `match` and `exclude` (`pkg/engine/utils/match.go`, `pkg/utils/match`)."""
+"""Match of a rule and a request: `match` and `exclude` (`pkg/engine/utils/match.go`, `pkg/utils/match`)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _OF_USER = ("roles", "clusterRoles", "subjects")
 
 
 class Requester(Struct, frozen=True):
-    """The user, and roles from bindings (`kyvernov2.RequestInfo`); `unknown` says why they are unknown."""
+    """User with roles from bindings (`kyvernov2.RequestInfo`). `unknown` is the reason if the roles are unknown."""
 
     username: str = ""
     groups: tuple[str, ...] = ()
@@ -31,7 +31,7 @@ class Requester(Struct, frozen=True):
 
 
 class Subject(Struct, frozen=True):
-    """What is matched besides the object: kind, subresource, operation, and user."""
+    """Facts that a rule matches besides the object: kind, subresource, operation and user."""
 
     kind: GroupVersionKind
     subresource: str
@@ -41,7 +41,7 @@ class Subject(Struct, frozen=True):
 
 
 def matches_rule(rule: Mapping[str, Any], obj: JSON, subject: Subject, policy_namespace: str) -> bool:
-    """Whether a rule is for an object (`MatchesResourceDescription`)."""
+    """Return whether a rule matches an object (`MatchesResourceDescription`)."""
     if obj is None:
         return False
     if policy_namespace and policy_namespace != _namespace(obj):
@@ -57,7 +57,7 @@ def matches_rule(rule: Mapping[str, Any], obj: JSON, subject: Subject, policy_na
 
 
 def why_unmatched(rule: Mapping[str, Any], obj: JSON, subject: Subject) -> str:
-    """The first thing that `match` asks for and a request does not have, or that `exclude` leaves it out."""
+    """Return why a rule does not match: the first unmet part of `match`, or `exclude`."""
     match = as_map(rule.get("match"))
     field = "any" if match.get("any") else "all" if match.get("all") else ""
     filters = match[field] if field else [_own_filter(match)]
@@ -90,7 +90,7 @@ def _is_excluded(exclude: Mapping[str, Any], obj: JSON, subject: Subject) -> boo
 
 
 def is_empty_description(resources: Mapping[str, Any]) -> bool:
-    """Whether a filter says nothing about objects."""
+    """Return whether a filter says nothing about objects."""
     return not any(resources.get(field) for field in _OF_RESOURCE) and not any(
         resources.get(field) is not None for field in ("selector", "namespaceSelector")
     )
@@ -130,7 +130,7 @@ def _matches_resources(resources: Mapping[str, Any], obj: JSON, subject: Subject
 
 
 def matches_description(resources: Mapping[str, Any], obj: JSON, subject: Subject) -> bool:
-    """Match kinds, names, namespaces, annotations and labels. Missing fields match."""
+    """Return whether kinds, names, namespaces, annotations and labels match. Missing fields match."""
     kinds = resources.get("kinds")
     if kinds and not matches_kind(kinds, subject.kind, subject.subresource):
         return False
@@ -173,12 +173,12 @@ def _matches_user(filter_: Mapping[str, Any], requester: Requester) -> bool:
 
 
 def matches_user(filter_: Mapping[str, Any], requester: Requester) -> bool:
-    """Match roles, cluster roles and subjects. Missing fields match."""
+    """Return whether roles, cluster roles and subjects match. Missing fields match."""
     return _matches_user(filter_, requester)
 
 
 def matches_subjects(subjects: Sequence[Mapping[str, Any]], requester: Requester) -> bool:
-    """Whether one of the subjects, with wildcards, is who asks."""
+    """Return whether one of the subjects, possibly with wildcards, is the user."""
     for subject in subjects:
         kind, name = subject.get("kind"), str(subject.get("name") or "")
         if kind == "ServiceAccount":
@@ -211,6 +211,6 @@ def _kind(obj: JSON) -> str:
 
 
 def texts_of(obj: JSON, field: str) -> Mapping[str, str]:
-    """Labels or annotations; none at all where one of them is no text, as unstructured objects read them."""
+    """Return labels or annotations, or none if one value is not a string, as unstructured objects do."""
     texts = as_map(known(as_map(known(obj.get("metadata"))).get(field)))
     return texts if all(isinstance(known(value), str) for value in texts.values()) else {}

@@ -1,4 +1,4 @@
-"""An object against a pattern with anchors (`pkg/engine/validate/validate.go`, `pkg/engine/anchor/handlers.go`)."""
+"""Comparison of an object with a pattern (`pkg/engine/validate/validate.go`, `pkg/engine/anchor/handlers.go`)."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ _CONDITION_MISMATCH = "conditional anchor mismatch"
 _GLOBAL_MISMATCH = "global anchor mismatch"
 _NEGATION_MATCHED = "negation anchor matched in resource"
 _FIRST = (CONDITION, EXISTENCE, EQUALITY, NEGATION)
-"""Anchors that are looked at before everything else of their map."""
+"""Anchors that are evaluated before the other keys of their map."""
 
 
 class PatternError(Exception):
-    """An object does not fit a pattern; `path` says where, empty where a key of an anchor is missing.
+    """Mismatch of an object and a pattern. `path` is empty if an anchored key is missing.
 
-    `skip`: a condition does not hold, so the rule does not apply.
+    `skip` says that a condition does not hold, so the rule does not apply.
     """
 
     def __init__(self, message: str, path: str, *, skip: bool) -> None:
@@ -42,7 +42,10 @@ class PatternError(Exception):
 
 
 class _Mismatch(Struct, frozen=True):
-    """A mismatch: path and text; `kind` is the anchor's, `combined` means several."""
+    """Mismatch with path and message.
+
+    `kind` is the kind of its anchor. `combined` says that it joins several mismatches.
+    """
 
     path: str
     message: str
@@ -66,7 +69,7 @@ CONDITION_KIND, GLOBAL_KIND, NEGATION_KIND = "condition", "global", "negation"
 
 
 def match_pattern(resource: JSON, pattern: JSON) -> None:
-    """Compare an object with a pattern (`MatchPattern`). Raises PatternError where it does not fit."""
+    """Compare an object with a pattern (`MatchPattern`). Raises PatternError if it does not fit."""
     matcher = _Matcher()
     wrong = matcher.element(resource, pattern, "/")
     if wrong is None:
@@ -116,7 +119,7 @@ class _Matcher:
                 self._found[key] = self._found.get(key, False) or anchor.key in resource
 
     def _map(self, resource: dict[str, Any], pattern: dict[str, Any], path: str) -> _Mismatch | None:
-        """Anchors first, in the order of their names; then the other keys, those with anchors below them first."""
+        """Compare a map: first the anchors by name, then the other keys, of which those with inner anchors come first."""
         pattern = expanded_in_metadata(pattern, resource)
         anchors = sorted(key for key in pattern if is_anchor(key, *_FIRST))
         skipped: list[_Mismatch] = []
@@ -169,7 +172,7 @@ class _Matcher:
         return self.element(value, pattern, f"{path}{key}/")
 
     def _existence(self, value: JSON, pattern: JSON, path: str) -> _Mismatch | None:
-        """Each item of the pattern must fit at least one item of the list."""
+        """Compare an existence anchor: each item of the pattern must fit at least one item of the list."""
         if not isinstance(known(value), list):
             kind = type_name(value)
             return _Mismatch(
@@ -188,7 +191,7 @@ class _Matcher:
         return None
 
     def _array(self, resource: list[Any], pattern: list[Any], path: str) -> _Mismatch | None:
-        """A list of maps has one pattern for all its items; lists within lists are compared one by one."""
+        """Compare a list. A list of maps has one pattern for all items; lists of lists are compared item by item."""
         if not pattern:
             return _Mismatch(path, "pattern Array empty")
         first = pattern[0]
@@ -218,7 +221,10 @@ def _combined(skipped: list[_Mismatch], path: str) -> _Mismatch:
 
 
 def pattern_order(pattern: dict[str, Any]) -> list[str]:
-    """The keys behind the anchors, in the order in which they are compared: each with anchors below it goes before all so far."""
+    """Return the keys after the anchors in the order of comparison.
+
+    A key with inner anchors goes before all earlier keys.
+    """
     front: list[str] = []
     back: list[str] = []
     for key in sorted(key for key in pattern if not is_anchor(key, *_FIRST)):
@@ -233,9 +239,9 @@ def _has_anchors(pattern: JSON) -> bool:
 
 
 def expanded_in_metadata(pattern: dict[str, Any], resource: dict[str, Any]) -> dict[str, Any]:
-    """The pattern with wildcards in keys of labels and annotations replaced by keys that the object has.
+    """Return the pattern with wildcards in label and annotation keys replaced by keys that the object has.
 
-    `pkg/engine/wildcards`: values that are no texts are dropped where labels or annotations are looked at.
+    As in `pkg/engine/wildcards`, values that are not strings are dropped from labels and annotations.
     """
     metadata = _value_of("metadata", pattern)
     own = resource.get("metadata")

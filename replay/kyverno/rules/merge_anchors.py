@@ -1,4 +1,4 @@
-"""Anchors in a strategic merge patch, resolved against the object (`pkg/engine/mutate/patch/strategicPreprocessing.go`)."""
+"""Anchors in a strategic merge patch, resolved for an object (`pkg/engine/mutate/patch/strategicPreprocessing.go`)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ IsAnchor = Callable[[Anchor], bool]
 
 
 class _ConditionError(Exception):
-    """A condition does not hold; `is_global` for one that the whole rule hangs on."""
+    """Condition that does not hold. `is_global` says that the whole rule depends on it."""
 
     def __init__(self, *, is_global: bool) -> None:
         super().__init__()
@@ -26,7 +26,7 @@ class _ConditionError(Exception):
 
 
 def merge_with_anchors(base: JSON, patch: JSON) -> JSON:
-    """Merge a patch into an object, if the patch's conditions hold. Raises RuleError and GoPanicError."""
+    """Merge a patch into an object if the patch's conditions hold. Raises RuleError and GoPanicError."""
     pattern = _sorted(patch)
     try:
         _process(pattern, base)
@@ -54,7 +54,7 @@ def _has_effect(anchor: Anchor) -> bool:
 
 
 def _keys(pattern: JSON, is_anchor: IsAnchor) -> list[tuple[str, Anchor]]:
-    """The keys of a map that are anchors of a kind."""
+    """Return the keys of a map that are anchors of some kind."""
     if not isinstance(pattern, dict):
         return []
     found = ((key, parse_anchor(key)) for key in pattern)
@@ -62,7 +62,7 @@ def _keys(pattern: JSON, is_anchor: IsAnchor) -> list[tuple[str, Anchor]]:
 
 
 def _renamed(pattern: dict[str, Any], old: str, new: str) -> None:
-    """Rename a key in its place."""
+    """Rename a key and keep its position."""
     items = [(new if key == old else key, value) for key, value in pattern.items()]
     pattern.clear()
     for key, value in items:
@@ -70,12 +70,12 @@ def _renamed(pattern: dict[str, Any], old: str, new: str) -> None:
 
 
 def _field(resource: JSON, key: str) -> tuple[bool, JSON]:
-    """Whether an object has a field, and its value."""
+    """Return whether an object has a field, and its value."""
     return (True, resource[key]) if isinstance(resource, dict) and key in resource else (False, None)
 
 
 def _process(pattern: JSON, resource: JSON) -> None:
-    """Resolve what a pattern says about an object, None for one that is not there; the pattern is changed in place."""
+    """Resolve a pattern's anchors in place, for an object or for None if the object is absent."""
     if isinstance(pattern, dict):
         _process_map(pattern, resource)
     elif isinstance(pattern, list) and pattern and isinstance(pattern[0], dict):
@@ -93,7 +93,7 @@ def _process_map(pattern: dict[str, Any], resource: JSON) -> None:
 
 
 def _add_if_not_present(pattern: JSON, resource: JSON) -> int:
-    """Drop the fields of `+( )` that the object has, and take the anchor off the others; how many there were."""
+    """Remove `+( )` fields that the object has, and remove the anchor from the others. Return how many there were."""
     anchors = _keys(pattern, lambda anchor: anchor.modifier == ADD)
     for key, anchor in anchors:
         if _field(resource, anchor.key)[0]:
@@ -104,7 +104,7 @@ def _add_if_not_present(pattern: JSON, resource: JSON) -> int:
 
 
 def _check(pattern: dict[str, Any], resource: JSON, modifier: str) -> None:
-    """Raise _ConditionError where a condition of a map does not hold."""
+    """Raise _ConditionError if a condition of a map does not hold."""
     for key, anchor in _keys(pattern, lambda each: each.modifier == modifier):
         there, value = _field(resource, anchor.key)
         if not there:
@@ -118,7 +118,7 @@ def _check(pattern: dict[str, Any], resource: JSON, modifier: str) -> None:
 
 
 def _comparable(value: JSON) -> JSON:
-    """A node as it is compared: a scalar as its text, all else as JSON is decoded."""
+    """Return a node for comparison: a scalar as its text, anything else as decoded JSON."""
     if isinstance(value, dict | list):
         return with_floats(value)
     if value is None:
@@ -129,7 +129,7 @@ def _comparable(value: JSON) -> JSON:
 
 
 def _process_list(pattern: list[Any], resource: JSON) -> None:
-    """For each item with anchors look for items of the object that fit, and make a patch by name for each."""
+    """Append a patch by name for each object item that fits an anchored item of the pattern."""
     if resource is not None and not isinstance(resource, list):
         raise RuleError(f"wrong node kind: expected SequenceNode but got {_kind_name(resource)}")
     for element in list(pattern):
@@ -166,7 +166,7 @@ def _kind_name(value: JSON) -> str:
 
 
 def _add_by_name(pattern: list[Any], candidate: JSON, item: JSON) -> None:
-    """Append the rest of an item without anchors, under the name of the object's item."""
+    """Append the rest of an item without anchors, with the name of the object's item."""
     there, name = _field(item, "name")
     if not there or name in (None, "", [], {}):
         return
@@ -198,7 +198,7 @@ def _delete_condition_elements(pattern: dict[str, Any]) -> None:
 
 
 def _delete_anchors(node: JSON, *, delete_scalar: bool) -> bool:
-    """Take the conditions out of a node; whether nothing else is left of it."""
+    """Remove the conditions from a node. Return whether the node is then empty."""
     if isinstance(node, dict):
         return _delete_in_map(node)
     return _delete_in_list(node) if isinstance(node, list) else delete_scalar
@@ -224,10 +224,11 @@ def _delete_in_map(node: dict[str, Any]) -> bool:
 
 
 def _delete_in_list(node: list[Any]) -> bool:
-    """The same for a list; Kyverno deletes by the place that an item had before others were deleted."""
+    """Remove the conditions from a list. Kyverno deletes by the index that an item had before earlier deletions."""
     elements = list(node)
     for index, element in enumerate(elements):
         if _contains_anchor(element, _has_effect) or _delete_anchors(element, delete_scalar=False):
+            # Go slices `node[:index]` out of range here, and Kyverno panics.
             if index >= len(node):
                 raise GoPanicError(f"runtime error: slice bounds out of range [{index + 1}:{len(node)}]")
             del node[index]

@@ -22,7 +22,7 @@ from replay.kyverno.rules.validate import add_element, elements_of
 
 Rule = Mapping[str, Any]
 MOST_MUTATIONS = 500
-"""A bound of ours on the elements that are patched one by one, each on the whole object; Kyverno runs out of its webhook's time before."""
+"""Limit of ours for elements that are patched one by one. Kyverno reaches its webhook's timeout earlier."""
 
 
 class _Mutated(Struct, frozen=True):
@@ -34,7 +34,10 @@ class _Mutated(Struct, frozen=True):
 
 
 def mutate_rule(request: Request, rule: Rule, resource: JSON, source: LoaderSource) -> tuple[JSON, list[RuleResponse]]:
-    """The object after a rule, None after an error, and the rule's answer. Raises UndeterminedError and GoPanicError."""
+    """Return the object after a rule, None after an error, and the rule's result.
+
+    Raises UndeterminedError and GoPanicError.
+    """
     mutation = as_map(rule.get("mutate"))
     if mutation.get("foreach") is not None:
         result = _loops(request, mutation["foreach"], resource, source, 0)
@@ -57,7 +60,7 @@ def _error(message: str, error: Exception | None = None) -> _Mutated:
 
 
 def _patched(request: Request, mutation: Mapping[str, Any], resource: JSON, place: str = "mutate") -> _Mutated:
-    """Apply one patch after substitution; `place` is its place in substituted texts."""
+    """Apply one patch after substitution. `place` is its path in substituted texts."""
     fields = {key: mutation[key] for key in ("patchStrategicMerge", "patchesJson6902") if mutation.get(key) is not None}
     try:
         patches = as_map(substitute(request.context, {place: fields} if place else fields))
@@ -112,7 +115,10 @@ def _elements(
     source: LoaderSource,
     nesting: int,
 ) -> _Mutated:
-    """Process all elements, each on the result of the one before. A strategic merge goes from last to first."""
+    """Process all elements, each on the result of the one before.
+
+    A strategic merge goes from last to first.
+    """
     if len(elements) > MOST_MUTATIONS:
         raise UndeterminedError(f"a foreach mutates more than {MOST_MUTATIONS} elements")
     order = loop.get("order")
@@ -148,7 +154,7 @@ def _element(
     source: LoaderSource,
     nesting: int,
 ) -> _Mutated | None:
-    """Process one element; None if its preconditions are not met."""
+    """Process one element. Return None if its preconditions are not met."""
     place = f"mutate.foreach[{index}]"
     try:
         add_element(request, element, index, nesting, scope=False)

@@ -1,4 +1,4 @@
-"""The operators of conditions (`pkg/engine/variables/operator`)."""
+"""Operators of conditions (`pkg/engine/variables/operator`)."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _ORDERS: dict[str, Order] = {
 
 
 def operator_named(name: str) -> Operator | None:
-    """The operator of a name, None for one that there is not.
+    """Return the operator with a name, or None if there is none.
 
-    Names are compared without regard to case; the numeric ones hold for nothing unless they are spelled as documented.
+    Names ignore case. But a numeric operator is never true unless its name has the documented case.
     """
     found = _OPERATORS.get(name.lower())
     if found is not None:
@@ -54,7 +54,7 @@ def _is_number(value: JSON) -> bool:
 
 
 def _duration_of(value: JSON) -> int | None:
-    """Return the duration of a text. A bare `0` is none."""
+    """Return the duration of a text, or None. A bare `0` is not a duration."""
     if not isinstance(value, str) or value == "0":
         return None
     try:
@@ -64,7 +64,10 @@ def _duration_of(value: JSON) -> int | None:
 
 
 def _durations(key: JSON, value: JSON) -> tuple[int, int] | None:
-    """Both as nanoseconds where at least one is a duration, and the other one too or a number of seconds."""
+    """Return both values as nanoseconds, or None.
+
+    At least one must be a duration. The other can be a number of seconds.
+    """
     one, other = _duration_of(key), _duration_of(value)
     if one is None and other is None:
         return None
@@ -157,7 +160,7 @@ def _text_equals(key: str, value: JSON) -> bool:
 
 
 def _compares(key: JSON, value: JSON, order: Order | None) -> bool:
-    """Numbers, durations, quantities and versions in an order; `order` is None for a name that is not spelled as documented."""
+    """Compare numbers, durations, quantities or versions. `order` is None for a name with undocumented case."""
     if isinstance(key, bool) or not isinstance(key, int | float | str):
         known(key)
         return False
@@ -222,12 +225,12 @@ def _as_duration(value: JSON) -> int | None:
 
 
 def _scalar_text(key: JSON) -> str | None:
-    """Return a key as text, None for other values than text, number or boolean."""
+    """Return a key as text, or None if it is neither text, number nor boolean."""
     return sprint(key) if isinstance(known(key), str | int | float) else None
 
 
 def _listed(text: str) -> list[str] | None:
-    """A text as a list: JSON of a list of texts, or itself where it is no JSON; None for other JSON."""
+    """Return the texts of a JSON list, the text itself if it is not JSON, or None for other JSON."""
     try:
         decoded = orjson.loads(text)
     except orjson.JSONDecodeError:
@@ -244,7 +247,7 @@ def _fits(one: str, other: str) -> bool:
 
 
 def _holds(key: str, value: JSON) -> bool | None:
-    """Whether a list or text holds a key; None for a value that is neither."""
+    """Return whether a list or text holds a key, or None if the value is neither."""
     if type(value) is list:
         return any(_fits(sprint(item), key) for item in value)
     if not isinstance(known(value), str):
@@ -291,7 +294,7 @@ def _all_not_in_range(keys: list[str], value: str) -> bool:
 
 
 class _Membership:
-    """`AnyIn`, `AllIn`, `AnyNotIn` or `AllNotIn`."""
+    """Operator `AnyIn`, `AllIn`, `AnyNotIn` or `AllNotIn`."""
 
     def __init__(
         self,
@@ -333,7 +336,10 @@ class _Membership:
 
 
 def _old_in(*, negated: bool) -> Operator:
-    """`In` and `NotIn`, which are deprecated: sets are compared without wildcards, and a text must be JSON of a list."""
+    """Return the deprecated operator `In` or `NotIn`.
+
+    It compares sets without wildcards, and a text must be a JSON list.
+    """
 
     def evaluate(key: JSON, value: JSON) -> bool:
         text = _scalar_text(key)

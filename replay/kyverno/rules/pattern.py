@@ -1,4 +1,4 @@
-"""One value against one pattern: operators, ranges, quantities, durations, wildcards (`pkg/engine/pattern`, `pkg/engine/operator`)."""
+"""Patterns of one value: operators, ranges, quantities, durations, wildcards (`pkg/engine/{pattern,operator}`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _ORDERS = {
 
 
 def operator_of(pattern: str) -> str:
-    """The operator that a pattern begins with, `-` or `!-` for a range, nothing for equality."""
+    """Return the operator of a pattern: `-` or `!-` for a range, empty for equality."""
     if len(pattern.encode("utf-8", "surrogateescape")) < 2:
         return ""
     for operator in _OPERATORS:
@@ -38,7 +38,7 @@ def operator_of(pattern: str) -> str:
 
 
 def matches_pattern(value: JSON, pattern: JSON) -> bool:
-    """Whether a value fits a pattern (`pattern.Validate`); a list is no pattern."""
+    """Return whether a value fits a pattern (`pattern.Validate`). A list is never a pattern."""
     known(value)
     if isinstance(pattern, bool):
         return isinstance(value, bool) and value is pattern
@@ -74,7 +74,7 @@ def _fits_float(value: JSON, pattern: float) -> bool:
 
 
 def _fits_text(value: JSON, pattern: str) -> bool:
-    """`|` between alternatives, `&` between what must hold together."""
+    """Return whether a value fits a pattern with `|` between alternatives and `&` between conditions."""
     if equal(value, pattern):
         return True
     return any(
@@ -101,7 +101,7 @@ def _fits_one(value: JSON, pattern: str) -> bool:
 
 
 def _number_text(value: JSON) -> str | None:
-    """Return a value for reading as duration or quantity; None for other values than number or text."""
+    """Return a value as text for parsing as duration or quantity, or None if it is neither number nor text."""
     if value is None:
         return "0"
     if isinstance(value, str):

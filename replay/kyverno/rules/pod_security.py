@@ -1,4 +1,4 @@
-"""Rules that hold pods to the Pod Security Standards (`pkg/engine/handlers/validation/validate_pss.go`, `pkg/pss`)."""
+"""Rules that check pods against the Pod Security Standards (`pkg/engine/handlers/validation`, `pkg/pss`)."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def validate_pod_security(
     resource: JSON,
     exceptions: Sequence[Mapping[str, Any]],
 ) -> RuleResponse | None:
-    """The answer of a rule, None for a request that deletes."""
+    """Return the result of a rule, or None for a DELETE."""
     name = str(rule.get("name") or "")
     if request.operation == "DELETE":
         return None
@@ -93,7 +93,7 @@ def _unless_existing(
     exceptions: Sequence[Mapping[str, Any]],
     response: RuleResponse,
 ) -> RuleResponse:
-    """Ignore an existing violation on an update."""
+    """Return the result of a rule, or a skip if the old object violated it too."""
     if not (is_enforced(rule, policy) and request.operation == "UPDATE" and allows_existing_violations(rule)):
         return response
     new, old = request.new, request.old
@@ -112,9 +112,9 @@ def _unless_existing(
 
 
 def _pod(resource: JSON) -> Pod:
-    """The metadata and spec of a pod, or of the template of its controller.
+    """Return the metadata and spec of a pod, or of its controller's template.
 
-    Raises RuleError for another kind, and for an amount of a container that the Go type does not take.
+    Raises RuleError for another kind, and for an invalid quantity in a container's resources.
     """
     pod = _pod_of_kind(resource)
     for container in pod.containers:
@@ -155,9 +155,10 @@ def _moved(error: FieldError, kind: str) -> FieldError:
 def _excluded(
     level: str, minor: int, results: list[CheckResult], exclude: Mapping[str, Any], pod: Pod
 ) -> list[CheckResult]:
-    """What is left after an exclusion: each field at fault of the excluded part takes one away (`exemptExclusions`).
+    """Return the violations that an exclusion leaves (`exemptExclusions`).
 
-    Kyverno keeps the checks in a map from here on, so the order in its message is any.
+    Each violating field of the excluded part removes one violation. Kyverno keeps the checks in a map, so the order in
+    its message is random.
     """
     images = exclude.get("images") or ()
     if images:
@@ -199,7 +200,7 @@ def _values(error: FieldError) -> list[str]:
 def _without(
     errors: tuple[FieldError, ...], excluded: FieldError, part: Pod, pod: Pod, *, by_name: bool
 ) -> tuple[FieldError, ...]:
-    """The errors without the first that is about the same field; the last takes its place."""
+    """Return the errors without the first one about the same field. As in Kyverno, the last error takes its position."""
     for index, error in enumerate(errors):
         if _DIGITS.sub("*", error.field) != _DIGITS.sub("*", excluded.field):
             continue

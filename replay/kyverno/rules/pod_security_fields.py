@@ -1,7 +1,7 @@
-"""The checks of the Pod Security Standards with the fields at fault (kyverno/pod-security-admission `policy/check_*.go`).
+"""Pod Security Standards checks with the violating fields (kyverno/pod-security-admission `policy/check_*.go`).
 
-Only the versions that a check has are different here from the built-in plugin: the first one holds for older versions too, and no check of
-level restricted stands in for one of level baseline.
+They differ from the built-in plugin only in versions. The first version of a check also applies to older versions.
+Restricted checks do not replace baseline checks.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _KINDS = ("initContainers", "containers", "ephemeralContainers")
 
 
 class FieldError(NamedTuple):
-    """A field at fault and its bad value; REQUIRED for a field that is not set."""
+    """Violating field with its value, or REQUIRED if the field is not set."""
 
     field: str
     bad: Any
 
     def __str__(self) -> str:
-        """As Kyverno prints it."""
+        """Return the error as Kyverno prints it."""
         if self.bad is REQUIRED:
             return f"{self.field}: Required value"
         if self.bad == "":
@@ -121,7 +121,7 @@ def _host_ports(pod: Pod) -> Iterator[FieldError]:
 
 
 def _hidden(_: Pod) -> Iterator[FieldError]:
-    """The fork has no fields for hosts of probes and hooks."""
+    """Yield nothing, because Kyverno's fork reports no fields for the hosts of probes and hooks."""
     yield from ()
 
 
@@ -210,7 +210,7 @@ def _host_process(pod: Pod) -> Iterator[FieldError]:
 
 
 def _checks(minor: int) -> Sequence[tuple[str, str, Errors]]:
-    """The checks in the order of the module's files, each with its level."""
+    """Return the checks in the order of the Go module's files, each with its level."""
     allowed = frozenset(baseline.CAPABILITIES)
     return (
         ("allowPrivilegeEscalation", RESTRICTED, _escalation),
@@ -247,6 +247,7 @@ def check_results(level: str, minor: int, pod: Pod) -> list[CheckResult]:
         if id_ in _NOT_ON_WINDOWS and minor >= 25 and pod.is_windows:
             continue
         found = tuple(errors(pod))
+        # This check has a violation without fields, see `_hidden`.
         if found or (errors is _hidden and baseline.host_probes_and_lifecycle(pod) is not None):
             results.append(CheckResult(id_, _reason(id_, pod), found))
     return results

@@ -1,6 +1,7 @@
-"""What Kyverno's policy webhook says about a ClusterPolicy or Policy (`pkg/validation/policy`, `api/kyverno/v1`).
+"""Refusals and warnings of Kyverno's policy webhook for ClusterPolicies and Policies (`pkg/validation/policy`).
 
-Not asked is what only a cluster knows: whether kinds are served, and what Kyverno's accounts may do.
+Checks that need a cluster are omitted: whether kinds are served, and the permissions of Kyverno's service accounts. The
+rules of the types are those of `api/kyverno/v1`.
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ _PATTERN_ANCHORS = frozenset({CONDITION, EXISTENCE, EQUALITY, NEGATION, GLOBAL})
 
 
 def deprecation(kind: str) -> str:
-    """Return Kyverno's deprecation warning for an old kind, empty for others."""
+    """Return Kyverno's deprecation warning for an old kind, or an empty text."""
     replacement = _REPLACEMENTS.get(kind)
     if replacement is None:
         return ""
@@ -64,7 +65,7 @@ def deprecation(kind: str) -> str:
 
 
 def policy_refusal(policy: Mapping[str, Any], library: Library) -> str | None:
-    """Why the webhook refuses a policy, the first reason in its order; None where it takes it."""
+    """Return why the webhook refuses a policy, or None. The first reason in the webhook's order counts."""
     policy = with_floats(policy)
     spec, metadata = as_map(policy.get("spec")), as_map(policy.get("metadata"))
     if policy.get("kind") == "ClusterPolicy" and metadata.get("namespace"):
@@ -89,7 +90,7 @@ def policy_refusal(policy: Mapping[str, Any], library: Library) -> str | None:
 
 
 def policy_warnings(policy: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """The field of each thing that the webhook warns of, and the warning."""
+    """Yield each warning of the webhook, with its field."""
     spec = as_map(policy.get("spec"))
     yield "kind", deprecation(str(policy.get("kind")))
     actions = [("spec.validationFailureAction", spec.get("validationFailureAction"))]
@@ -123,7 +124,7 @@ def _conditions(value: JSON) -> list[Rule]:
 
 
 def _spec_problems(spec: Mapping[str, Any], *, is_namespaced: bool) -> Iterator[str]:
-    """Yield the types' own errors (`Spec.Validate`), without the shown value."""
+    """Yield the errors of the types themselves (`Spec.Validate`), without the invalid value."""
     webhook = as_map(spec.get("webhookConfiguration"))
     for old, new in (("webhookTimeoutSeconds", "timeoutSeconds"), ("failurePolicy", "failurePolicy")):
         if spec.get(old) is not None and webhook.get(new) is not None:
@@ -194,7 +195,7 @@ def _wildcard_problem(kinds: JSON, rule: Rule, *, background: bool) -> str | Non
 
 
 def _is_about_metadata(rule: Rule) -> bool:
-    """Whether a rule deals with the metadata of objects alone."""
+    """Return whether a rule reads and changes only the metadata of objects."""
     mutation, validation = as_map(rule.get("mutate")), as_map(rule.get("validate"))
     patterns = [mutation.get("patchStrategicMerge"), validation.get("pattern")]
     patterns += validation["anyPattern"] if isinstance(validation.get("anyPattern"), list) else []
@@ -217,7 +218,7 @@ def _rule_problem(index: int, rule: Rule, policy: Mapping[str, Any]) -> str | No
 
 
 def _digest_problem(place: str, rule: Rule, spec: Rule) -> str | None:
-    """A rule of `verifyImages` that writes digests and does not enforce."""
+    """Return the error of a `verifyImages` rule that writes digests without enforcing, or None."""
     action = str(spec.get("validationFailureAction") or "Audit")
     for index, entry in enumerate(rule.get("verifyImages") or ()):
         action = str(entry.get("failureAction") or action)
@@ -247,7 +248,7 @@ def _patch_problem(index: int, text: JSON) -> str | None:
 
 
 def _without_variable(match: re.Match[str]) -> str:
-    """Replace a variable by a name. The text before it belongs to the match."""
+    """Return a name in place of a variable. The text before the variable belongs to the match."""
     return match.group()[: match.group().index("{{")] + "kyvernojsonpatchvariable"
 
 
@@ -292,7 +293,10 @@ def _conditions_problem(path: str, conditions: JSON) -> str | None:
 
 
 def _operator_problem(path: str, conditions: JSON) -> str | None:
-    """An operator that there is not; Kyverno calls all of them `any`, and lists the others in any order."""
+    """Return the error for an unknown operator, or None.
+
+    Kyverno always names the group `any`, and lists the valid operators in random order.
+    """
     place = f"{path}.any" if isinstance(conditions, dict) else path
     groups = [conditions.get("any"), conditions.get("all")] if isinstance(conditions, dict) else [conditions]
     for group in groups:
@@ -304,7 +308,7 @@ def _operator_problem(path: str, conditions: JSON) -> str | None:
 
 
 def _element_problem(rule: Rule) -> str | None:
-    """`element` outside of a loop."""
+    """Return the error for `element` outside of a loop, or None."""
 
     def walk(value: JSON, path: str) -> str | None:
         if isinstance(value, dict):
@@ -398,7 +402,7 @@ def _validation_problem(place: str, rule: Rule) -> str | None:
 
 
 def _pattern_problem(pattern: JSON, path: str) -> str | None:
-    """An anchor that patterns do not have, or that has no list."""
+    """Return the error for an anchor that patterns do not support, or an existence anchor without a list."""
     items: list[tuple[str, JSON]] = []
     if isinstance(pattern, dict):
         for key, value in pattern.items():
@@ -416,7 +420,7 @@ def _pattern_problem(pattern: JSON, path: str) -> str | None:
 
 
 def _has_text_labels(rule: Rule) -> bool:
-    """Whether labels and annotations of a rule's pattern or patch are texts."""
+    """Return whether all labels and annotations in a rule's pattern or patch are strings."""
     validation, mutation = as_map(rule.get("validate")), as_map(rule.get("mutate"))
     patterns = [validation.get("pattern"), mutation.get("patchStrategicMerge")]
     patterns += validation["anyPattern"] if isinstance(validation.get("anyPattern"), list) else []

@@ -1,4 +1,4 @@
-"""Which variables Kyverno's policy webhook lets a policy name (`pkg/validation/policy`, `pkg/engine/context/mock_context.go`)."""
+"""Variables that Kyverno's policy webhook allows (`pkg/validation/policy`, `pkg/engine/context/mock_context.go`)."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _ANY_VARIABLE = re.compile(r"\{\{[^{}]*\}\}")
 
 
 class _InvalidVariableError(Exception):
-    """A variable that is not among those that are allowed; substitution writes nothing around it."""
+    """Variable that is not allowed. Substitution adds no prefix to its message."""
 
 
 class _Mock:
-    """Variables whose values are not known, and that must be among those that are allowed."""
+    """Variables with unknown values, which must be among the allowed ones."""
 
     operation = ""
 
@@ -48,7 +48,7 @@ class _Mock:
         self._names = tuple(names)
 
     def query(self, expression: str) -> JSON:
-        """Null for a variable that is allowed. Raises RuleError for another."""
+        """Return null for an allowed variable. Raises RuleError for an invalid expression."""
         expression = expression.strip()
         if not expression:
             raise RuleError("invalid query (nil)")
@@ -64,7 +64,7 @@ class _Mock:
 
 
 def background_problem(policy: Mapping[str, Any]) -> str | None:
-    """Why a policy is not for background scans, which know no users; None where it is."""
+    """Return why a policy cannot run in background scans, which know no user, or None."""
     problem = next(
         (found for index, rule in enumerate(compute_rules(policy, "")) if (found := _user_problem(index, rule))), None
     )
@@ -98,7 +98,7 @@ def _user_problem(index: int, rule: Rule) -> str | None:
 
 
 def variables_problem(policy: Mapping[str, Any], library: Library, *, background: bool) -> str | None:
-    """Return the error in the variables of a policy's rules, None without one."""
+    """Return the error in the variables of a policy's rules, or None."""
     for rule in compute_rules(policy, ""):
         problem = _forbidden_place(rule) or _substitution_problem(rule, library, background=background)
         if problem is not None:

@@ -1,4 +1,4 @@
-"""One request for the engine: objects, user, and the context of variables (`pkg/engine/policycontext`)."""
+"""Request for the engine: objects, user and context of variables (`pkg/engine/policycontext`)."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ FIELDS = (
     "dryRun",
     "options",
 )
-"""The fields of an AdmissionRequest that variables see."""
+"""Fields of an AdmissionRequest that variables can read."""
 
 
 class Request:
-    """Request under evaluation. Patches and old objects replace its objects."""
+    """Request under evaluation. Patches and old objects can replace its objects."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Request:
         library: Library,
         images: ImageDefaults,
     ) -> None:
-        """`kind` is that of the resource, also for a request to its subresource."""
+        """`kind` is the kind of the resource, even if the request is for a subresource."""
         self.request = request
         self.operation = str(request.get("operation") or "")
         self.requester = requester
@@ -61,7 +61,7 @@ class Request:
         self.namespace_labels: Mapping[str, str] = {}
         self.is_admission = True
         self.tells_places = False
-        """Whether answers say where in a rule they come from."""
+        """Whether results say which part of a rule they come from."""
         self.element: JSON = None
         self.new = _object(request.get("object"), request)
         self.old = _object(request.get("oldObject"), request)
@@ -80,7 +80,7 @@ class Request:
         self.context.defer("images", self._images)
 
     def _put_user(self) -> None:
-        """Make known who asks."""
+        """Add the user to the context."""
         user = {
             "roles": list(self.requester.roles),
             "clusterRoles": list(self.requester.cluster_roles),
@@ -93,25 +93,25 @@ class Request:
 
     @property
     def resource(self) -> JSON:
-        """The object that responses are about: the new one, or the old one where there is no new one."""
+        """Object that responses are about: the new object, or the old one if there is no new one."""
         return self.new if self.new is not None else self.old
 
     @property
     def is_update(self) -> bool:
-        """Whether an old object is there beside a new one."""
+        """Whether there is an old and a new object."""
         return (self.old is not None and self.new is not None) or self.operation == "UPDATE"
 
     def subject(self) -> Subject:
-        """Return what rules match."""
+        """Return the facts that rules match."""
         return Subject(self.kind, self.subresource, self.operation, self.requester, self.namespace_labels)
 
     def old_subject(self, obj: JSON) -> Subject:
-        """Return what rules match if the old object counts as created."""
+        """Return the facts that rules match if the old object counts as created."""
         kind = GroupVersionKind(*_group_version(str(obj.get("apiVersion") or "")), str(obj.get("kind") or ""))
         return replace(self.subject(), kind=kind, subresource="", operation="CREATE", requester=_NOBODY)
 
     def set_objects(self, old: JSON, new: JSON) -> None:
-        """Put two objects in the places of the present ones."""
+        """Replace the old and the new object."""
         self.new, self.old = new, old
         self.context.set_object({} if new is None else new, "request", "object")
         self.context.set_object({} if old is None else old, "request", "oldObject")
@@ -122,20 +122,20 @@ class Request:
         self.context.set_operation(operation)
 
     def own_namespace_labels(self) -> Mapping[str, str]:
-        """The labels of the namespace that the object is in, as exceptions look them up."""
+        """Return the labels of the object's namespace, as exceptions look them up."""
         namespace = str(as_map((self.resource or {}).get("metadata")).get("namespace") or "")
         found = self.namespace_of(namespace) if namespace else None
         return texts_of(found, "labels") if found is not None else self.namespace_labels
 
     def images(self) -> Mapping[str, Mapping[str, ImageInfo]]:
-        """The images of the new object. Raises RuleError."""
+        """Return the images of the new object. Raises RuleError."""
         return self._images.images()
 
 
 class StillRequest(Request):
-    """An object that nobody sent: variables see it, the operation, the namespace, and the user where one is given.
+    """Request for an object that no user sent, as in Kyverno's CLI and background scan (`engine.NewPolicyContext`).
 
-    It is how Kyverno's command line and its background scan ask (`engine.NewPolicyContext`).
+    Variables see the object, the operation, the namespace, and the user if one is given.
     """
 
     def _fill_context(self) -> None:
@@ -154,7 +154,7 @@ class StillRequest(Request):
 
 
 class _ImageLoader:
-    """Loads `images` into the context on each use."""
+    """Loader that adds `images` to the context on each use."""
 
     has_loaded = False
 
@@ -174,7 +174,7 @@ class _ImageLoader:
 
 
 def _object(obj: JSON, request: Mapping[str, Any]) -> JSON:
-    """An object as unstructured content: with its kind and namespace set from the request (`ConvertResource`)."""
+    """Return an object as unstructured content, with kind and namespace from the request (`ConvertResource`)."""
     if obj is None:
         return None
     kind = as_map(request.get("kind"))

@@ -1,4 +1,4 @@
-"""Answers of rules and policies (`pkg/engine/api`)."""
+"""Results of rules and policies (`pkg/engine/api`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,11 @@ PASS, FAIL, ERROR, SKIP = "pass", "fail", "error", "skip"
 
 
 class RuleResponse(Struct, frozen=True):
-    """The answer of one rule; `place` says where in the rule and the object, from the outside in, if the request tells it."""
+    """Result of one rule.
+
+    `place` names the part of the rule and of the object that it comes from, outermost first. It is empty unless the
+    request asks for it.
+    """
 
     name: str
     status: str
@@ -22,7 +26,7 @@ class RuleResponse(Struct, frozen=True):
 
 
 class PolicyResponse(Struct):
-    """The answers of the rules of one policy, and the object before and after them."""
+    """Results of one policy's rules, with the object before and after them."""
 
     policy: Mapping[str, Any]
     resource: JSON
@@ -32,7 +36,7 @@ class PolicyResponse(Struct):
 
     @property
     def policy_name(self) -> str:
-        """The name of the policy."""
+        """Name of the policy."""
         return str(self.policy["metadata"]["name"])
 
     @property
@@ -42,10 +46,10 @@ class PolicyResponse(Struct):
 
     @property
     def is_successful(self) -> bool:
-        """Whether no rule failed or could not be evaluated."""
+        """Whether no rule failed and all could be evaluated."""
         return not any(rule.status in (FAIL, ERROR) for rule in self.rules)
 
 
 def rule_error(name: str, message: str, error: Exception | None = None) -> RuleResponse:
-    """The answer of a rule that cannot be evaluated."""
+    """Return the result of a rule that cannot be evaluated."""
     return RuleResponse(name, ERROR, f"{message}: {error}" if error is not None else message)

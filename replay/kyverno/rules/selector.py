@@ -14,11 +14,11 @@ _LONGEST_NAME, _LONGEST_PREFIX = 63, 253
 
 
 class SelectorError(Exception):
-    """A selector has a key, value or operator that Kubernetes does not take."""
+    """Selector with a key, value or operator that Kubernetes does not accept."""
 
 
 def matches_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
-    """Whether labels fit a selector whose `matchLabels` may have wildcards. Raises SelectorError."""
+    """Return whether labels match a selector whose `matchLabels` can have wildcards. Raises SelectorError."""
     wanted: dict[str, str] = {}
     for key, value in (selector.get("matchLabels") or {}).items():
         is_pattern = has_wildcard(key) or has_wildcard(value)
@@ -32,7 +32,7 @@ def matches_selector(selector: Mapping[str, Any], labels: Mapping[str, str]) -> 
 
 
 def _expanded(key: str, value: str, labels: Mapping[str, str]) -> tuple[str, str]:
-    """The first label that fits; where none does, wildcards become `0`, which Kubernetes takes for a value."""
+    """Return the first label that fits. If none fits, wildcards become `0`, which is a valid label value."""
     for own_key in sorted(labels):
         if matches_wildcard(key, own_key) and matches_wildcard(value, labels[own_key]):
             return own_key, labels[own_key]

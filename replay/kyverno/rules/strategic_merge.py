@@ -1,6 +1,7 @@
-"""Strategic merge as kustomize does it (sigs.k8s.io/kustomize/kyaml `yaml/merge2`, `yaml/walk`), with the schemas of Kubernetes.
+"""Strategic merge of kustomize with Kubernetes schemas (sigs.k8s.io/kustomize/kyaml `yaml/merge2`, `yaml/walk`).
 
-Lists with a merge key are merged item by item, those of the patch first; all other lists are replaced. A null in a patch removes a field.
+Lists with a merge key are merged item by item, with the patch's items first. Other lists are replaced. A null in a
+patch removes a field.
 """
 
 from __future__ import annotations
@@ -21,14 +22,14 @@ _KINDS: dict[type, str] = {dict: "MappingNode", list: "SequenceNode"}
 
 
 class _Missing:
-    """A node that is not there, which is not the same as null."""
+    """Absent node, which differs from null."""
 
 
 _MISSING: Any = _Missing()
 
 
 def strategic_merge(base: JSON, patch: JSON) -> JSON:
-    """An object with a patch merged into it; neither is changed. Raises RuleError."""
+    """Return an object with a patch merged into it. Neither is changed. Raises RuleError."""
     merged = _walk(base, patch, None)
     return {} if merged is _MISSING else merged
 
@@ -55,7 +56,7 @@ def _schema_of(schema: Schema | None, *nodes: JSON) -> Schema | None:
 
 
 def _walk(dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
-    """The merged node, `_MISSING` where it is removed."""
+    """Return the merged node, or `_MISSING` if it is removed."""
     schema = _schema_of(schema, dest, patch)
     first = next((node for node in (dest, patch) if not _is_absent(node)), None)
     if first is None:
@@ -162,7 +163,7 @@ def _field_text(item: JSON, key: str) -> str:
 
 
 def _merged_items(values: list[list[str]], keys: Sequence[str], dest: JSON, patch: JSON, schema: Schema | None) -> JSON:
-    """The items by their keys, those of the patch first; what the destination alone has follows."""
+    """Return the items merged by their keys. Items of the patch come first, then those that only the destination has."""
     if len(keys) > 1:
         values = _with_same_keys(values)
     elif (by_key := _merged_by_key(keys[0], dest, patch, schema)) is not None:
@@ -194,7 +195,10 @@ def _merged_items(values: list[list[str]], keys: Sequence[str], dest: JSON, patc
 
 
 def _merged_by_key(key: str, dest: JSON, patch: JSON, schema: Schema | None) -> JSON | None:
-    """The same where one key tells all items apart, which takes no search; None where it does not."""
+    """Return the merged items if one key distinguishes them all, without a search, or None if it does not.
+
+    The result is that of the general merge, but in linear time.
+    """
     own, changes = _by_key(dest, key), _by_key([] if patch is _MISSING else patch, key)
     if own is None or changes is None or any(_DIRECTIVE in change for change in changes.values()):
         return None
@@ -203,7 +207,7 @@ def _merged_by_key(key: str, dest: JSON, patch: JSON, schema: Schema | None) -> 
 
 
 def _by_key(items: JSON, key: str) -> dict[str, dict[str, Any]] | None:
-    """Items by their text under a key, None where one lacks it or shares it with another."""
+    """Return items by their text under a key, or None if an item lacks the key or shares its value."""
     if not isinstance(items, list) or not key:
         return None
     found = {item[key]: item for item in items if isinstance(item, dict) and isinstance(item.get(key), str)}
@@ -231,7 +235,7 @@ def _valid_keys(values: list[list[str]], value: list[str], keys: Sequence[str]) 
 
 
 def _item(items: JSON, keys: Sequence[str], texts: Sequence[str]) -> JSON:
-    """The first item with these keys."""
+    """Return the first item with these keys, or `_MISSING`."""
     if not isinstance(items, list):
         return _MISSING
     keys, texts = _valid_keys([list(texts)], list(texts), keys)
@@ -247,7 +251,7 @@ def _item(items: JSON, keys: Sequence[str], texts: Sequence[str]) -> JSON:
 
 
 def _is_named(item: JSON, keys: Sequence[str], texts: Sequence[str]) -> bool:
-    """Whether an item has these keys, as the setter of elements compares them: an empty text fits any value."""
+    """Return whether an item has these keys, as kyaml's element setter compares them: an empty text fits any value."""
     for key, text in zip(keys, texts, strict=False):
         if not key:
             if isinstance(item, dict | list) or _scalar(item) != text:
@@ -258,7 +262,7 @@ def _is_named(item: JSON, keys: Sequence[str], texts: Sequence[str]) -> bool:
 
 
 def _with_item(items: list[JSON], new: JSON, keys: Sequence[str], texts: Sequence[str]) -> list[JSON]:
-    """The items with one in the place of those with the same keys, or at the end."""
+    """Return the items with `new` in place of those with the same keys, or at the end."""
     kept, replaced = [], False
     for item in items:
         if item is None or item == {}:
@@ -278,7 +282,7 @@ def _without_item(items: JSON, keys: Sequence[str], texts: Sequence[str]) -> JSO
 
 
 def _appended(items: list[JSON], item: JSON, keys: Sequence[str]) -> list[JSON]:
-    """The items with one of the destination (`appendListNode`): with several keys it moves to the end."""
+    """Return the items with one item of the destination (`appendListNode`). With several keys it moves to the end."""
     if not keys[0]:
         return _with_item(items, item, keys, [_scalar(item)])
     texts: list[str] = []
@@ -294,7 +298,7 @@ def _appended(items: list[JSON], item: JSON, keys: Sequence[str]) -> list[JSON]:
 
 
 def _scalar(node: JSON) -> str:
-    """The text of a scalar node; none of a map or list."""
+    """Return the text of a scalar node. A map or list has an empty text."""
     if node is None:
         return "null"
     if isinstance(node, bool):

@@ -1,4 +1,4 @@
-"""Variables `{{ }}` and references `$( )` in a document (`pkg/engine/variables/vars.go`, `pkg/engine/jsonutils/traverse.go`)."""
+"""Variables `{{ }}` and references `$( )` in a document (`pkg/engine/variables`, `pkg/engine/jsonutils`)."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Variables(Protocol):
 
     @property
     def operation(self) -> str:
-        """The operation of the request."""
+        """Return the operation of the request."""
         ...
 
     def query(self, expression: str) -> JSON:
-        """The value of an expression. Raises RuleError."""
+        """Return the value of an expression. Raises RuleError."""
         ...
 
 
 def has_variables(document: JSON) -> bool:
-    """Whether substitution may change a document at all."""
+    """Return whether substitution can change a document."""
     if isinstance(document, str):
         return "{{" in document or "$(" in document
     if isinstance(document, dict):
@@ -47,14 +47,14 @@ def has_variables(document: JSON) -> bool:
 
 
 def substitute(variables: Variables, document: JSON) -> JSON:
-    """A copy of a document with its references, then its variables replaced (`SubstituteAll`). Raises RuleError."""
+    """Return a document with its references, then its variables replaced (`SubstituteAll`). Raises RuleError."""
     if not has_variables(document):
         return document
     return _replace_variables(variables, _replace_references(document))
 
 
 def _walk(element: JSON, path: str, action: Action, depth: int = 0) -> JSON:
-    """A copy of a document with each key and leaf that is a text replaced; what replaces it is walked too."""
+    """Return a copy of a document with each key and string value replaced. Replacements are processed too."""
     if depth > _MOST_DEPTH:
         raise UndeterminedError(f"a document is nested more than {_MOST_DEPTH} times")
     if isinstance(element, str):
@@ -104,6 +104,7 @@ def _with_variables(variables: Variables, text: str, path: str, *, is_delete: bo
             if expression == "@":
                 expression = _current(variables, path)
             if is_delete:
+                # A rule for `request.object` also works on DELETE, which has only an old object.
                 expression = expression.replace("request.object", "request.oldObject")
             try:
                 value = variables.query(expression)
@@ -132,7 +133,7 @@ def _expression(variable: str) -> tuple[str, bool]:
 
 
 def _current(variables: Variables, path: str) -> str:
-    """Return the meaning of a bare `@`: the object's field at the rule's place."""
+    """Return the expression that a bare `@` stands for: the object's field at the same path as in the rule."""
     prefix = ["target"]
     try:
         variables.query("target")
@@ -191,7 +192,7 @@ def _referred(document: JSON, reference: str, place: str) -> JSON:
 
 
 def _leaves(element: JSON, path: str) -> Iterator[tuple[str, Any]]:
-    """Keys, each at the path of its map, and values that are no containers."""
+    """Yield keys, each with the path of its map, and values that are not containers."""
     if isinstance(element, dict):
         for key, value in element.items():
             yield path, key
@@ -204,7 +205,7 @@ def _leaves(element: JSON, path: str) -> Iterator[tuple[str, Any]]:
 
 
 def without_anchors(path: str) -> str:
-    """A path with the anchors of its parts taken off."""
+    """Return a path without the anchors of its parts."""
     parts = path.split("/")
     parts = parts[1:] if parts[0] == "" else parts
     plain = [anchor.key if (anchor := parse_anchor(part)) is not None else part for part in parts]
@@ -214,7 +215,7 @@ def without_anchors(path: str) -> str:
 
 
 def shift_references(text: str, shift: str, pivot: str) -> str:
-    """A message whose references reach one level deeper, as the rule does for the controllers of pods."""
+    """Return a message whose references reach one level deeper, as in the rule for pod controllers."""
     for old in _REFERENCES.findall(text):
         initial = old.startswith("$(")
         reference = old if initial else old[1:]

@@ -1,4 +1,4 @@
-"""Rules that validate by `pattern`, `anyPattern`, `deny` or `foreach` (`pkg/engine/handlers/validation/validate_resource.go`)."""
+"""Rules that validate by `pattern`, `anyPattern`, `deny` or `foreach` (`pkg/engine/handlers/validation`)."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from replay.kyverno.rules.response import ERROR, FAIL, PASS, SKIP, RuleResponse,
 from replay.kyverno.rules.substitution import substitute
 
 MOST_ELEMENTS = 100_000
-"""A bound of ours on the elements of one list of `foreach`."""
+"""Limit of ours for the elements of one `foreach` list."""
 
 
 def is_enforced(rule: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
-    """Whether a rule's own failure action, or that of its policy, is Enforce."""
+    """Return whether the failure action of a rule, or of its policy, is Enforce."""
     action = as_map(rule.get("validate")).get("failureAction") or as_map(policy.get("spec")).get(
         "validationFailureAction"
     )
@@ -30,7 +30,7 @@ def is_enforced(rule: Mapping[str, Any], policy: Mapping[str, Any]) -> bool:
 
 
 def allows_existing_violations(rule: Mapping[str, Any]) -> bool:
-    """Whether an object that violated the rule before may go on to."""
+    """Return whether an object that violated the rule before may continue to."""
     return as_map(rule.get("validate")).get("allowExistingViolations") is not False
 
 
@@ -44,7 +44,10 @@ def elements_of(context: Context, expression: str) -> list[JSON]:
 
 
 def add_element(request: Request, element: JSON, index: int, nesting: int, scope: bool | None) -> None:
-    """Make an element known to variables, and to patterns where it is a map. Raises RuleError."""
+    """Add an element to the variables, and make it the object of patterns if it is a map. Raises RuleError.
+
+    `scope` is `elementScope`, None if it is not set.
+    """
     names = {"element": element, f"element{nesting}": element, "elementIndex": index, f"elementIndex{nesting}": index}
     request.context.put(names, overwrite=True)
     is_map = type(element) is dict
@@ -60,7 +63,7 @@ def add_element(request: Request, element: JSON, index: int, nesting: int, scope
 
 
 class Validator:
-    """One rule, or one element of its `foreach`, for one request."""
+    """Validation of one rule, or of one element of its `foreach`, for one request."""
 
     def __init__(
         self,
@@ -99,7 +102,7 @@ class Validator:
         return self._request.context
 
     def validate(self) -> RuleResponse | None:
-        """The answer; None where there is nothing to compare. Raises UndeterminedError."""
+        """Return the result, or None if there is nothing to compare. Raises UndeterminedError."""
         try:
             declare_entries(self._context, self._entries, self._source)
         except RuleError as error:
@@ -125,7 +128,7 @@ class Validator:
         return self._unless_existing(response)
 
     def _unless_existing(self, response: RuleResponse | None) -> RuleResponse | None:
-        """Ignore an existing violation on an update."""
+        """Return the result, or a skip if the old object violated the rule too."""
         request = self._request
         if not (
             is_enforced(self._rule, self._policy)
@@ -142,7 +145,7 @@ class Validator:
         return response
 
     def _prior(self) -> RuleResponse | None:
-        """The answer for the old object as if it were created."""
+        """Return the result for the old object, as if it were created."""
         request = self._request
         new, old = request.new, request.old
         request.set_objects(None, old)
@@ -174,7 +177,7 @@ class Validator:
         return rule_error(self._name, "failed to evaluate list", list_error) if list_error is not None else None
 
     def _elements(self, loop: Mapping[str, Any], elements: list[JSON]) -> tuple[RuleResponse, int]:
-        """The answer for all elements, the first that is neither passed nor skipped; and how many passed."""
+        """Return the result for all elements, and how many passed. The first failure or error decides."""
         outer = self._request.element
         self._context.checkpoint()
         try:
@@ -215,7 +218,7 @@ class Validator:
         return RuleResponse(self._name, FAIL, self._deny_message(message), told)
 
     def _told(self, conditions: JSON, *, holding: bool) -> tuple[str, ...]:
-        """The conditions that decided, where the request tells places."""
+        """Return the conditions that decided, if the request asks for places."""
         if not self._request.tells_places:
             return ()
         try:
@@ -328,7 +331,7 @@ class Validator:
 
 
 def matches_old(rule: Mapping[str, Any], policy: Mapping[str, Any], request: Request, old: JSON) -> bool:
-    """Whether a rule is for the old object too: preconditions, `match` and `exclude`, without the user of this request."""
+    """Return whether a rule also matches the old object, without the user of this request."""
     if rule.get("preconditions") is not None:
         # Kyverno hands over the wrapper of the conditions instead of them, which are then never met.
         return False

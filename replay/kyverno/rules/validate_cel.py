@@ -1,4 +1,4 @@
-"""Rules that validate by CEL, as a native policy would (`pkg/engine/handlers/validation/validate_cel.go`)."""
+"""Rules that validate with CEL, as a native policy would (`pkg/engine/handlers/validation/validate_cel.go`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _AUTHORIZER = Missing("authorizer", "Kyverno asks the API server")
 def validate_cel(
     request: Request, policy: Mapping[str, Any], rule: Mapping[str, Any], resource: JSON, cluster: Cluster
 ) -> RuleResponse | None:
-    """The answer of a rule. Raises UndeterminedError."""
+    """Return the result of a rule. Raises UndeterminedError."""
     del policy
     name = str(rule.get("name") or "")
     cel = rule["validate"]["cel"]
@@ -68,9 +68,9 @@ def validate_cel(
 
 
 def matches_cel(conditions: JSON, request: Request) -> bool:
-    """Whether match conditions of a policy's webhook hold; an error counts as one that does not.
+    """Return whether a policy's webhook match conditions hold. An error counts as false.
 
-    Kyverno shows an object that is not there as one with a kind alone (`checkMatchConditions`).
+    Kyverno shows an absent object as one that has only a kind (`checkMatchConditions`).
     """
     validator = _conditions(tuple((str(each["name"]), str(each["expression"])) for each in conditions))
     kind = request.kind
@@ -99,7 +99,7 @@ def _inputs(request: Request, new: JSON, old: JSON, namespace: JSON) -> Inputs:
 
 @lru_cache(maxsize=256)
 def _conditions(conditions: tuple[tuple[str, str], ...]) -> Validator:
-    """A validator that decides something where all conditions hold: its one validation is false."""
+    """Return a validator that makes a decision exactly if all conditions hold, because its only validation is false."""
     matched = tuple(MatchCondition(name, expression) for name, expression in conditions)
     policy = ValidatingAdmissionPolicy(
         "", static=False, match_conditions=matched, validations=(Validation("false", _HOLDS),)
@@ -109,7 +109,7 @@ def _conditions(conditions: tuple[tuple[str, str], ...]) -> Validator:
 
 @lru_cache(maxsize=256)
 def _validators(text: str) -> tuple[Validator | None, Validator]:
-    """The validators of a rule's conditions and of its expressions."""
+    """Return the validators of a rule's conditions and of its expressions."""
     preconditions, cel, message = json.loads(text)
     named = tuple((str(each["name"]), str(each["expression"])) for each in preconditions)
     policy = ValidatingAdmissionPolicy(

@@ -1,4 +1,4 @@
-"""Answers of Kyverno's webhooks by ClusterPolicies and Policies (`pkg/webhooks/resource`, `pkg/policycache`)."""
+"""Answers of Kyverno's webhooks for ClusterPolicies and Policies (`pkg/webhooks/resource`, `pkg/policycache`)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ Namespaces = Callable[[str], JSON]
 
 
 class Answer(Struct, frozen=True):
-    """Answer of a webhook: the patch, or the message of a denial; `responses` are the policies' answers."""
+    """Answer of a webhook with the message of a denial or the patch. `responses` are the results of the policies."""
 
     allowed: bool
     message: str = ""
@@ -39,7 +39,7 @@ class Answer(Struct, frozen=True):
 
 
 class RulePolicy:
-    """A policy in Kyverno's cache: what it matches, and whether it denies."""
+    """Policy in Kyverno's cache: what it matches, and whether it denies."""
 
     def __init__(self, policy: JSON, discovery: Discovery) -> None:
         """`policy` is the whole object."""
@@ -52,7 +52,7 @@ class RulePolicy:
 
     @cached_property
     def _resources(self) -> dict[str, frozenset[tuple[str, str, str, str]]]:
-        """The resources that rules of a kind are for."""
+        """Resources that the rules match, by kind of rule."""
         found: dict[str, frozenset[tuple[str, str, str, str]]] = {}
         for rule in compute_rules(self.policy, ""):
             match = as_map(rule.get("match"))
@@ -68,7 +68,7 @@ class RulePolicy:
 
     @cached_property
     def is_enforcing(self) -> bool:
-        """Whether any of it may deny."""
+        """Whether a rule of the policy can deny."""
         rules = [as_map(rule.get("validate")) for rule in self.spec.get("rules") or ()]
         actions = [self.spec.get("validationFailureAction"), *(rule.get("failureAction") for rule in rules)]
         overrides = [*(self.spec.get("validationFailureActionOverrides") or ())]
@@ -77,12 +77,12 @@ class RulePolicy:
 
     @property
     def emits_warning(self) -> bool:
-        """Return whether it warns about audited violations."""
+        """Whether it warns about audited violations."""
         return self.spec.get("emitWarning") is True
 
     @property
     def fails(self) -> bool:
-        """Whether an error of its rules denies."""
+        """Whether an error in its rules denies."""
         webhook = as_map(self.spec.get("webhookConfiguration"))
         return (webhook.get("failurePolicy") or self.spec.get("failurePolicy") or "Fail") == "Fail"
 
@@ -92,11 +92,11 @@ class RulePolicy:
         return self.spec.get("admission") is not False
 
     def is_for(self, kind: str, resource: tuple[str, str, str, str]) -> bool:
-        """Whether rules of a kind are for a resource."""
+        """Return whether a rule of some kind matches a resource."""
         return resource in self._resources.get(kind, frozenset())
 
     def with_action(self, namespace: JSON, *, enforce: bool) -> Policy | None:
-        """Return the policy with only the rules that enforce, or audit, in a namespace; None without any."""
+        """Return the policy with only the rules that enforce, or audit, in a namespace. Return None if there are none."""
         rules = [
             rule
             for rule in self.spec.get("rules") or ()
@@ -105,7 +105,7 @@ class RulePolicy:
         return {**self.policy, "spec": {**self.spec, "rules": rules}} if rules else None
 
     def is_enforced_in(self, rule: Mapping[str, Any], namespace: JSON) -> bool:
-        """Whether a rule denies in a namespace, and does not only audit."""
+        """Return whether a rule denies in a namespace instead of only auditing."""
         validation = as_map(rule.get("validate"))
         overrides = validation.get("failureActionOverrides") or self.spec.get("validationFailureActionOverrides") or ()
         for override in overrides:
@@ -122,7 +122,7 @@ class RulePolicy:
 
 
 def enforces(action: JSON) -> bool:
-    """Whether a failure action denies."""
+    """Return whether a failure action denies."""
     return str(action or "").lower() == "enforce"
 
 
@@ -134,10 +134,10 @@ def _plainly_selects(selector: Mapping[str, Any], labels: Mapping[str, str]) -> 
 
 
 class RuleWebhook:
-    """The webhooks of a set of policies."""
+    """Webhooks of a set of policies."""
 
     def __init__(self, policies: Iterable[JSON], discovery: Discovery, engine: Engine, namespaces: Namespaces) -> None:
-        """`namespaces` gives a Namespace, None for one that there is not."""
+        """`namespaces` returns a Namespace, or None if it does not exist."""
         loaded = (RulePolicy(policy, discovery) for policy in policies)
         self.policies = sorted(
             (each for each in loaded if each.is_admitted), key=lambda each: (each.namespace, each.name)
@@ -146,18 +146,18 @@ class RuleWebhook:
         self.namespaces = namespaces
 
     def asking(self, engine: Engine, namespaces: Namespaces, policies: Sequence[RulePolicy]) -> RuleWebhook:
-        """The same with another cluster, and some of the policies alone."""
+        """Return the webhook with another cluster and only these policies."""
         made = copy(self)
         made.policies, made.engine, made.namespaces = list(policies), engine, namespaces
         return made
 
     def is_for(self, request: Request) -> tuple[RulePolicy, ...]:
-        """The policies with rules of any kind for the resource and namespace of a request."""
+        """Return the policies with rules for the resource and namespace of a request."""
         kinds = ("mutate", "validate", "verifyImages")
         return tuple(dict.fromkeys(each for kind in kinds for each in self._candidates(kind, request)))
 
     def _candidates(self, kind: str, request: Request) -> list[RulePolicy]:
-        """The policies with rules of a kind for a request: those of the cluster, and of its namespace if there is one."""
+        """Return the policies with rules of a kind: those of the cluster, and of the request's namespace if it exists."""
         fields = as_map(request.request.get("resource"))
         place = tuple(str(fields.get(key) or "") for key in ("group", "version", "resource"))
         resource = (place[0], place[1], place[2], request.subresource)
@@ -170,7 +170,7 @@ class RuleWebhook:
         return self.namespaces(name) if name else None
 
     def _labels(self, policies: Sequence[Policy], request: Request) -> Mapping[str, str] | str:
-        """Return the namespace's labels if a policy needs them; an error for a missing namespace."""
+        """Return the namespace's labels if a policy needs them, or the error for a missing namespace."""
         name = str(request.request.get("namespace") or "")
         if request.kind.kind == "Namespace" or not name or not any(map(_selects_namespaces, policies)):
             return {}
@@ -211,7 +211,7 @@ class RuleWebhook:
         return Answer(allowed=True, warnings=tuple(_warnings(responses)), responses=tuple(responses))
 
     def audit(self, request: Request) -> list[PolicyResponse]:
-        """The answers of the rules that audit, which Kyverno asks after an allowed request."""
+        """Return the results of rules that audit, which Kyverno evaluates after an allowed request."""
         namespace = self._namespace(request)
         policies = [
             policy
@@ -245,6 +245,7 @@ class RuleWebhook:
                     patch += diff(response.resource, response.patched)
             elif _blocks(response, fails=fails, kind=request.kind.kind):
                 return Answer(allowed=False, message=_mutation_error(response), responses=(*responses, response))
+            # The next policy sees the object as this policy left it.
             request.new = response.patched
             request.context.set_object({} if response.patched is None else response.patched, "request", "object")
             responses.append(response)
@@ -253,7 +254,10 @@ class RuleWebhook:
         return Answer(allowed=True, patch=tuple(patch), warnings=tuple(warnings), responses=tuple(responses))
 
     def told(self, request: Request, *, mutates: bool) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
-        """The answers of all policies that have rules for a request, those that audit too. Raises UndeterminedError."""
+        """Yield the results of all policies with rules for a request, including those that audit.
+
+        Raises UndeterminedError and GoPanicError.
+        """
         if mutates:
             for response in self.mutate(request).responses:
                 yield next(each for each in self.policies if each.policy is response.policy), response
@@ -265,12 +269,12 @@ class RuleWebhook:
             yield each, self.engine.validate(each.policy, request)
 
     def triggered(self, request: Request) -> Iterator[tuple[RulePolicy, PolicyResponse]]:
-        """The same of the rules that make or change other objects after the request, of all policies that have such."""
+        """Yield the results of all policies with rules that create or change other objects after the request."""
         for each in dict.fromkeys((*self._candidates("generate", request), *self._candidates("mutate", request))):
             yield each, self.engine.trigger(each.policy, request)
 
     def _refuse_image_verification(self, request: Request) -> None:
-        """Raise UndeterminedError where images would be verified."""
+        """Raise UndeterminedError if images would be verified."""
         from replay.kyverno.rules.handler import has_matching_images  # noqa: PLC0415
 
         for each in self._candidates("verifyImages", request):
@@ -288,7 +292,7 @@ def _checks_images(policy: RulePolicy) -> bool:
 
 
 def _selects_namespaces(policy: Policy) -> bool:
-    """Whether a rule reads the labels of a namespace; overrides of the whole policy do not count."""
+    """Return whether a rule reads the labels of a namespace. Overrides of the whole policy do not count."""
     for rule in policy["spec"].get("rules") or ():
         for block in (as_map(rule.get("match")), as_map(rule.get("exclude"))):
             for each in (block, *(block.get("any") or ()), *(block.get("all") or ())):
@@ -301,7 +305,10 @@ def _selects_namespaces(policy: Policy) -> bool:
 
 
 def _blocks(response: PolicyResponse, *, fails: bool, kind: str) -> bool:
-    """Whether answers deny: a rule that fails is enforced, or one cannot be evaluated and `failurePolicy` is Fail."""
+    """Return whether the results deny.
+
+    They do if an enforced rule fails, or if a rule cannot be evaluated and `failurePolicy` is Fail.
+    """
     if response.is_error and fails:
         return True
     failed = [rule.name for rule in response.rules if rule.status == FAIL]
@@ -324,7 +331,7 @@ def _action(response: PolicyResponse, rules: Sequence[Mapping[str, Any]], name: 
 
 
 def _overriding(response: PolicyResponse, overrides: JSON) -> JSON:
-    """The action of the first override that the object falls under."""
+    """Return the action of the first override that applies to the object."""
     namespace = str(as_map(as_map(response.patched).get("metadata")).get("namespace") or "")
     for override in overrides or ():
         selector = override.get("namespaceSelector")
@@ -359,7 +366,10 @@ def _mutation_error(response: PolicyResponse) -> str:
 
 
 def _warnings(responses: Sequence[PolicyResponse], policies: Sequence[RulePolicy] = ()) -> list[str]:
-    """A warning for each rule that failed or could not be evaluated, and of mutating `policies` that warn for each that did."""
+    """Return a warning for each rule that failed or could not be evaluated.
+
+    A mutating policy of `policies` that emits warnings also warns for each rule that it applied.
+    """
     emitting = {(each.namespace, each.name) for each in policies if each.emits_warning}
     return [
         f"policy {response.policy_name}.{rule.name}: {rule.message}"
@@ -374,5 +384,5 @@ def _warnings(responses: Sequence[PolicyResponse], policies: Sequence[RulePolicy
 
 
 def shown_rules(response: PolicyResponse) -> list[tuple[str, RuleResponse]]:
-    """The answers of a policy's rules with its name."""
+    """Return the results of a policy's rules, with the policy's name."""
     return [(response.policy_name, rule) for rule in response.rules]

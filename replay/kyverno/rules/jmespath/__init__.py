@@ -1,5 +1,5 @@
-"""JMESPath as Kyverno speaks it: the grammar and evaluation of kyverno/go-jmespath, and Kyverno's own functions.
+"""JMESPath with Kyverno's dialect: grammar and evaluation of kyverno/go-jmespath, and Kyverno's own functions.
 
-No library from PyPI serves: the texts of syntax errors reach users inside denials, a key that an object does not have is an error of its own
-here, and numbers are told apart by their Go types.
+No library from PyPI is suitable. Users see the texts of syntax errors in denials, a missing key is an error, and
+numbers of different Go types differ.
 """

@@ -1,4 +1,4 @@
-"""Arithmetic over numbers, quantities and durations (`pkg/engine/jmespath/arithmetic.go`)."""
+"""Arithmetic on numbers, quantities and durations (`pkg/engine/jmespath/arithmetic.go`)."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from replay.kyverno.rules.jmespath.function import ANY, ARRAY, NUMBER, Function
 
 
 class _Duration(Struct, frozen=True):
-    """A duration in nanoseconds."""
+    """Duration in nanoseconds."""
 
     nanoseconds: int
 
@@ -133,7 +133,7 @@ def _divisor(value: float) -> float:
 
 
 def _quotient(dividend: Quantity, divisor: Quantity) -> Quantity:
-    """The quotient with as many decimals as the finer of both has, cut off there."""
+    """Return the quotient, truncated to the decimals of the operand that has more."""
     scale = (
         min(dividend.scale, divisor.scale, 0)
         if dividend.scale < 0 or divisor.scale < 0
@@ -181,7 +181,7 @@ def _quantity(value: float) -> Quantity:
 
 
 def _round(value: float, digits: float) -> float:
-    """A number with so many decimals, halves away from zero."""
+    """Return a number rounded to so many decimals, with halves away from zero."""
     if not math.isfinite(digits) or digits != math.trunc(digits):
         raise _error("round", "Non-integer argument(s) passed for round off")
     if digits < 0:
@@ -199,7 +199,7 @@ def _round(value: float, digits: float) -> float:
 
 
 def _guarded(body: Any) -> Any:
-    """A function that names a result beyond all reason instead of computing it."""
+    """Wrap a function so that a quantity out of range is an error of the expression."""
 
     def run(*arguments: Any) -> Any:
         try:

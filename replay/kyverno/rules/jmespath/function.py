@@ -16,15 +16,16 @@ ARRAY_OF_NUMBERS, ARRAY_OF_STRINGS = "array[number]", "array[string]"
 
 
 class ExpressionReference(Struct, frozen=True):
-    """An expression that a function evaluates itself: `&name`."""
+    """Expression that a function evaluates itself, such as `&name`."""
 
     step: Callable[[Any], Any]
 
 
 class Function(Struct, frozen=True):
-    """A function: its name, the types that each argument may have, what computes it.
+    """Function with the accepted types of each argument.
 
-    `variadic`: the last argument may be repeated, and no type is checked. Without any argument declared, any are taken.
+    With `variadic` the last argument can be repeated and no type is checked. A function that declares no arguments
+    accepts any.
     """
 
     name: str
@@ -34,7 +35,7 @@ class Function(Struct, frozen=True):
 
 
 def call(function: Function, arguments: Sequence[JSON]) -> JSON:
-    """The value of a call. Raises JMESPathError for arguments that the function does not take."""
+    """Return the value of a call. Raises JMESPathError for wrong arguments."""
     if function.variadic:
         if len(arguments) < len(function.arguments):
             raise JMESPathError("Invalid arity.")
@@ -51,7 +52,7 @@ def call(function: Function, arguments: Sequence[JSON]) -> JSON:
 
 
 def is_array_of(kind: type, value: JSON) -> bool:
-    """Whether a value is a `[]interface{}` of one type alone."""
+    """Return whether a value is a `[]interface{}` whose items all have one type."""
     return type(value) is list and all(type(known(item)) is kind for item in value)
 
 
@@ -68,7 +69,10 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
 
 
 def plain_list(value: JSON) -> list[JSON]:
-    """A list that is a `[]interface{}`. Raises GoPanicError for the other kind, which the library does not foresee."""
+    """Return the items of a `[]interface{}`.
+
+    Raises GoPanicError for a `[]map[string]interface{}`, as the library panics.
+    """
     if isinstance(value, MapSlice):
         raise GoPanicError("interface conversion: interface {} is []map[string]interface {}, not []interface {}")
     return list(value)

@@ -1,7 +1,7 @@
 """Evaluation of JMESPath (github.com/kyverno/go-jmespath `interpreter.go`).
 
-An expression becomes one Python function of the current value. Kyverno's dialect raises NotFoundError for a key that an object does not have;
-most operators then go on with null, a path and an index do not.
+An expression becomes one Python function of the current value. In Kyverno's dialect a missing key raises NotFoundError.
+Most operators then continue with null, but a path and an index do not.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _FALLS_BACK = frozenset({Kind.FILTER, Kind.FLATTEN, Kind.VALUES})
 
 
 class Query:
-    """A compiled expression."""
+    """Compiled expression."""
 
     def __init__(self, step: Step) -> None:
-        """`step` computes it from the current value."""
+        """`step` computes the value from the current value."""
         self._step = step
 
     def search(self, data: JSON) -> JSON:
-        """The value of the expression for `data`. Raises JMESPathError, GoPanicError and UndeterminedError."""
+        """Return the value of the expression for `data`. Raises JMESPathError, GoPanicError and UndeterminedError."""
         try:
             return known(self._step(data))
         except RecursionError:
@@ -37,10 +37,10 @@ class Query:
 
 
 class Library:
-    """The functions that expressions may call, and the expressions that were compiled with them."""
+    """Functions that expressions can call, and a cache of expressions compiled with them."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
-        """`functions` by their names."""
+        """`functions` maps names to functions."""
         self._functions = functions
         self.query = lru_cache(maxsize=4096)(self._compiled)
 
@@ -52,7 +52,7 @@ class Library:
 
 
 def _or_null(step: Step) -> Step:
-    """The same step, with null for a key that is not there."""
+    """Return the step with null instead of an error for a missing key."""
 
     def run(value: Any) -> Any:
         try:
@@ -110,13 +110,13 @@ def _flattened(value: Any) -> Any:
 
 
 class _Planner:
-    """Makes functions of nodes, with one library of functions."""
+    """Compiler of nodes into functions."""
 
     def __init__(self, functions: Mapping[str, Function]) -> None:
         self._functions = functions
 
     def plan(self, node: Node) -> Step:
-        """The function of a node."""
+        """Return the function that computes a node."""
         match node.kind:
             case Kind.FIELD:
                 return _field(node.value)
@@ -206,7 +206,7 @@ class _Planner:
         )
 
     def _projection(self, node: Node) -> Step:
-        """Return the step for each item of a list. Null results are omitted."""
+        """Return the step that evaluates an expression for each item of a list. Null results are omitted."""
         left = self.plan(node.children[0])
         left = _or_null_always(left) if node.kind in _FALLS_BACK else _or_null(left)
         if node.kind is Kind.FLATTEN:
@@ -233,9 +233,9 @@ class _Planner:
 
 
 def _values(value: Any, each: Step) -> Any:
-    """The values of an object, in the order of their keys, which in Go is any.
+    """Return the results for an object's values, ordered by key. Go has no defined order.
 
-    The library makes as many nulls as there are values first, and asks `each` for them too.
+    The library first creates as many nulls as there are values, and evaluates `each` for them too.
     """
     if type(value) is not dict:
         return None

@@ -16,7 +16,7 @@ from replay.kyverno.rules.jmespath.times import Clock, time_functions
 
 
 def kyverno_library(clock: Clock, images: ImageDefaults) -> Library:
-    """The library of Kyverno with its defaults for images; `clock` raises UndeterminedError where the time is not known."""
+    """Return Kyverno's library. `clock` raises UndeterminedError if the time is unknown."""
 
     def normalize(image: str) -> str:
         try:
@@ -38,7 +38,7 @@ def kyverno_library(clock: Clock, images: ImageDefaults) -> Library:
 
 
 def _is_external_url(text: str) -> bool:
-    """Whether a URL names an address that is neither loopback nor private; names of hosts are not looked up here."""
+    """Return whether a URL has an address that is neither loopback nor private. Host names are not resolved."""
     try:
         host = parse_url(text).hostname
     except URLError as error:

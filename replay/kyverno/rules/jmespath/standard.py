@@ -1,4 +1,4 @@
-"""The functions of JMESPath's specification, as go-jmespath has them (`functions.go`)."""
+"""Standard functions of JMESPath, as go-jmespath implements them (`functions.go`)."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def _extreme_by(is_better: Callable[[Any, Any], bool]) -> Callable[[JSON, Expres
 
 
 def _sort_by(items: JSON, reference: ExpressionReference) -> JSON:
-    """The list itself, sorted in place by what the expression says of its items: later expressions see it sorted, as in the library."""
+    """Sort a list in place by the value of an expression and return it. Later expressions see it sorted, as in Go."""
     elements = plain_list(items)
     if len(elements) <= 1:
         return items

@@ -1,7 +1,7 @@
-"""Tokens and tree of a JMESPath expression (github.com/kyverno/go-jmespath `lexer.go`, `parser.go`), with the library's error texts.
+"""Lexer and parser of JMESPath (kyverno/go-jmespath `lexer.go`, `parser.go`), with the library's error texts.
 
-The parser is the library's operator-precedence parser: `nud` reads what begins an expression, `led` what continues one. Its leniency is kept
-too: a comma between the arguments of a function may be left out.
+It is the library's operator-precedence parser: `nud` parses the start of an expression, `led` its continuation. It is
+as lenient as the library: the comma between arguments of a function is optional.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from replay.manifests.read.json_reader import JSONSyntaxError, read_json
 
 MOST_CHARACTERS = 100_000
 MOST_NESTING = 150
-"""Bounds of ours, so that an expression of a policy cannot exhaust the stack."""
+"""Limits of ours, so that a policy's expression cannot exhaust the stack."""
 
 
 class Kind(Enum):
-    """Kinds of nodes; the values are the names in the library's errors."""
+    """Kinds of nodes. The values are their names in the library's errors."""
 
     EMPTY = "ASTEmpty"
     COMPARATOR = "ASTComparator"
@@ -50,7 +50,7 @@ class Kind(Enum):
 
 
 class Node(NamedTuple):
-    """A node of the tree."""
+    """Node of the syntax tree."""
 
     kind: Kind
     value: Any = None
@@ -58,7 +58,7 @@ class Node(NamedTuple):
 
 
 class Token(NamedTuple):
-    """A token: its kind as the library names it, and its text or literal."""
+    """Token with its kind as the library names it, and its text or literal."""
 
     kind: str
     value: Any
@@ -122,7 +122,7 @@ _IDENTITY = Node(Kind.IDENTITY)
 
 
 def parse(expression: str) -> Node:
-    """The tree of an expression. Raises JMESPathError with the library's text."""
+    """Parse an expression. Raises JMESPathError with the library's text."""
     if len(expression) > MOST_CHARACTERS:
         raise JMESPathError(f"SyntaxError: the expression has more than {MOST_CHARACTERS} characters")
     return _Parser(_tokens(expression)).parse()
@@ -170,7 +170,7 @@ def _delimited(text: str, start: int, end: str) -> tuple[str, int]:
 
 
 def _quoted_rune(character: str) -> str:
-    """A character as `strconv.QuoteRuneToASCII` writes it."""
+    """Return a character as `strconv.QuoteRuneToASCII` writes it."""
     if ord(character) < 0x80:
         inner = quote(character)[1:-1]
         return "'" + {"'": "\\'", '\\"': '"'}.get(inner, inner) + "'"
@@ -178,7 +178,7 @@ def _quoted_rune(character: str) -> str:
 
 
 def parsed_json(text: str) -> JSON:
-    """JSON text as `encoding/json` decodes it into `interface{}`. Raises JMESPathError."""
+    """Return JSON text as `encoding/json` decodes it into `interface{}`. Raises JMESPathError."""
     try:
         read_json(text.encode("utf-8", "surrogatepass"))
     except JSONSyntaxError as error:
@@ -187,7 +187,7 @@ def parsed_json(text: str) -> JSON:
 
 
 class _Parser:
-    """One run over the tokens of one expression."""
+    """Parser of one expression's tokens."""
 
     def __init__(self, tokens: list[Token]) -> None:
         self._tokens = tokens
@@ -390,7 +390,7 @@ class _Parser:
         raise _syntax("Expected identifier, lbracket, or lbrace")
 
     def _projected(self, kind: str) -> Node:
-        """Parse what is applied to each item of a projection."""
+        """Parse the expression that is applied to each item of a projection."""
         power, current = _BINDING_POWERS[kind], self._current
         if _BINDING_POWERS.get(current, 0) < 10:
             return _IDENTITY
@@ -407,7 +407,7 @@ def _syntax(message: str) -> JMESPathError:
 
 
 def _integer(text: str) -> int:
-    """`strconv.Atoi`."""
+    """Return the result of `strconv.Atoi`. Raises JMESPathError with its message."""
     if not _INTEGER.fullmatch(text):
         raise JMESPathError(f"strconv.Atoi: parsing {quote(text)}: invalid syntax")
     if len(text) > 20 or not -(2**63) <= int(text) < 2**63:

@@ -1,4 +1,4 @@
-"""Kyverno's functions over texts, objects and hashes (`pkg/engine/jmespath/functions.go`)."""
+"""Kyverno's functions on texts, objects and hashes (`pkg/engine/jmespath/functions.go`)."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _wrong_type(function: str, number: int, expected: str) -> JMESPathError:
 
 
 def text_of(value: JSON) -> str | None:
-    """Return a number, text or boolean as functions write it; None for other values."""
+    """Return a number, text or boolean as functions write it, or None for other values."""
     if type(value) is float:
         return shortest(value, bits=32)
     if isinstance(value, bool):
@@ -60,7 +60,7 @@ def _is_same_letter(one: str, other: str) -> bool:
 
 
 def _upper(character: str) -> str:
-    """Map one character to one, as Go does."""
+    """Return one upper-case character for one character, as Go does."""
     upper = character.upper()
     return upper if len(upper) == 1 else character
 
@@ -112,7 +112,7 @@ def _replaced(
 ) -> str:
     """Replace every match from left to right.
 
-    An empty match directly after another does not count (`regexp.ReplaceAll`).
+    An empty match directly after another match does not count (`regexp.ReplaceAll`).
     """
     text, template = matchable(_source(function, source, 2)), _source(function, replacement, 3)
     compiled = _regexp(function, pattern)
@@ -127,7 +127,7 @@ def _replaced(
 
 
 def _group_names(pattern: str) -> dict[str, int]:
-    """The named groups of a pattern by their numbers; of two with one name the later counts, as in Go."""
+    """Return the numbers of a pattern's named groups. For equal names the last group counts, as in Go."""
     groups = (match[1] for match in _GROUP.finditer(pattern) if match[0].startswith("("))
     return {name: number for number, name in enumerate(groups, 1) if name}
 
@@ -190,7 +190,7 @@ def _semver_compare(version: str, range_: str) -> bool:
 
 
 def _version_range(text: str) -> Callable[[SemanticVersion], bool]:
-    """Return the test for a version range (github.com/blang/semver/v4 `ParseRange`): `>=1.0.0 <2.0.0 || 3.x`."""
+    """Return the test for a version range such as `>=1.0.0 <2.0.0 || 3.x` (github.com/blang/semver/v4 `ParseRange`)."""
     alternatives = [
         [_comparison(each) for piece in part for each in _without_wildcard(piece)]
         for part in _alternatives(_range_parts(text))
@@ -199,7 +199,10 @@ def _version_range(text: str) -> Callable[[SemanticVersion], bool]:
 
 
 def _range_parts(text: str) -> list[str]:
-    """The parts between blanks that do not follow an operator; a part of one character is dropped, as the library does."""
+    """Return the parts between blanks, but keep blanks after an operator.
+
+    As in the library, parts of one character are lost.
+    """
     parts, last, last_character = [], 0, ""
     for index, character in enumerate(text):
         if character == " " and last_character not in (">", "<", "="):
@@ -237,7 +240,7 @@ def _operator_and_version(part: str) -> tuple[str, str]:
 
 
 def _without_wildcard(part: str) -> list[str]:
-    """`1.x` as two comparisons."""
+    """Return the two comparisons that `1.x` stands for."""
     if "x" not in part:
         return [part]
     operator, version = _operator_and_version(part)

@@ -1,4 +1,4 @@
-"""Kyverno's functions over times (`pkg/engine/jmespath/time.go`); `clock` says what the time is, where that is known."""
+"""Kyverno's functions on times (`pkg/engine/jmespath/time.go`). `clock` returns the current time if it is known."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _to_cron(text: str) -> str:
 
 
 def _parse(layout: str, text: str) -> str:
-    """A time by a layout; a layout that is a number says that the text counts seconds since 1970."""
+    """Parse a time with a layout. If the layout is a number, the text is a number of seconds since 1970."""
     if parse_int(layout) is None:
         return _time(text, layout).rfc3339()
     seconds = parse_int(text)
@@ -53,7 +53,7 @@ def _parse(layout: str, text: str) -> str:
 
 
 def time_functions(clock: Clock) -> tuple[Function, ...]:
-    """The functions over times; those that ask for the present time ask `clock`."""
+    """Return the functions on times. `clock` provides the current time."""
     one, two, three = ((STRING,),), ((STRING,), (STRING,)), ((STRING,), (STRING,), (STRING,))
     return (
         Function("time_since", three, _since(clock)),
