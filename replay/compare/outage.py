@@ -68,5 +68,6 @@ class Outage(Struct, frozen=True):
 
     webhooks: tuple[DownWebhook, ...]
     steps: tuple[RecoveryStep, ...] = ()
+    """None in kcp, whose shards have no nodes."""
     waits: Mapping[str, Waits] = field(default_factory=dict)
     """By phase."""

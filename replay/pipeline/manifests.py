@@ -201,26 +201,22 @@ def _is_by_workspace(scenario: Scenario) -> bool:
 
 def _by_workspace(scenario: Scenario) -> Manifests:
     """The same for sets and a snapshot by workspace."""
-    if scenario.versions.differ:
-        raise ReplayError(
-            "an upgrade of kcp is not rehearsed: a shard's policies are decided by one release; "
-            "run once with --kubernetes-version for each minor, and compare the files of --outcomes"
-        )
-    if scenario.rehearses:
-        raise ReplayError(
-            "an outage in kcp is not rehearsed: whether a webhook comes back depends on nodes and pods, which a shard does not have; "
-            "a --candidate without its configuration shows which requests it decides today"
-        )
     if scenario.add or scenario.apply:
         option = "--add" if scenario.add else "--apply"
         raise ReplayError(f"{option} is for plain sets: give --candidate with the folder of the workspace")
-    folders = load_shard(scenario.current, scenario.candidate, scenario.cluster, scenario.version)
-    current, candidate = folders.current, folders.candidate
+    folders = load_shard(scenario.current, scenario.candidate, scenario.cluster, scenario.versions)
+    now, planned = folders.current, folders.candidate
+    if now is None and scenario.rehearses:  # what the snapshot holds is in force before and after
+        now = folders.cluster
+    current = None if now is None else union(now.values())
+    candidate = None if planned is None else union({**(now or {}), **planned}.values())
+    if scenario.down or scenario.current_down:
+        current, candidate = with_outage((current, candidate or current), scenario.current_down, scenario.down)
     return Manifests(
         scenario.versions,
         tuple(snapshot_of(folders.cluster, folders.names(()))),
-        None if current is None else union(current.values()),
-        None if candidate is None else union({**(current or {}), **candidate}.values()),
+        current,
+        candidate,
         folders=folders,
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from msgspec.structs import replace
@@ -121,7 +121,12 @@ def _without_answers(manifests: ManifestSet | None, names: Collection[str], opti
 
 
 def outage_of(
-    store: Store, manifests: ManifestSet, snapshot: Sequence[JSON], version: KubernetesVersion
+    store: Store,
+    manifests: ManifestSet,
+    snapshot: Sequence[JSON],
+    version: KubernetesVersion,
+    *,
+    is_shard: bool = False,
 ) -> Outage | None:
     """What is to be said of the webhooks that are down in a set at the end of a log; None without any."""
     if not manifests.down:
@@ -139,9 +144,7 @@ def outage_of(
     ((_, last, *_),) = store.answer("log_facts")
     lister = ClusterLister(cluster, int(last or 0), int(last or 0))
     admissions = [WebhookAdmission([_failing(manifests)], phase, version, cluster.discovery) for phase in PHASES]
-    own = sorted({each.namespace for each in webhooks if each.namespace and each.failure_policy == FailurePolicy.FAIL})
-    steps = [step._replace(namespace=name) for name in own for step in _STEPS if step.namespace == _OWN]
-    steps += [step for step in _STEPS if step.namespace != _OWN]
+    steps = [] if is_shard else _steps(webhooks)
     answers = tuple(_answered(step, admissions, cluster, lister) for step in steps)
     limits = {phase: [each.timeout_seconds for each in webhooks if each.phase == phase] for phase in PHASES}
     rows = list(store.query("webhook_waits").iter_rows()) if any(limits.values()) else []
@@ -151,6 +154,13 @@ def outage_of(
         if limits[phase]
     }
     return Outage(webhooks, answers, waits)
+
+
+def _steps(webhooks: Iterable[DownWebhook]) -> list[_Step]:
+    """The steps of the return of each webhook that refuses, and those of the nodes."""
+    own = sorted({each.namespace for each in webhooks if each.namespace and each.failure_policy == FailurePolicy.FAIL})
+    steps = [step._replace(namespace=name) for name in own for step in _STEPS if step.namespace == _OWN]
+    return steps + [step for step in _STEPS if step.namespace != _OWN]
 
 
 def _client_limits(store: Store) -> Iterator[tuple[CoarseClass, int, int]]:

@@ -153,7 +153,13 @@ def _answer(  # noqa: PLR0913, PLR0917 - what a run is asked, of what, and how i
         summary, fidelity, world = _replay(store, job, options, progress, aside)
         facts.admission = summary.requests
         uses = api_version_uses(store, scenario.versions)
-        outage = outage_of(store, manifests.sets[1], manifests.snapshot, scenario.versions.candidate)
+        outage = outage_of(
+            store,
+            manifests.sets[1],
+            manifests.snapshot,
+            scenario.versions.candidate,
+            is_shard=manifests.folders is not None,
+        )
         notes = (
             *options.focus.notes,
             *manifests.hints,
@@ -214,7 +220,7 @@ def _differences(manifests: Manifests) -> tuple[ObjectDiff, ...]:
     folders = manifests.folders
     if folders is None:
         return (*diff_sets(*manifests.sets), *diff_minors(*manifests.sets, manifests.versions))
-    return diff_workspaces(folders)
+    return diff_workspaces(folders, manifests.versions)
 
 
 def _proofs(sets: tuple[ManifestSet, ManifestSet], version: KubernetesVersion) -> tuple[PolicyProof, ...]:

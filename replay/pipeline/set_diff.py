@@ -28,42 +28,46 @@ from replay.pipeline.manifests import deciding_kinds, without_idle
 from replay.reconstruct.snapshot import read_snapshot
 
 
-def diff_workspaces(folders: ShardFolders) -> tuple[ObjectDiff, ...]:
+def diff_workspaces(folders: ShardFolders, versions: Versions) -> tuple[ObjectDiff, ...]:
     """The differences, each object with the path of its workspace; a workspace that the candidate lacks stays as it is."""
     differences: list[ObjectDiff] = []
-    for path, planned in sorted((folders.candidate or {}).items()):
-        differences += _diff(path, (folders.current or {}).get(path), planned, folders.cluster.get(path))
+    current = folders.current or {}
+    for path, planned in sorted((current if folders.candidate is None else folders.candidate).items()):
+        differences += _diff(path, current.get(path), planned, folders.cluster.get(path), versions)
     return tuple(differences)
 
 
-def _diff(path: str, current: Folder | None, planned: Folder, snapshot: Folder | None) -> Iterator[ObjectDiff]:
-    """Yield the differences of one workspace: policies, and other objects."""
+def _diff(
+    path: str, current: Folder | None, planned: Folder, snapshot: Folder | None, versions: Versions
+) -> Iterator[ObjectDiff]:
+    """Yield the differences of one workspace: policies, other objects, and what a new server no longer compiles."""
     change = change_of(current, planned, snapshot, "")
     base = replace(union([] if current is None else [current]), objects=change.earlier)
-    for each in diff_sets(base, replace(union([planned]), objects=change.objects)):
+    candidate = replace(union([planned]), objects=change.objects)
+    for each in (*diff_sets(base, candidate), *diff_minors(base, candidate, versions)):
         new_name = f"{path}/{each.new_name}" if each.new_name else ""
         yield replace(each, name=f"{path}/{each.name}", new_name=new_name)
 
 
 def diff_folders(
-    current: Path, candidate: Path, version: KubernetesVersion, workspaces: Collection[str] = ()
+    current: Path, candidate: Path, versions: Versions, workspaces: Collection[str] = ()
 ) -> tuple[ObjectDiff, ...]:
     """The same for two directories, of some workspaces, by path or pattern, or of all.
 
     Raises ManifestError for what cannot be used, ReplayError for a pattern that means no workspace of either.
     """
-    current_folders, candidate_folders = load_folders(current, version), load_folders(candidate, version)
+    now = load_folders(current, versions.current)
+    # What stays is stored already: the new server does not validate it.
+    planned = now if current == candidate else load_folders(candidate, versions.candidate)
     for pattern in workspaces:
-        if not any(fnmatchcase(path, pattern) for path in (*current_folders, *candidate_folders)):
-            workspace_names = ", ".join(sorted({*current_folders, *candidate_folders}))
+        if not any(fnmatchcase(path, pattern) for path in (*now, *planned)):
+            workspace_names = ", ".join(sorted({*now, *planned}))
             raise ReplayError(f"neither set has a workspace {pattern}: they have {workspace_names}", path="--workspace")
     if workspaces:
-        candidate_folders = {
-            path: each
-            for path, each in candidate_folders.items()
-            if any(fnmatchcase(path, pattern) for pattern in workspaces)
+        planned = {
+            path: each for path, each in planned.items() if any(fnmatchcase(path, pattern) for pattern in workspaces)
         }
-    return diff_workspaces(ShardFolders(current_folders, candidate_folders, {}))
+    return diff_workspaces(ShardFolders(now, planned, {}), versions)
 
 
 _KINDS = {kind.kind for kind in RBAC_KINDS}
@@ -105,10 +109,7 @@ def set_difference(
     """What differs; `workspaces` are those of kcp that are asked about. Raises ReplayError for what cannot be used."""
     sets = None
     if is_by_workspace((current, candidate)):
-        if versions.differ:
-            text = "sets by workspace are of one server: leave out --current-version and --candidate-version"
-            raise ReplayError(text, path=str(candidate))
-        objects = diff_folders(current, candidate, versions.candidate, workspaces)
+        objects = diff_folders(current, candidate, versions, workspaces)
     elif workspaces:
         raise ReplayError("the sets have no workspaces: they are not of kcp", path="--workspace")
     else:

@@ -105,23 +105,3 @@ def test_the_version_reaches_authorization(tmp_path: Path, minor: str, is_refuse
     arguments = ["can-i", "get", "pods", "--as", "ann", "--current", str(tmp_path), "--kubernetes-version", minor]
     result = CliRunner().invoke(app, arguments)
     assert ("undeclared reference to 'isSemver'" in f"{result.output}{result.exception or ''}") is is_refused
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        pytest.param(
-            ["--current-version", "1.36", "--candidate-version", "1.37"],
-            "an upgrade of kcp is not rehearsed: a shard's policies are decided by one release",
-            id="upgrade",
-        ),
-        pytest.param(
-            ["--down", "policy"],
-            "an outage in kcp is not rehearsed: whether a webhook comes back depends on nodes and pods",
-            id="outage",
-        ),
-    ],
-)
-def test_what_a_shard_of_kcp_cannot_rehearse(options: list[str], message: str) -> None:
-    result = CliRunner().invoke(app, ["run", str(SAMPLE.parent / "kcp"), *options])
-    assert str(result.exception).startswith(message)

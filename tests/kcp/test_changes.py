@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
+from replay.cellib.version import Versions
 from replay.pipeline.kcp.layout import SHARD_VERSION
 from replay.pipeline.options import Options
 from replay.pipeline.run import run
@@ -165,7 +166,7 @@ def test_differences_name_what_changes_beside_policies(tmp_path: Path) -> None:
     for name, maximum in (("current", "10"), ("candidate", "1")):
         (tmp_path / name / "root.provider").mkdir(parents=True)
         (tmp_path / name / "root.provider" / "limits.json").write_text(json.dumps(limits(maximum)))
-    (found,) = diff_folders(tmp_path / "current", tmp_path / "candidate", SHARD_VERSION)
+    (found,) = diff_folders(tmp_path / "current", tmp_path / "candidate", Versions(SHARD_VERSION, SHARD_VERSION))
     (field,) = found.fields
     assert (found.kind, found.name, found.verb) == ("ConfigMap", "root:provider/default/widget-limits", "changed")
     assert (field.field, field.old, field.new) == ("data.max", "10", "1")

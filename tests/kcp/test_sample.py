@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ReplayError
 from replay.pipeline.forensic.explain import explain
 from replay.pipeline.forensic.lookup import LookupFilter, look_up
@@ -28,6 +28,7 @@ pytestmark = pytest.mark.slow
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "kcp"
 PROVIDER, CONSUMER = "root:provider", "root:consumer-a"
+VERSIONS = Versions(SHARD_VERSION, SHARD_VERSION)
 Line = dict[str, Any]
 Lines = dict[str, Line]
 
@@ -221,9 +222,9 @@ def test_one_set_for_many_workspaces_is_refused(tmp_path: Path) -> None:
 
 
 def test_differences_name_their_workspace() -> None:
-    (found,) = diff_folders(SAMPLE / "current", SAMPLE / "candidate", SHARD_VERSION)
+    (found,) = diff_folders(SAMPLE / "current", SAMPLE / "candidate", VERSIONS)
     assert (found.kind, found.name) == ("ValidatingAdmissionPolicy", "root:provider/provider-intent")
-    assert diff_folders(SAMPLE / "current", SAMPLE / "candidate", SHARD_VERSION, ("root:prov*",)) == (found,)
-    assert diff_folders(SAMPLE / "current", SAMPLE / "candidate", SHARD_VERSION, ("root:local",)) == ()
+    assert diff_folders(SAMPLE / "current", SAMPLE / "candidate", VERSIONS, ("root:prov*",)) == (found,)
+    assert diff_folders(SAMPLE / "current", SAMPLE / "candidate", VERSIONS, ("root:local",)) == ()
     with pytest.raises(ReplayError, match="neither set has a workspace root:nobody: they have root:consumer-a, "):
-        diff_folders(SAMPLE / "current", SAMPLE / "candidate", SHARD_VERSION, ("root:nobody",))
+        diff_folders(SAMPLE / "current", SAMPLE / "candidate", VERSIONS, ("root:nobody",))

@@ -11,7 +11,6 @@ import pytest
 from replay.cellib.version import KubernetesVersion, Versions
 from replay.cli.options import scenario_of
 from replay.compare.api_version_use import Service, service_of
-from replay.errors import ReplayError
 from replay.kube.gvk import GroupVersionResource
 from replay.pipeline.options import Options
 from replay.pipeline.output import exit_code
@@ -237,21 +236,6 @@ webhooks:
     review = event(2, objectRef={"resource": "tokenreviews", "apiGroup": "authentication.k8s.io", "apiVersion": "v1"})
     answer = summary(tmp_path, webhook, [pod(1), review], Versions(OLD, NEW))
     assert answer["roots"] == {}
-
-
-def test_sets_by_workspace_have_one_server(tmp_path: Path) -> None:
-    for name in ("current", "candidate"):
-        (tmp_path / name / "root.a").mkdir(parents=True)
-    (tmp_path / "audit.jsonl").write_bytes(pod(1))
-    scenario = Scenario(
-        (str(tmp_path / "audit.jsonl"),),
-        current=tmp_path / "current",
-        candidate=tmp_path / "candidate",
-        version=OLD,
-        candidate_version=NEW,
-    )
-    with pytest.raises(ReplayError, match="an upgrade of kcp is not rehearsed"):
-        run(scenario, Options(workers=1), silent)
 
 
 def test_an_upgrade_is_not_about_the_candidate_of_a_directory(tmp_path: Path) -> None:

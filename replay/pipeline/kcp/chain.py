@@ -14,7 +14,7 @@ from replay.admission.mutating.object_patcher import ObjectPatchers
 from replay.admission.ordered.registry import SHARD_ORDERED_PLUGINS
 from replay.admission.webhook.plugin import Backends
 from replay.audit.event import RequestRecord
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import Versions
 from replay.compare.outcome import NOWHERE, DecidedIn
 from replay.json import JSON
 from replay.kcp.annotation import NO_CLUSTER
@@ -93,7 +93,7 @@ class ShardChain(Struct, dict=True):
 
     cluster: ShardCluster
     workspaces: Workspaces
-    version: KubernetesVersion
+    versions: Versions
     distinct_sets: Callable[[Sets], Sets]
     """Parts of a workspace's sets that run."""
     policies: frozenset[str] = frozenset()
@@ -223,10 +223,10 @@ class ShardChain(Struct, dict=True):
         if workspace in sets.candidate:
             policies_before_plan = current if current is not None else self._of_snapshot(workspace)
             planned = Planned.of(policies_before_plan, named(sets.candidate[workspace]))
-        return PolicyTimeline(cluster, current, planned, self.version)
+        return PolicyTimeline(cluster, current, planned, self.versions.current)
 
     def _of_snapshot(self, workspace: str) -> dict[tuple[str, str], JSON]:
-        return named(defaulted_api_objects(self.cluster.of(workspace).snapshot, self.version))
+        return named(defaulted_api_objects(self.cluster.of(workspace).snapshot, self.versions.current))
 
     def _chain(self, whose: Deciders, target: str, sides: Sides) -> Chain:
         changes = self.workspaces.changes
@@ -238,13 +238,14 @@ class ShardChain(Struct, dict=True):
             clusters = dict.fromkeys((whose.current, whose.candidate))
             chain = Chain(
                 self.distinct_sets((sides.current, sides.candidate)),
-                self.version,
+                self.versions.current,
                 Discovery(each for cluster in clusters for each in self.cluster.discovery_of(cluster)),
                 Schemas([crd for cluster in clusters for crd in self.cluster.crds_of(cluster)]),
                 authorizer=UnknownRolesAuthorizer,
                 asked_by=self._asked_by(whose.candidate, target, overlay) if len(clusters) > 1 else None,
                 plugins=SHARD_ORDERED_PLUGINS,
                 overlays=None if overlay.is_empty else (Overlay(), overlay),
+                versions=self.versions,
             )
             entry = self._chains[key] = chain, sides  # the sets are kept, so that no others get their identity
         return entry[0]
@@ -274,9 +275,13 @@ class ShardChain(Struct, dict=True):
     @cached_property
     def _changes(self) -> bool:
         """Whether the candidate changes any workspace."""
-        return bool(self.workspaces.changes) or any(
-            not Planned.of(named(self.workspaces.current.get(workspace, ())), named(policies)).is_nothing
-            for workspace, policies in self.workspaces.candidate.items()
+        return (
+            self.workspaces.is_rehearsed
+            or bool(self.workspaces.changes)
+            or any(
+                not Planned.of(named(self.workspaces.current.get(workspace, ())), named(policies)).is_nothing
+                for workspace, policies in self.workspaces.candidate.items()
+            )
         )
 
     def undetermined(self, reason: str, fix: str = "") -> list[Decision]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct, field
 
-from replay.cellib.version import KubernetesVersion
+from replay.cellib.version import KubernetesVersion, Versions
 from replay.errors import ManifestError, ReplayError
 from replay.json import JSON
 from replay.kcp.annotation import PATH, annotated, annotation, workspace_of
@@ -109,12 +109,10 @@ class ShardFolders(Struct, frozen=True):
         return names_of(rows, [self.cluster, self.current or {}, self.candidate or {}])
 
 
-def load_shard(
-    current: Path | None, candidate: Path | None, cluster: Path | None, version: KubernetesVersion
-) -> ShardFolders:
+def load_shard(current: Path | None, candidate: Path | None, cluster: Path | None, versions: Versions) -> ShardFolders:
     """Load sets by workspace. Raises ManifestError for unusable input, including a plain set."""
 
-    def folders(path: Path | None) -> dict[str, Folder] | None:
+    def folders(path: Path | None, version: KubernetesVersion) -> dict[str, Folder] | None:
         if path is None:
             return None
         if not path.exists():
@@ -125,10 +123,10 @@ def load_shard(
 
     snapshot: dict[str, Folder] = {}
     if cluster is not None and workspace_folders(cluster) is not None:
-        snapshot = load_folders(cluster, version, checked=False)
+        snapshot = load_folders(cluster, versions.current, checked=False)
     elif cluster is not None:
         snapshot = {"": Folder(cluster, others=tuple(read_snapshot(cluster)))}
-    return ShardFolders(folders(current), folders(candidate), snapshot)
+    return ShardFolders(folders(current, versions.current), folders(candidate, versions.candidate), snapshot)
 
 
 def union(folders: Iterable[Folder]) -> ManifestSet:

@@ -152,6 +152,8 @@ class Workspaces(Struct, frozen=True):
     began: int = 0
     changes: Mapping[str, _WorkspaceChange] = field(default_factory=dict)
     """By logical cluster what else the candidate changes."""
+    is_rehearsed: bool = False
+    """Whether the candidate's server is another one, or webhooks of one set are down."""
     only: frozenset[str] = frozenset()
     """Names of the only validating policies that run; empty for all."""
 

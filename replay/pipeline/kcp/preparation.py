@@ -56,11 +56,19 @@ def prepare(store: Store, manifests: Manifests) -> Preparation:
     if manifests.folders is None and (manifests.current or manifests.candidate):
         raise require_workspace(manifests.path)
     ((first, *_),) = store.answer("log_facts")
-    workspaces = replace(_workspaces_of(manifests, rows), began=int(first or 0), only=manifests.only)
+    workspaces = replace(
+        _workspaces_of(manifests, rows),
+        began=int(first or 0),
+        is_rehearsed=manifests.versions.differ or any(each.down for each in manifests.sets),
+        only=manifests.only,
+    )
     cluster = ShardCluster(manifests.snapshot, store.lookups(SHARD_LOOKUPS))
-    chain = ShardChain(cluster, workspaces, manifests.version, lambda sets: sets)
+    chain = ShardChain(cluster, workspaces, manifests.versions, lambda sets: sets)
     current, candidate = (
-        manifest_set_from_objects((), chain.everything(planned=planned), origins=set_files.origins)
+        replace(
+            manifest_set_from_objects((), chain.everything(planned=planned), origins=set_files.origins),
+            down=set_files.down,
+        )
         for planned, set_files in zip((False, True), manifests.sets, strict=True)
     )
     sets = (current, candidate)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from replay.admission.chain import Chain, Decider
 from replay.admission.decision import Decision
@@ -185,11 +186,12 @@ class Job(Struct, frozen=True, dict=True):
 
         def distinct(sets: Sets) -> Sets:
             only = self.workspaces.only if self.workspaces is not None else frozenset()
-            chosen = (only_named(sets[0], only), only_named(sets[1], only)) if only else sets
+            current, candidate = (replace(each, down=own.down) for each, own in zip(sets, self.sets, strict=True))
+            chosen = (only_named(current, only), only_named(candidate, only)) if only else (current, candidate)
             current, candidate = distinct_sets(chosen, self.webhooks.names)
             return (ManifestSet(), candidate) if alone else (current, candidate)
 
-        return ShardChain(self.cluster, self.workspaces, self.version, distinct, policy_names(self.distinct_sets[0]))
+        return ShardChain(self.cluster, self.workspaces, self.versions, distinct, policy_names(self.distinct_sets[0]))
 
     def chain_of(self, sets: Sets) -> Chain:
         """Sets, compiled."""

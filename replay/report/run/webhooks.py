@@ -119,6 +119,8 @@ def outage_facts(result: RunResult) -> list[Fact]:
     outage = result.outage
     if outage is None:
         return []
+    if not outage.steps:
+        return [Fact("Return", "undetermined", "it depends on nodes and pods, which a kcp shard does not have")]
     refused, unknown = _stuck(outage), [each for each in outage.steps if each.answer is Return.UNKNOWN]
     if refused:
         return [Fact("Return", "blocked", f"refused: {inert(refused[0].what)}{_more(len(refused))}", Tone.BAD)]
@@ -135,7 +137,8 @@ def outage_section(result: RunResult, rows: int) -> Section | None:
     blocks: list[Block] = [_webhooks(outage, rows)]
     if result.summary.failed_calls:
         blocks.append(_failed(result, rows))
-    blocks.append(_steps(outage))
+    if outage.steps:
+        blocks.append(_steps(outage))
     lead = "These webhooks do not answer in the candidate. Each call ends with the time limit of the webhook."
     return Section("outage", "Outage", lead, tuple(blocks), Tone.BAD if _stuck(outage) else Tone.WARN)
 
