@@ -1,1 +1,1 @@
-"""The admission chain: what policies decide about the attributes of a request."""
+"""The admission chain: the decisions of policies about the attributes of a request."""

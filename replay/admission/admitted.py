@@ -1,4 +1,7 @@
-"""What the mutating phase of one set leaves of a request: with it the validating phase can be decided without the phase before."""
+"""Result of one set's mutating phase.
+
+With it the validating phase can be decided without running the mutating phase again.
+"""
 
 from __future__ import annotations
 
@@ -16,9 +19,9 @@ from replay.kube import json_patch
 class Admitted(Struct, frozen=True):
     """The outcome of one set's mutating phase.
 
-    `parts` are the effects of each plugin that ran, in order, `patch` is what all of them changed. `is_same` tells that they left the very
-    object, `is_refused` that one of them refused the request. `carried` leads from the recorded object to the one that is validated; it is this
-    object itself where not all of both is known.
+    `parts` are the effects of each plugin that ran, in order; `patch` is the change of all of them. `is_same` says that
+    the object is unchanged, `is_refused` that a plugin refused the request. `carried` leads from the recorded object to
+    the validated one: a patch, or the validated object itself if one of the two is only partly known.
     """
 
     parts: tuple[Decision, ...] = ()
@@ -28,7 +31,7 @@ class Admitted(Struct, frozen=True):
     is_refused: bool = False
 
     def validated(self, recorded: Object, changes: Changes) -> Object:
-        """Return the object that the set validates; `changes` receives what it differs in."""
+        """Return the object that the set validates; `changes` receives its differences from the recorded object."""
         if not isinstance(self.carried, tuple):
             return self.carried
         if not self.carried:
@@ -39,18 +42,18 @@ class Admitted(Struct, frozen=True):
 
 
 UNCHANGED: Final = Admitted()
-"""Nothing acted on the request."""
+"""Outcome of a mutating phase in which nothing acted on the request."""
 
 
 class Made(NamedTuple):
-    """The decisions of all sets, and what the mutating phase of each left; `admitted` is None where that is not known."""
+    """The decisions of all sets, and the result of each mutating phase; `admitted` is None if the results are unknown."""
 
     decisions: list[Decision]
     admitted: Sequence[Admitted] | None
 
 
 def carried(recorded: Object, validated: Object, changes: Changes) -> Patch | Object:
-    """Return how a recorded object leads to the one that is validated."""
+    """Return what leads from a recorded object to the validated one: a patch, or the validated object if a part is unknown."""
     if validated is recorded:
         return ()
     return changes(recorded, validated) if type(recorded) is dict and type(validated) is dict else validated

@@ -1,7 +1,8 @@
-"""What of an input expressions read, as bytes: inputs of which these are equal give the same result, the same error and the same cost.
+"""Bytes of the input parts that expressions read. Inputs with equal bytes give the same result, error and cost.
 
-A footprint becomes a function that takes out of the input what stands at its paths; msgpack keeps apart what Python holds for equal
-(`1`, `1.0` and `True`). Where something that is read is not known, that is part of it, with the reason: what is undetermined says why.
+A footprint becomes a function that takes the values at its paths from the input. msgpack distinguishes values that
+Python considers equal (`1`, `1.0` and `True`). An unknown part is included with its reason, because an undetermined
+result shows the reason.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from replay.kube.attributes import Attributes, Missing, PartialObject
 
 
 class UnknownPart(NamedTuple):
-    """A part of a binding that is not known; of one that is not known at all `part` is empty."""
+    """An unknown part of a binding; `part` is empty if the whole binding is unknown."""
 
     name: str
     part: FieldPath
@@ -31,20 +32,20 @@ class UnknownPart(NamedTuple):
 
     @property
     def place(self) -> Place:
-        """The part as a footprint can name it."""
+        """The part in the form in which a footprint names it."""
         return place_of(self.name, self.part)
 
 
 class PlainBindings(dict[str, Any]):
-    """A request's bindings for the names of `ROOTS`, each made on first use. Partly known values are unwrapped."""
+    """Bindings of a request for the names in `ROOTS`, each computed at first use. Partly known values are unwrapped."""
 
     unknown: tuple[UnknownPart, ...] = ()
-    """What is not known of what was asked for."""
+    """Unknown parts of the bindings that were computed."""
     places: frozenset[Place] = frozenset()
-    """Where that is."""
+    """Places of these parts."""
 
     def __missing__(self, name: str) -> Any:
-        """A binding."""
+        """Compute and keep a binding."""
         value = self._made(name)
         if type(value) is Missing:
             self._miss((UnknownPart(name, (), value),))
@@ -56,7 +57,7 @@ class PlainBindings(dict[str, Any]):
 
     @abstractmethod
     def _made(self, name: str) -> Any:
-        """What is bound to a name, as it is known."""
+        """Return the value of a binding, which may be unknown in part."""
 
     def _miss(self, parts: tuple[UnknownPart, ...]) -> None:
         self.unknown += parts
@@ -64,10 +65,10 @@ class PlainBindings(dict[str, Any]):
 
 
 class RequestBindings(PlainBindings):
-    """Those of policies that matched the request as it was sent."""
+    """Bindings of policies that matched the request in the version in which it was sent."""
 
     def __init__(self, attributes: Attributes) -> None:
-        """Nothing is made yet."""
+        """Start without computed bindings."""
         self._attributes = attributes
 
     def _made(self, name: str) -> Any:
@@ -83,14 +84,14 @@ class RequestBindings(PlainBindings):
 
 
 ROOTS = frozenset({"object", "oldObject", "request", "namespaceObject"})
-"""The bindings that are nothing but JSON."""
+"""Bindings that are plain JSON."""
 DEEPEST = 24
-"""How many names a path of a projection may have: Python compiles no more than 200 nested brackets."""
+"""Most names in a path of a projection. Python compiles at most 200 nested brackets."""
 LONGEST = 1024
-"""How many bytes a projection may have that is worth remembering."""
+"""Most bytes of a projection that is worth caching."""
 
 _ABSENT = msgspec.msgpack.Ext(1, b"")
-"""There is nothing; no JSON is written so, and as the next two neither."""
+"""Marker for an absent value. JSON never encodes to it, nor to the next two."""
 _OTHER = msgspec.msgpack.Ext(2, b"")
 """Marker for a value of another form than the path expects."""
 _ENTRIES = msgspec.msgpack.Ext(3, b"")
@@ -111,7 +112,7 @@ class _Node(Struct):
     any: _Node | None = None
 
     def at(self, name: str | None) -> _Node:
-        """The node of a part."""
+        """Return the node of a part; it is created if absent."""
         if name is ANY:
             self.any = self.any or _Node()
             return self.any
@@ -178,9 +179,9 @@ def _numbered(node: _Node) -> Iterable[tuple[int, tuple[str, _Node]]]:
 
 
 def _value(text: str, child: _Node, own: str, functions: list[str]) -> str:
-    """Return an expression for what is read of a value, which it keeps as the local variable `own`.
+    """Return an expression for the read parts of a value, which it keeps in the local variable `own`.
 
-    The elements of a list and the entries of a map have a function, which is added to `functions`.
+    Lists and maps with any entry get a function for their elements, which is added to `functions`.
     """
     if child.is_test:
         return f"{text} is None"
@@ -210,15 +211,15 @@ V = TypeVar("V")
 
 
 class AlikeResults(dict[Any, V], Generic[V]):
-    """Results by projection, and by what else they depend on. Forgets all where there are too many."""
+    """Results by projection and other dependencies. Once full, the whole cache is cleared."""
 
     def __init__(self, most: int) -> None:
-        """No results; `most` of them are kept."""
+        """Start empty; `most` results are kept."""
         super().__init__()
         self._most = most
 
     def remember(self, key: Any, result: V) -> V:
-        """Keep a result, and give it back."""
+        """Keep a result and return it."""
         if len(self) >= self._most:
             self.clear()
         self[key] = result
@@ -226,25 +227,30 @@ class AlikeResults(dict[Any, V], Generic[V]):
 
 
 Projected = Callable[[Projection], Hashable | None]
-"""The projection of one input; None where there is none."""
+"""Returns the projection of one input, None if it has none."""
 MOST_OUTCOMES: Final = 4096
 
 
 class AlikeOutcomes(Generic[V]):
-    """Outcomes of one policy. INVARIANT: one for which no message was evaluated depends on none."""
+    """Outcomes of one policy, by what they depend on.
+
+    INVARIANT: an outcome for which no message was evaluated does not depend on what messages read.
+    """
 
     def __init__(self, footprint_without_messages: frozenset[str], footprint: frozenset[str]) -> None:
-        """All that the expressions read, without messages and with them."""
+        """Footprints of all expressions, without and with messages."""
         self._without_messages = projection(footprint_without_messages)
         self._all = projection(footprint)
         self._by_messages: AlikeResults[bool] = AlikeResults(MOST_OUTCOMES)
         self._outcomes: AlikeResults[Any] = AlikeResults(MOST_OUTCOMES)
 
     def find(self, projected: Projected) -> V | None:
-        """The outcome for an input that is alike, None where there was none."""
+        """Return the outcome of an equal input, None if there is none."""
         key = self._key(projected)
         return None if key is None else self._outcomes.get(key)
 
+    # A short key is remembered as well: the next input with it needs the whole key, because its outcome depends on
+    # messages.
     def remember(self, projected: Projected, outcome: V, *, has_read_messages: bool) -> None:
         """Keep an outcome."""
         if has_read_messages and (short := self._short_key(projected)) is not None:
@@ -257,7 +263,7 @@ class AlikeOutcomes(Generic[V]):
         return None if self._without_messages is None else projected(self._without_messages)
 
     def _key(self, projected: Projected) -> Hashable | None:
-        """What an outcome depends on; None where there is no such key."""
+        """Return what an outcome depends on, None if it cannot be projected."""
         short = self._short_key(projected)
         if short is None or short not in self._by_messages:
             return None if short is None else (short, False)

@@ -86,7 +86,7 @@ class _Mutation(NamedTuple):
 
 
 class Chain:
-    """The plugins of several manifest sets; the first set is the one that was in force when the log was written."""
+    """The plugins of several manifest sets. The first set is the baseline, which was in force when the log was written."""
 
     def __init__(  # noqa: PLR0913 - what a cluster consists of
         self,
@@ -101,12 +101,13 @@ class Chain:
         overlays: Sequence[Overlay] | None = None,
         versions: Sequence[KubernetesVersion] = (),
     ) -> None:
-        """`schemas` include the custom kinds of the cluster, to which those of the sets are added; `authorizer` answers for the instant of a lister.
+        """`schemas` include the custom kinds of the cluster; those of the sets are added.
 
-        Where the authorizers of the sets differ, `asked_by` makes of the lister of a request, and of what the set of a number
-        sees of it, one by which `authorizer` knows the set. `plugins` are all that the server has, in its order.
-        `overlays` are what each set lays over the cluster; None for the objects of the sets. `versions` are the minors of the server
-        of each set, none where all are of `version`.
+        `authorizer` returns the authorizer for a lister's time. If the authorizers of the sets differ, `asked_by` wraps
+        the lister of a request, and of what the set with an index sees of it, so that `authorizer` recognizes the set.
+        `plugins` are all plugins of the server, in its order. `overlays` are the objects that each set lays over the
+        cluster; None takes them from the sets. `versions` are the server minors of each set, empty if all have
+        `version`.
         """
         self._sets = len(sets)
         own = [each for manifests in sets for each in definitions(manifests.objects)]
@@ -114,7 +115,7 @@ class Chain:
         servers = versions or (version,) * len(sets)
         contexts = [context if each == version else replace(context, version=each) for each in servers]
         self.plugins: tuple[CompiledPlugin, ...] = tuple(compiled_by_minor(each, sets, contexts) for each in plugins)
-        """In the server's order."""
+        """All plugins, in the server's order."""
         busy = [(plugin, each) for plugin, each in zip(plugins, self.plugins, strict=True) if not each.is_idle]
         self._mutating_plugins = [compiled for plugin, compiled in busy if plugin.mutates]
         self._busy_plugins = [compiled for _, compiled in busy]
@@ -146,7 +147,7 @@ class Chain:
         lister: Lister,
         backends: Backends = _NO_BACKENDS,
     ) -> Made:
-        """The same with what `decide_again` needs."""
+        """Return the decisions, and the mutating results that `decide_again` needs. Arguments as for `decide`."""
         try:
             return self._made(self.asking(original, attributes, lister, backends))
         except UNFORESEEN as error:
@@ -159,7 +160,7 @@ class Chain:
         attributes: Attributes,
         lister: Lister,
     ) -> list[Decision]:
-        """Return the decision of each set about a request of which it is known what the mutating phase left; arguments as for `decide`."""
+        """Return the decision of each set about a request whose mutating results are known; arguments as for `decide`."""
         asking = self.asking(original, attributes, lister, _NO_BACKENDS)
         try:
             objects = [
@@ -204,7 +205,7 @@ class Chain:
     def asking(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends
     ) -> Asking:
-        """A request as each of the sets meets it."""
+        """Return a request as each of the sets sees it."""
         if isinstance(original, Missing):
             original = attributes.with_object(original)
         if self._overlays is None:
@@ -229,18 +230,18 @@ class Chain:
         _validate(observer.validators(self.plugins), _seen(asking, mutations), live, asking)
 
     def _admitting(self, asking: Asking) -> list[Sequence[Admitter | None]]:
-        """By plugin, for each set what may change the request."""
+        """Return, by plugin, the mutating steps of each set that may change the request."""
         return [each for plugin in self._mutating_plugins if (each := plugin.admitters(asking)) is not None]
 
     def _mutations(self, admitting: Sequence[Sequence[Admitter | None]], asking: Asking) -> list[_Mutation]:
-        """The mutating phase of each set."""
+        """Return the result of each set's mutating phase."""
         return [
             _mutate([admitter for each in admitting if (admitter := each[index]) is not None], side)
             for index, side in enumerate(asking.sides)
         ]
 
     def _validating(self, asking: Asking) -> list[RequestValidator]:
-        """The plugins that may have something to say in the validating phase."""
+        """Return the validating steps of the plugins that may act on the request."""
         return [each for plugin in self._busy_plugins if (each := plugin.validator(asking)) is not None]
 
     def _made(self, asking: Asking) -> Made:
@@ -259,7 +260,9 @@ class Chain:
 def _decisions(
     admitted: Sequence[Admitted], objects: Sequence[Object], validating: Sequence[RequestValidator], asking: Asking
 ) -> list[Decision]:
-    """The decisions of all sets, given what their mutating phases left and the objects that they validate."""
+    """Return the decisions of all sets, from their mutating results and the objects that they validate."""
+    # The common case: one validating plugin and no mutation. Its decisions are returned as they are, which keeps equal
+    # decisions one object.
     if len(validating) == 1 and set(map(id, admitted)) == {id(UNCHANGED)}:
         return list(validating[0](objects, asking, [True] * len(admitted)))
     parts = _validate(validating, objects, [not each.is_refused for each in admitted], asking)
@@ -267,7 +270,7 @@ def _decisions(
 
 
 def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
-    """The mutating phase of one set: all plugins, and once more if one of them asks for it."""
+    """Run the mutating phase of one set: all plugins, and once more if one of them asks for it."""
     value = side.original.object
     refused = False
     for reinvoke in (False, True):
@@ -286,7 +289,7 @@ def _mutate(admitters: Sequence[Admitter], side: Side) -> _Mutation:
 def _validate(
     validating: Sequence[RequestValidator], objects: Sequence[Object], live: list[bool], asking: Asking
 ) -> list[list[Decision]]:
-    """For each set that is still `live` what the validating plugins decide, up to the one that refuses."""
+    """Return, for each set that is still `live`, the decisions of the validating plugins up to the first that refuses."""
     parts: list[list[Decision]] = [[] for _ in live]
     for validator in validating:
         for index, decision in enumerate(validator(objects, asking, live)):
@@ -297,7 +300,7 @@ def _validate(
 
 
 def _admitted(mutations: Sequence[_Mutation], objects: Sequence[Object], asking: Asking) -> list[Admitted]:
-    """What the mutating phases left; `objects` are those that each set validates."""
+    """Return the mutating results; `objects` are those that each set validates."""
     return [
         Admitted(
             mutation.parts,
@@ -311,7 +314,7 @@ def _admitted(mutations: Sequence[_Mutation], objects: Sequence[Object], asking:
 
 
 def _combined(admitted: Admitted, validating: Sequence[Decision]) -> Decision:
-    """The decision of both phases; one that is that of a single plugin stays the same object."""
+    """Return the decision of both phases. A decision of a single plugin is returned as the same object."""
     if admitted.is_refused:
         return joined(admitted.parts, ())
     if admitted.is_same and all(part is ADMITTED for part in admitted.parts):
@@ -322,7 +325,7 @@ def _combined(admitted: Admitted, validating: Sequence[Decision]) -> Decision:
 
 
 def _seen(asking: Asking, mutations: Sequence[_Mutation]) -> list[Object]:
-    """The object that each set validates; the first set is the one of the time."""
+    """Return the object that each set validates. The first set is the baseline, whose result the record shows."""
     first, changes = asking.sides[0], asking.changes
     reference = reference_object(first.original.object, mutations[0].object, first.attributes.object, changes)
     return [
@@ -343,12 +346,12 @@ def _overlays(sets: Sequence[ManifestSet]) -> list[Overlay] | None:
 
 
 class _Differing(Struct, frozen=True):
-    """The objects that some sets lay over the cluster differently, of kinds that only built-in plugins look up."""
+    """Objects that some sets lay over the cluster differently, of kinds that only built-in plugins look up."""
 
     namespaces: frozenset[str]
-    """Those of the objects, and the namespaces that differ themselves."""
+    """Namespaces of the differing objects, and namespaces that differ themselves."""
     concerned: frozenset[tuple[str, str]]
-    """Group and resource of the requests for which a plugin looks up an object without a namespace; `*` stands for all."""
+    """Group and resource of requests for which a plugin looks up a cluster-scoped object; `*` stands for all."""
 
     def touches(self, attributes: Attributes) -> bool:
         """Return whether the sets may meet a request differently."""
@@ -359,7 +362,7 @@ class _Differing(Struct, frozen=True):
 
 
 def _differing(sets: Sequence[ManifestSet], plugins: Sequence[AdmissionPlugin]) -> _Differing | None:
-    """Return what the sets lay over the cluster differently, None where policies, engines or authorizers may look it up."""
+    """Return the objects that the sets lay over the cluster differently; None if policies, engines or authorizers may look them up."""
     first = objects_by_kind(sets[0].objects)
     namespaces, kinds, unscoped = set[str](), set[GroupKind](), set[GroupKind]()
     for manifests in sets[1:]:
@@ -389,7 +392,7 @@ def _differing(sets: Sequence[ManifestSet], plugins: Sequence[AdmissionPlugin]) 
 
 
 def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, lister: Lister) -> Side:
-    """A request in the cluster with the objects of a set laid over it."""
+    """Return a request in the cluster, with the objects of a set laid over it."""
     if overlay.is_empty:
         return Side(original, attributes, lister)
     namespace = attributes.namespace_object
@@ -402,7 +405,7 @@ def _laid_over(overlay: Overlay, original: Attributes, attributes: Attributes, l
 
 
 def _undecided(error: Exception) -> Decision:
-    """The decision about a request that an error of Python ended."""
+    """Return the decision about a request that a Python error ended."""
     text = " ".join(f"{type(error).__name__} {error}".split())[:200]
     reason = f"the request cannot be decided, its objects are not of the form that their kind has: {text}"
     return Decision(Verdict.UNDETERMINED, undetermined=(Undetermined("", "", reason),))

@@ -11,11 +11,11 @@ from replay.kube.attributes import Missing, PartialObject
 from replay.kube.json_patch import diff
 
 Patch = tuple[JSON, ...]
-"""The operations of an RFC 6902 patch."""
+"""Operations of an RFC 6902 patch."""
 
 
 def changes(old: Object, new: Object) -> Patch:
-    """The patch between two states of an object, empty where one of them is not known at all."""
+    """Return the patch between two states of an object, empty if one of them is unknown."""
     if old is new or old is None or new is None:
         return ()
     if isinstance(old, Missing) or isinstance(new, Missing):
@@ -24,13 +24,14 @@ def changes(old: Object, new: Object) -> Patch:
 
 
 class Changes(Struct):
-    """`changes` of one request, each pair of objects compared once: sets, policies and phases ask for the same ones."""
+    """Computes `changes` for one request, each pair of objects once: sets, policies and phases need the same pairs."""
 
     _patches: dict[tuple[int, int], tuple[Object, Object, Patch]] = field(default_factory=dict)
-    """By the identities of two states, which are kept, so that no other object can have these."""
+    """Patches by the identities of two states. The states are kept, so that no other object can have the same identity.
+    """
 
     def __call__(self, old: Object, new: Object) -> Patch:
-        """The patch between two states."""
+        """Return the patch between two states."""
         if old is new:
             return ()
         key = id(old), id(new)
@@ -43,7 +44,7 @@ class Changes(Struct):
         self._patches[id(old), id(new)] = old, new, patch
 
     def is_same(self, old: Object, new: Object) -> bool:
-        """Whether two states are equal in all that is known."""
+        """Return whether two states are equal in all known parts."""
         if isinstance(old, dict) and isinstance(new, dict):
             return not self(old, new)
         return is_same(old, new)

@@ -1,4 +1,4 @@
-"""The objects of a request in the version that a policy matched (`admission.NewVersionedAttributes`)."""
+"""Objects of a request in the version that a policy matched (`admission.NewVersionedAttributes`)."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _EVENT_FIELDS = {
 """Fields of a core Event and their names in `events.k8s.io` (`k8s.io/kubernetes/pkg/apis/events/v1/conversion.go`)."""
 
 _ALWAYS_IN_CORE_EVENT = ("reportingComponent", "reportingInstance")
-"""Written even where they are empty; in `events.k8s.io` they are left out then."""
+"""Fields that a core Event always has. In `events.k8s.io` they are omitted if empty."""
 
 
 class VersionedObjects(NamedTuple):
-    """`object` and `oldObject` as a kind; `kind` is the one they have now."""
+    """`object` and `oldObject` in the version `kind`."""
 
     kind: GroupVersionKind
     object: Object
@@ -44,14 +44,16 @@ class ObjectConverter:
     """Converts the objects of requests to the kind that a policy matched."""
 
     def __init__(self, discovery: Discovery) -> None:
-        """`discovery` knows which kinds are custom."""
+        """`discovery` says which kinds are custom."""
         self._discovery = discovery
         self._builtin_groups = {each.resource.group for each in discovery if not each.custom}
 
     def cel_value(self, obj: Object, kind: GroupVersionKind) -> Any:
-        """An object as CEL gets it: those of built-in kinds are Go structs on the server, and behave as such.
+        """Return an object as CEL gets it.
 
-        Kinds of subresources are not in the discovery, but belong to a group that is.
+        Objects of built-in kinds are Go structs on the server, and behave like them.
+
+        Kinds of subresources are not in the discovery, but their group is.
         """
         if obj is None or isinstance(obj, Missing) or kind.group not in self._builtin_groups:
             return obj
@@ -59,7 +61,7 @@ class ObjectConverter:
         return TypedMap(struct)  # a partly known object is wrapped whole, too
 
     def versioned(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> VersionedObjects:
-        """Both objects as `kind`; what only the server's own code can convert becomes `Missing`."""
+        """Return both objects as `kind`. They become `Missing` if only the server's own code can convert them."""
         if kind == attributes.kind:
             return VersionedObjects(kind, attributes.object, attributes.old_object)
         by_name = self._is_converted_by_name(attributes.kind, kind, lister)
@@ -78,7 +80,7 @@ class ObjectConverter:
         return VersionedObjects(kind, convert(attributes.object, "object"), convert(attributes.old_object, "oldObject"))
 
     def _is_converted_by_name(self, source: GroupVersionKind, target: GroupVersionKind, lister: Lister) -> bool:
-        """Whether both are versions of a custom resource with conversion strategy `None`: only `apiVersion` changes."""
+        """Return whether only `apiVersion` changes: both are versions of a custom resource with conversion strategy `None`."""
         api_resource = self._discovery.of_kind(source)
         if api_resource is None or not api_resource.custom or source._replace(version=target.version) != target:
             return False
@@ -89,7 +91,7 @@ class ObjectConverter:
 
 
 def _convert_event(event: dict[str, Any], target: GroupVersionKind) -> dict[str, Any]:
-    """An Event of either group as the other."""
+    """Return an Event of either group as an Event of the other."""
     to_core = target == _CORE_EVENT
     names = {new: old for old, new in _EVENT_FIELDS.items()} if to_core else _EVENT_FIELDS
     converted = {names.get(name, name): value for name, value in event.items()}

@@ -22,11 +22,11 @@ class Verdict(StrEnum):
 
 
 class Denial(Struct, frozen=True):
-    """One denying decision; `message` is the policy's alone, without the server's wrapping; `code` is the HTTP status.
+    """One denial. `message` is the policy's own message, without the server's wrapping; `code` is the HTTP status.
 
-    `expression_index` is the index of the validation, None where the policy as a whole decided (a compile error, a
-    match condition, parameters, an audit annotation). `is_error` tells an evaluation that failed from one that denies.
-    A denial of a webhook names its configuration as policy, or the policy of the engine behind it; `binding` is the webhook.
+    `expression_index` is the index of the validation. It is None if the policy as a whole denied (a compile error, a
+    match condition, parameters, an audit annotation). `is_error` marks an evaluation that failed. A denial of a webhook
+    has its configuration as policy, or the policy of the engine behind it; `binding` is the webhook.
     """
 
     policy: str
@@ -38,16 +38,19 @@ class Denial(Struct, frozen=True):
     is_error: bool = False
     of_webhook: bool = False
     places: tuple[str, ...] = ()
-    """Places in an engine's policy that it comes from, for explanations."""
+    """Places in an engine's policy that caused the denial, for explanations."""
 
     @property
     def is_of_mutation(self) -> bool:
-        """Whether a mutating policy failed: the reason is Invalid, but the status that of Forbidden (`mutating.dispatcher`)."""
+        """Whether a mutating policy failed.
+
+        Its reason is Invalid, but its status that of Forbidden (`mutating.dispatcher`).
+        """
         return self.is_error and self.reason == "Invalid" and self.code == FORBIDDEN
 
 
 class Undetermined(Struct, frozen=True):
-    """A policy whose decision depends on what the log does not hold; `reason` names path and cause."""
+    """A policy whose decision depends on what the log lacks; `reason` names path and cause."""
 
     policy: str
     binding: str
@@ -80,12 +83,12 @@ class WebhookCall(Struct, frozen=True):
 
 
 class Decision(Struct, frozen=True):
-    """What one manifest set decides about one request, in the server's order.
+    """Decision of one manifest set about one request, in the server's order.
 
-    The verdict is `UNDETERMINED` as soon as any part of the answer (denials, warnings, annotations, patch) depends on what
-    is not known; the other fields then hold the part that is certain, so a denial listed there is certain all the same.
-    `caused_by_mutation` are those of the denials that the object as it stands in the record would not have met,
-    `healed_by_mutation` those that it would have met and the mutated one does not.
+    The verdict is `UNDETERMINED` as soon as any part of the answer (denials, warnings, annotations, patch) depends on
+    something unknown. The other fields then hold the certain part: a listed denial is certain in any case.
+    `caused_by_mutation` are the denials that the recorded object would not have met. `healed_by_mutation` are those
+    that only the recorded object would have met.
     """
 
     verdict: Verdict

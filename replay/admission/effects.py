@@ -1,4 +1,4 @@
-"""Effects of plugins on one request, while it goes through the chain."""
+"""Effects of plugins on one request on its way through the chain."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ class Effects(Struct):
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing was done and nothing came of it."""
+        """Whether the plugin had no effect."""
         said = self.calls or self.denials or self.undetermined or self.mutated or self.warnings
         return not (said or self.audit_annotations)
 
     def decision(self) -> Decision:
-        """The same as a decision of this plugin alone."""
+        """Return the effects as a decision of this plugin."""
         if self.is_empty:
             return ADMITTED
         return Decision(
@@ -73,7 +73,7 @@ def joined(parts: Sequence[Decision], patch: Patch) -> Decision:
 
 
 def verdict(undetermined: Sequence[Undetermined], denials: Sequence[Denial]) -> Verdict:
-    """Return the verdict, as far as it is known."""
+    """Return the verdict of denials and unknown parts."""
     if undetermined:
         return Verdict.UNDETERMINED
     return Verdict.DENIED if denials else Verdict.ADMITTED

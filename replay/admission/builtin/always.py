@@ -1,4 +1,4 @@
-"""AlwaysAdmit and AlwaysDeny (`plugin/pkg/admission/{admit,deny}/admission.go`), and PodGroupProtection while it is off."""
+"""AlwaysAdmit, AlwaysDeny (`plugin/pkg/admission/{admit,deny}/admission.go`), and PodGroupProtection with its gate off."""
 
 from __future__ import annotations
 
@@ -6,45 +6,45 @@ from replay.admission.builtin.plugin import CREATE, EVERY_OPERATION, Plugin, Ref
 
 
 class AlwaysAdmit(Plugin):
-    """Everything passes."""
+    """Allows every request."""
 
     name = "AlwaysAdmit"
     operations = EVERY_OPERATION
     concerns = ()
 
     def admit(self, review: Review) -> Refusal | None:
-        """Nothing."""
+        """Allow the request."""
         del review
         return None
 
     def validate(self, review: Review) -> Refusal | None:
-        """Nothing."""
+        """Allow the request."""
         return self.admit(review)
 
 
 class AlwaysDeny(Plugin):
-    """Nothing passes."""
+    """Denies every request."""
 
     name = "AlwaysDeny"
     operations = EVERY_OPERATION
 
     def admit(self, review: Review) -> Refusal | None:
-        """Refuse."""
+        """Deny the request."""
         return review.forbidden("admission control is denying all modifications")
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse."""
+        """Deny the request."""
         return self.admit(review)
 
 
 class PodGroupProtection(Plugin):
-    """A finalizer for pod groups, behind the feature gate GenericWorkload, which is off in 1.37."""
+    """Adds a finalizer to pod groups. Its feature gate GenericWorkload is off in 1.37."""
 
     name = "PodGroupProtection"
     operations = CREATE
     concerns = ()
 
     def admit(self, review: Review) -> Refusal | None:
-        """Nothing, as long as the gate is off."""
+        """Allow the request: the gate is off."""
         del review
         return None

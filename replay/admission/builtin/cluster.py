@@ -18,9 +18,9 @@ NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 
 class PluginCluster(Struct, frozen=True):
-    """The cluster at the instant of a request.
+    """The cluster at the time of a request.
 
-    Objects that are known only in part are guarded: a plugin that reads an unknown field raises UnknownInputError.
+    Partly known objects are guarded: a plugin that reads an unknown field raises UnknownInputError.
     """
 
     lister: Lister

@@ -1,4 +1,4 @@
-"""DenyServiceExternalIPs (`plugin/pkg/admission/serviceconfig/externalips/admission.go`): no new external addresses."""
+"""DenyServiceExternalIPs (`plugin/pkg/admission/serviceconfig/externalips/admission.go`): denies new external addresses."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from replay.admission.builtin.plugin import CREATE_UPDATE, Plugin, Refusal, Revi
 
 
 class DenyServiceExternalIPs(Plugin):
-    """Addresses that the old object has may stay, in any order; they are compared as texts."""
+    """Allows the addresses of the old object, in any order. Addresses are compared as texts."""
 
     name = "DenyServiceExternalIPs"
     operations = CREATE_UPDATE
     concerns = (("", ("services",)),)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse addresses that were not there before."""
+        """Refuse addresses that the old object does not have."""
         if not review.is_resource("", "services"):
             return None
         old = (review.old_object or {}).get("spec") or {}

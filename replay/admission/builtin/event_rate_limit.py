@@ -29,7 +29,7 @@ class _Bucket:
         self._last: int | None = None
 
     def take(self, now: int) -> bool:
-        """Whether there is a token at a time in nanoseconds; if so, it is taken."""
+        """Return whether a token is available at a time in nanoseconds, and take it."""
         passed = max(0, now - self._last) if self._last is not None else 0
         seconds = float(passed // _SECOND) + float(passed % _SECOND) / 1e9
         tokens = min(self._tokens + seconds * self._rate, float(self._burst)) - 1.0
@@ -97,7 +97,7 @@ _KEYS: Final[Mapping[str, Callable[[Review], str]]] = {
 
 
 class EventRateLimit(Plugin):
-    """Each limit takes its token even where another refuses. Dry runs, and Events of events.k8s.io, are not counted."""
+    """Takes a token from each limit, even if another one refuses. Dry runs and Events of events.k8s.io do not count."""
 
     name = "EventRateLimit"
     operations = CREATE_UPDATE
@@ -107,7 +107,7 @@ class EventRateLimit(Plugin):
     is_timed = True
 
     def __init__(self, limits: list[JSON]) -> None:
-        """`limits` as configured."""
+        """`limits` are those of the configuration."""
         self._limits = [_Limit(limit) for limit in limits]
 
     @classmethod
@@ -121,7 +121,7 @@ class EventRateLimit(Plugin):
         return cls(limits)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse with 429 what has no token left."""
+        """Refuse an event without a token, with 429."""
         attributes = review.attributes
         if (attributes.kind.group, attributes.kind.kind) != ("", "Event") or attributes.dry_run:
             return None
@@ -138,7 +138,7 @@ class EventRateLimit(Plugin):
 
 
 def _errors(limits: list[JSON]) -> list[str]:
-    """`ValidateConfiguration`."""
+    """Return the problems of a configuration (`ValidateConfiguration`)."""
     errors = [] if limits else ["limits: Invalid value: null: must not be empty"]
     for index, limit in enumerate(limits):
         path, kind = f"limits[{index}]", limit.get("type") or ""

@@ -1,4 +1,4 @@
-"""OwnerReferencesPermissionEnforcement (`plugin/pkg/admission/gc/gc_admission.go`): who may say whom an object belongs to."""
+"""OwnerReferencesPermissionEnforcement (`plugin/pkg/admission/gc/gc_admission.go`): permissions for changing owner references."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _NOT_FINALIZABLE = "cannot set blockOwnerDeletion if an ownerReference refers to
 
 
 class OwnerReferencesPermissionEnforcement(Plugin):
-    """Changing owners takes the right to delete the object, a blocking one the right to set finalizers on the owner."""
+    """Requires permission to delete an object whose owners change, and to set finalizers on an owner that is blocked."""
 
     name = "OwnerReferencesPermissionEnforcement"
     operations = CREATE_UPDATE
     looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
-        """Ask the authorizer, whose reason ends the message, and no error."""
+        """Refuse without permission. The message ends with the authorizer's reason and `<nil>` for no error."""
         attributes = review.attributes
         if review.is_resource("", "pods", "status"):
             return None
@@ -43,7 +43,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
         return next((refusal for owner in blocking if (refusal := self._refusal(review, owner)) is not None), None)
 
     def _refusal(self, review: Review, owner: JSON) -> Refusal | None:
-        """Why an owner may not be blocked."""
+        """Return a refusal if the user may not block an owner."""
         api_version, kind = str(owner.get("apiVersion") or ""), str(owner.get("kind") or "")
         unknown = f"cannot set blockOwnerDeletion in this case because cannot find RESTMapping for APIVersion {api_version} Kind {kind}"
         if api_version.count("/") > 1:
@@ -63,7 +63,7 @@ class OwnerReferencesPermissionEnforcement(Plugin):
 def _is_allowed(
     review: Review, verb: str, resource: GroupResource, target: tuple[str, str], namespace: str
 ) -> AuthorizationDecision:
-    """Whether the user may do something to a target (subresource, name); raises UnknownInputError."""
+    """Return the decision about a verb on a target (subresource, name); raises UnknownInputError."""
     question = AuthorizationAttributes(
         review.attributes.user_info,
         verb,
@@ -91,7 +91,7 @@ _BLOCK = "blockOwnerDeletion"
 
 
 def _newly_blocking(new: list[Any], old: list[Any]) -> Iterator[JSON]:
-    """The references that block the owner's deletion and did not before."""
+    """Yield the references that block the owner's deletion and did not before."""
     old_references = {each["uid"]: each for each in old}
     for reference in new:
         if reference[_BLOCK] and not (old_references.get(reference["uid"]) or {}).get(_BLOCK):

@@ -1,4 +1,4 @@
-"""Partly known objects for plugins: reading an unknown part raises, and nothing else does."""
+"""Partly known objects for plugins: reading an unknown part raises, any other use does not."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class _UnknownItem:
 
 
 class _PartialMap(dict[str, Any]):
-    """A map with entries that are not known: whether there is one at all is not known either."""
+    """A map with unknown entries: it is unknown even whether these entries exist."""
 
     def _check(self, key: Any) -> None:
         entry: object = dict.get(self, key)
@@ -104,7 +104,7 @@ class _PartialMap(dict[str, Any]):
         return _PartialMap(self.items_or_missing())
 
     def items_or_missing(self) -> Any:
-        """Return all entries, those that are not known as `Missing`."""
+        """Return all entries; unknown ones are `Missing`."""
         return dict.items(self)
 
     def keys(self) -> Any:
@@ -138,7 +138,7 @@ def replaced(value: dict[str, Any], changes: Mapping[str, Any], removed: Iterabl
 
 
 def unguarded(value: Any) -> Any:
-    """The plain value again, with `Missing` as leaves."""
+    """Return the plain value again, with `Missing` as leaves."""
     if isinstance(value, dict):
         return {key: unguarded(each) for key, each in dict.items(value)}
     if isinstance(value, list):
@@ -147,7 +147,7 @@ def unguarded(value: Any) -> Any:
 
 
 def require_known(value: Any) -> None:
-    """Raise UnknownInputError where a part of a value is not known."""
+    """Raise UnknownInputError if a part of a value is unknown."""
     if isinstance(value, Missing):
         raise UnknownInputError(value)
     inner = dict.values(value) if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()

@@ -22,10 +22,10 @@ from replay.kube.rbac.kind import RBAC_KINDS
 
 
 class Refusal(Struct, frozen=True):
-    """The Status that the client gets: HTTP code, `reason` and `message`, the server's wrapping included.
+    """The Status that the client gets: HTTP code, `reason` and `message`, including the server's wrapping.
 
-    Where the server walks a Go map, the parts of `message` may come in any order, and are sorted here; where it would have
-    named another violation as well, `variants` are all the messages that it may give, sorted.
+    Where the server iterates over a Go map, the parts of `message` have no fixed order; here they are sorted. Where it
+    may name another violation instead, `variants` are all possible messages, sorted.
     """
 
     code: int
@@ -36,10 +36,10 @@ class Refusal(Struct, frozen=True):
 
 
 class Review(Struct, dict=True):
-    """One request before one phase of a plugin; the lists are what the phase notes.
+    """One request before one phase of a plugin; the lists collect what the phase records.
 
-    `object` is a copy that the mutating phase may change, and what it leaves there is the object from then on; the validating
-    phase, which `is_read_only`, changes nothing and needs no copy. `time` is when the request was received, in microseconds since
+    `object` is a copy that the mutating phase may change; later plugins see the changed object. The validating phase
+    (`is_read_only`) changes nothing and needs no copy. `time` is when the request was received, in microseconds since
     1970.
     """
 
@@ -77,7 +77,7 @@ class Review(Struct, dict=True):
         return str(self.attributes.resource.group_resource)
 
     def is_resource(self, group: str, resource: str, *subresources: str) -> bool:
-        """Whether the request is about a resource, and about one of its subresources (none: the resource itself)."""
+        """Return whether the request is for a resource and one of its subresources (none given: the resource itself)."""
         attributes = self.attributes
         named = attributes.resource.group == group and attributes.resource.resource == resource
         return named and attributes.subresource in (subresources or ("",))
@@ -88,11 +88,11 @@ class Review(Struct, dict=True):
 
     @property
     def own_name(self) -> str:
-        """The name in the object's metadata, empty while it is still to be generated."""
+        """The name in the object's metadata, empty until it is generated."""
         return str(((self.object or {}).get("metadata") or {}).get("name") or "")
 
     def name_or_generated(self) -> str:
-        """The name of the request, else `generateName` of its object (`admission.extractResourceName`)."""
+        """Return the name of the request, otherwise the object's `generateName` (`admission.extractResourceName`)."""
         if self.attributes.name:
             return self.attributes.name
         metadata = (self.object or {}).get("metadata") or {}
@@ -100,13 +100,13 @@ class Review(Struct, dict=True):
 
 
 def forbidden(resource: str, name: str, message: str) -> Refusal:
-    """403 Forbidden (`apierrors.NewForbidden`); without a name only the resource is named."""
+    """Return a 403 Forbidden (`apierrors.NewForbidden`); without a name it names only the resource."""
     subject = f'{resource} "{name}"' if name else resource
     return Refusal(403, "Forbidden", f"{subject} is forbidden: {message}")
 
 
 def internal_error(message: str) -> Refusal:
-    """500 InternalError (`apierrors.NewInternalError`)."""
+    """Return a 500 InternalError (`apierrors.NewInternalError`)."""
     return Refusal(500, "InternalError", f"Internal error occurred: {message}")
 
 
@@ -126,7 +126,7 @@ class PluginPhase(Protocol):
     """One phase of a plugin."""
 
     def __call__(self, review: Review, /) -> Refusal | None:
-        """The refusal, or None; what else the phase does is noted in the review."""
+        """Return the refusal or None; other effects of the phase are recorded in the review."""
         ...
 
 
@@ -136,32 +136,36 @@ class Plugin:
     name: ClassVar[str]
     operations: ClassVar[frozenset[Operation]]
     concerns: ClassVar[tuple[tuple[str, tuple[str, ...]], ...]] = (("*", ("*/*",)),)
-    """The resources that it looks at, by API group, as rules of policies have them: too many rather than too few."""
+    """Resources that the plugin acts on, by API group, in the form of policy rules.
+
+    Too many are harmless, too few are not.
+    """
     looks_up: ClassVar[tuple[tuple[str, str], ...]] = ()
     """The kinds of other objects that it reads, as group and kind."""
     ignores_metadata: ClassVar[bool] = False
-    """Whether labels and annotations of the objects that it reads do not matter to it, only that they are there."""
+    """Whether the plugin ignores labels and annotations of the objects that it looks up, and needs only their existence.
+    """
     annotation_prefixes: ClassVar[tuple[str, ...]] = ()
     """Prefixes of its audit annotation keys, up to the slash."""
     flags: ClassVar[tuple[str, ...]] = ()
-    """The flags of the server that it reads."""
+    """Flags of the server that the plugin reads."""
     is_stateful: ClassVar[bool] = False
-    """Whether an answer depends on the requests before it."""
+    """Whether an answer depends on earlier requests."""
     keeps_books: ClassVar[bool] = False
-    """Whether its state follows from the requests of a log."""
+    """Whether the plugin's state follows from the requests of a log."""
     is_last: ClassVar[bool] = False
-    """Whether it sees only requests that policies and webhooks allow."""
+    """Whether the plugin sees only requests that policies and webhooks allow."""
     is_timed: ClassVar[bool] = False
-    """Whether an answer depends on when the requests came."""
+    """Whether an answer depends on the times of requests."""
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> Plugin:
-        """The plugin for its own configuration document and the server's flags; raises ManifestError for a bad one."""
+        """Return the plugin for its configuration document and the server's flags; raises ManifestError if they are invalid."""
         del configuration, flags
         return cls()
 
     def answered_by(self, backends: Mapping[str, object]) -> Plugin:
-        """The plugin with who answers for its own backend, by the name of the plugin; one without a backend is itself."""
+        """Return the plugin with a source of its backend's answers, by plugin name; a plugin without a backend returns itself."""
         del backends
         return self
 
@@ -174,7 +178,7 @@ class Plugin:
 
 
 RBAC = tuple((kind.group, kind.kind) for kind in RBAC_KINDS)
-"""Objects that every question to an authorizer looks up."""
+"""Objects that every authorizer decision looks up."""
 CREATE = frozenset({Operation.CREATE})
 CREATE_UPDATE = frozenset({Operation.CREATE, Operation.UPDATE})
 WRITES = frozenset({Operation.CREATE, Operation.UPDATE, Operation.DELETE})
@@ -182,5 +186,5 @@ EVERY_OPERATION = frozenset(Operation)
 
 
 def containers_of(spec: JSON, *kinds: str) -> Sequence[JSON]:
-    """The containers of a pod spec, by the fields named, in their order."""
+    """Return the containers in the named fields of a pod spec, in order."""
     return [container for kind in kinds for container in (spec.get(kind) or ())]

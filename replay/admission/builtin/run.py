@@ -1,4 +1,4 @@
-"""Run one plugin on one request: the mutating phase, then the validating phase."""
+"""Runs one plugin on one request: the mutating phase, then the validating phase."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from replay.kube import json_patch
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
 MALFORMED = (AttributeError, LookupError, TypeError, ValueError)
-"""Exceptions for objects that no server would decode. QuantityError is one of them."""
+"""Exceptions for objects that no server would decode. QuantityError is a subclass of one."""
 
 
 class PhaseResult(Struct, frozen=True):
@@ -29,12 +29,12 @@ class PhaseResult(Struct, frozen=True):
 
     @property
     def is_silent(self) -> bool:
-        """Whether nothing was refused, changed or said."""
+        """Whether the phase refused, changed and recorded nothing."""
         return self == PhaseResult()
 
 
 class PluginResult(Struct, frozen=True):
-    """Both phases; None where the plugin has no such phase, does not handle the operation, or was refused before."""
+    """Results of both phases. None if the plugin lacks the phase, does not handle the operation, or refused earlier."""
 
     admit: PhaseResult | None = None
     validate: PhaseResult | None = None
@@ -42,12 +42,12 @@ class PluginResult(Struct, frozen=True):
 
     @property
     def allowed(self) -> bool:
-        """Whether this plugin lets the request through."""
+        """Whether the plugin allows the request."""
         return not any(phase is not None and phase.refusal is not None for phase in (self.admit, self.validate))
 
     @property
     def has_effect(self) -> bool:
-        """Whether a phase refused, changed or said something."""
+        """Whether a phase refused, changed or recorded something."""
         return any(phase is not None and not phase.is_silent for phase in (self.admit, self.validate))
 
     @property
@@ -104,9 +104,9 @@ def phase_result(
 
 
 def _changes(old: JSON, new: JSON) -> tuple[dict[str, JSON], ...]:
-    """Return the patch between two objects. Most are equal, which is much cheaper to see than to compare them part by part.
+    """Return the patch between two objects. Most are equal, and a comparison is much cheaper than a diff.
 
-    What the patch makes of the first one shares with it what stays, so that later comparisons look at nothing else.
+    The patched object shares the unchanged parts with the first, so that later comparisons are cheap.
     """
     return () if old == new else json_patch.diff(old, new)
 

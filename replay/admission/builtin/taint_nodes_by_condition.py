@@ -1,4 +1,4 @@
-"""TaintNodesByCondition (`plugin/pkg/admission/nodetaint/admission.go`): a new node is not ready."""
+"""TaintNodesByCondition (`plugin/pkg/admission/nodetaint/admission.go`): taints a new node as not ready."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from replay.kube.plugin.creation import with_not_ready_taint
 
 
 class TaintNodesByCondition(Plugin):
-    """The taint is added unless there is one of its key and effect."""
+    """Adds the taint, unless the node has one with the same key and effect."""
 
     name = "TaintNodesByCondition"
     operations = CREATE

@@ -1,1 +1,1 @@
-"""What a new definition of a custom kind refuses of objects that the old one took."""
+"""Checks whether a changed definition of a custom kind refuses objects that the old one accepted."""

@@ -1,7 +1,8 @@
-"""What a changed definition of a custom kind refuses.
+"""Problems of a custom object under a changed definition.
 
-`k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go` (`Validate`, `ValidateUpdate`): the schema, then the CEL rules. The
-object of the log was valid, so that only what the new schema says and the old did not can be a reason.
+Source: `k8s.io/apiextensions-apiserver/pkg/registry/customresource/strategy.go` (`Validate`, `ValidateUpdate`). The
+schema comes first, then the CEL rules. The object of the log was valid, so that only what the new schema adds can be a
+reason.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _UNCHECKED = (
     *("allOf", "anyOf", "format", "multipleOf", "uniqueItems", "minProperties", "maxProperties"),
     "x-kubernetes-embedded-resource",
 )
-"""What is not checked here: where the new schema says it and the old did not, the result is not known."""
+"""Schema keywords that are not checked here. If only the new schema has them, the result is unknown."""
 _CHOICES = ("oneOf", "not")
 _NOT_CHECKED = (
     "<nil>: Invalid value: null: some validation rules were not checked because the object was invalid; correct the existing errors to "
@@ -32,14 +33,17 @@ _BLOCKING = ("Required value", "Unsupported value", "Too long", "Too many", "in 
 
 
 class Judgement(Struct, frozen=True):
-    """What is wrong with an object, and why more may be wrong with it."""
+    """Problems of an object (`errors`), and reasons why it may have more (`open`)."""
 
     errors: tuple[str, ...] = ()
     open: tuple[str, ...] = ()
 
 
 def judged(schema: JSON, before: JSON, value: JSON, old: JSON | None, version: KubernetesVersion) -> Judgement:
-    """Judge an object by a schema; `before` is the one that was in force, None if not known, `old` what an update finds."""
+    """Return the judgement of an object under a schema.
+
+    `before` is the schema that was in force, None if unknown; `old` is the object that an update finds.
+    """
     completed = defaulted(schema, pruned(schema, value, is_root=True))
     found = list(nodes(schema, before, completed, ABSENT if old is None else old))
     errors = tuple(error for node in found if not node.is_unchanged for error in _own_problems(node))
@@ -67,14 +71,14 @@ def invalid_text(kind: str, group: str, name: str, errors: tuple[str, ...]) -> s
 
 
 def _own_problems(node: SchemaNode) -> Iterator[str]:
-    """Yield what is wrong with a value at its own place, and was not by the schema that was in force."""
+    """Yield the problems of a value at its own place that the schema in force did not have."""
     own = _own(node.schema)
     known = set() if node.before is None else set(problems(_own(node.before), node.value, node.path))
     yield from (problem for problem in problems(own, node.value, node.path) if problem not in known)
 
 
 def _own(schema: Mapping[str, JSON]) -> dict[str, JSON]:
-    """Return what a schema says of a value itself, without what is not checked."""
+    """Return the keywords of a schema about the value itself, without those that are not checked."""
     return {
         key: value
         for key, value in schema.items()
@@ -83,7 +87,7 @@ def _own(schema: Mapping[str, JSON]) -> dict[str, JSON]:
 
 
 def _is_about_fields(choices: JSON) -> bool:
-    """Whether `oneOf` or `not` only says which fields there are, which is checked."""
+    """Return whether `oneOf` or `not` only restricts which fields exist, which is checked."""
     listed = choices if isinstance(choices, list) else [choices]
     return all(isinstance(each, dict) and each.keys() <= {"required"} for each in listed)
 
@@ -99,7 +103,7 @@ def _unchecked(node: SchemaNode) -> Iterator[str]:
 
 
 def _has_twins(node: SchemaNode) -> bool:
-    """Whether a list has items that its type (`set`, `map`) holds for the same."""
+    """Return whether a list has items that are equal for its type (`set`, `map`)."""
     kind = node.schema.get("x-kubernetes-list-type")
     if not isinstance(node.value, list) or kind not in ("set", "map"):
         return False
@@ -111,7 +115,7 @@ def _has_twins(node: SchemaNode) -> bool:
 
 
 def _new(node: SchemaNode, key: str) -> list[Mapping[str, JSON]]:
-    """Return the items of a list of a schema that the one in force does not have."""
+    """Return the items of a list in a schema that the schema in force lacks."""
     before = () if node.before is None else node.before.get(key) or ()
     return [each for each in node.schema.get(key) or () if each not in before and isinstance(each, dict)]
 

@@ -1,6 +1,6 @@
-"""The CEL rules of a custom kind (`x-kubernetes-validations`) on one value.
+"""Evaluation of a custom kind's CEL rules (`x-kubernetes-validations`) on one value.
 
-`k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go` (`validateExpressions`, of 1.37).
+Source: `k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go` (`validateExpressions`, of 1.37).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OLD = "oldSelf"
 
 
 class UnknownRuleError(Exception):
-    """A rule whose result is not known; `str()` says why."""
+    """A rule whose result is unknown; `str()` says why."""
 
 
 @lru_cache(maxsize=8)
@@ -38,14 +38,14 @@ def _env(version: KubernetesVersion) -> Env:
 
 @lru_cache(maxsize=1024)
 def _program(rule: str, version: KubernetesVersion) -> Program | None:
-    """Return the program of a rule, None where it does not compile without the types of its schema."""
+    """Return the program of a rule, None if it does not compile without the types of its schema."""
     env = _env(version)
     ast = env.compile(rule)
     return None if isinstance(ast, Issues) else env.program(ast)
 
 
 def broken(node: SchemaNode, rule: Mapping[str, JSON], version: KubernetesVersion) -> str | None:
-    """Return how a place breaks a rule, as the API server says it; None if it does not. Raises UnknownRuleError."""
+    """Return the server's message for a broken rule, None if the rule is kept. Raises UnknownRuleError."""
     text = str(rule.get("rule") or "").strip()
     uses_old = _OLD in text
     if not text or (uses_old and node.old is ABSENT and not rule.get("optionalOldSelf")):
@@ -70,7 +70,7 @@ def broken(node: SchemaNode, rule: Mapping[str, JSON], version: KubernetesVersio
 
 
 def _wording(node: SchemaNode, rule: Mapping[str, JSON], detail: str, kind: str) -> str:
-    """`fieldErrorForReason`; a value that is an object or a list is not shown."""
+    """Return the message for a rule's reason (`fieldErrorForReason`). Objects and lists are not printed."""
     from replay.manifests.field_error import forbidden, invalid, required  # noqa: PLC0415 - few sets have such rules
 
     path = _shown(f"{node.path}{rule.get('fieldPath') or ''}".lstrip("."))
@@ -83,7 +83,7 @@ def _wording(node: SchemaNode, rule: Mapping[str, JSON], detail: str, kind: str)
 
 
 def _message(rule: Mapping[str, JSON], bindings: Mapping[str, object], version: KubernetesVersion) -> str:
-    """Return the value of `messageExpression`, empty where there is none that is usable."""
+    """Return the value of `messageExpression`, empty if it is absent or unusable."""
     expression = str(rule.get("messageExpression") or "").strip()
     program = _program(expression, version) if expression else None
     result = None if program is None else program.eval(bindings)
@@ -96,7 +96,7 @@ def _shown(path: str) -> str:
 
 
 def _seen(schema: JSON, value: JSON) -> JSON:
-    """Return a value as rules see it: fields under escaped names, numbers as their schema says. Raises UnknownRuleError."""
+    """Return a value as rules see it: escaped field names, numbers of the schema's type. Raises UnknownRuleError."""
     if not isinstance(schema, dict):
         return value
     if isinstance(value, dict):

@@ -1,7 +1,7 @@
-"""The places of a custom object with their schemas, beside the old object and the schema that was in force.
+"""Places of a custom object with their schemas, the old values, and the schemas that were in force.
 
-`k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go` and `pkg/apiserver/validation/ratcheting.go` say which old value
-belongs to a place: fields by name, items of a list of type `map` by their keys, and no others.
+`k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel/validation.go` and `pkg/apiserver/validation/ratcheting.go`
+define which old value belongs to a place: fields by name, items of `map` lists by their keys, and no others.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from typing import NamedTuple
 from replay.json import JSON
 
 ABSENT = object()
-"""Stands where there is no old value that belongs to a place."""
+"""Marker for a place without an old value."""
 _ATOMIC = "atomic"
 
 
 class SchemaNode(NamedTuple):
-    """One place; `before` is None where the schema that was in force is not known, or has no such place."""
+    """One place of a value. `before` is None if the schema in force is unknown or has no such place."""
 
     path: str
     schema: Mapping[str, JSON]
@@ -27,12 +27,15 @@ class SchemaNode(NamedTuple):
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether an update leaves the value as it is: what is wrong with it is then no reason to refuse the update."""
+        """Whether an update leaves the value unchanged. Its problems are then no reason to refuse the update."""
         return self.old is not ABSENT and self.old == self.value
 
 
 def nodes(schema: JSON, before: JSON, value: JSON, old: object = ABSENT, path: str = "") -> Iterator[SchemaNode]:
-    """Yield the places of a value from above, fields sorted by name; what its schema does not describe is left alone."""
+    """Yield the places of a value from the top, fields sorted by name.
+
+    Parts that the schema does not describe are skipped.
+    """
     if not isinstance(schema, dict) or value is None:
         return
     known = before if isinstance(before, dict) else None

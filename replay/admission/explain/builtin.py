@@ -16,17 +16,17 @@ KIND = "built-in plugin"
 
 
 class BuiltinAdmitterWatch:
-    """The mutating phase of a plugin of one set on one request, watched."""
+    """Observes the mutating phase of one set's plugin on one request."""
 
     def __init__(self, name: str, admitter: Admitter) -> None:
-        """`admitter` is that of one set and request."""
+        """`admitter` is the step of one set for one request."""
         self._name = name
         self._admitter = admitter
         self._passes: list[tuple[PolicyExplanation, Patch]] = []
 
     @property
     def effects(self) -> Effects:
-        """Return its effects."""
+        """The effects of the plugin."""
         return self._admitter.effects
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
@@ -46,10 +46,10 @@ class BuiltinAdmitterWatch:
 
 
 class BuiltinValidatorWatch:
-    """The validating phase of a plugin of one set, watched."""
+    """Observes the validating phase of one set's plugin."""
 
     def __init__(self, name: str, index: int, validator: RequestValidator) -> None:
-        """`index` is the position of the set among those of the plugin."""
+        """`index` is the index of the set among the plugin's sets."""
         self._name = name
         self._index = index
         self._validator = validator
@@ -57,11 +57,11 @@ class BuiltinValidatorWatch:
 
     @property
     def denials(self) -> Sequence[Denial]:
-        """How it refuses."""
+        """The denials of the plugin."""
         return () if self._decision is None else self._decision.denials
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """Decide for the set that is watched."""
+        """Decide, and keep the decision of the observed set."""
         decisions = self._validator(objects, asking, live)
         if live[self._index]:
             self._decision = decisions[self._index]

@@ -1,4 +1,4 @@
-"""The policies behind a webhook that a policy engine answers for in this process, explained as the engine tells of them."""
+"""Explains policies of a policy engine that answers for a webhook in this process."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from replay.kube.attributes import Attributes, Missing
 
 @runtime_checkable
 class ExplainingBackend(Protocol):
-    """An engine that can tell of each of its policies."""
+    """An engine that can explain each of its policies."""
 
     def explain(self, review: WebhookReview) -> Sequence[PolicyExplanation]:
-        """The policies behind a webhook, those that do not match too."""
+        """Return explanations of the policies behind a webhook, including those that do not match."""
         ...
 
 
 class ToldBackend(Struct):
-    """A backend that is watched: what it answers is also explained, in `told`."""
+    """An observed backend: it collects explanations of its answers in `told`."""
 
     backend: WebhookBackend
     told: list[PolicyExplanation]
@@ -49,12 +49,12 @@ class ToldBackend(Struct):
 
 
 def told(backends: Backends, policies: list[PolicyExplanation]) -> Backends:
-    """The same backends, which add what they explain to `policies`."""
+    """Return the same backends, which add their explanations to `policies`."""
     return {name: ToldBackend(backend, policies) for name, backend in backends.items()}
 
 
 def _of_answer(invocation: WebhookInvocation, answer: WebhookAnswer) -> Iterator[PolicyExplanation]:
-    """The policies that an answer about an object names that is known in part: those that deny, and that cannot be decided."""
+    """Yield the policies that an answer about a partly known object names: those that deny, and undetermined ones."""
     message = answer.status.get("message") or answer.status.get("reason")
     outcomes = [(name, f"denies: {message}") for name in answer.policies]
     outcomes += [(name, f"undetermined: {missing.reason}") for name, missing in answer.unknown]

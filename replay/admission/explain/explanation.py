@@ -36,9 +36,11 @@ class ExpressionStep(Struct, frozen=True):
 
 
 class BindingExplanation(Struct, frozen=True):
-    """A policy with one binding and one parameter: `outcome` in words, or `mismatch` where the binding does not match.
+    """A policy with one binding and one parameter.
 
-    `place` says where in a policy of an engine the outcome comes from, from the outside in.
+    `mismatch` says why the binding does not match; otherwise `outcome` describes the result.
+
+    `place` is where in an engine's policy the outcome comes from, outermost part first.
     """
 
     binding: str
@@ -52,12 +54,15 @@ class BindingExplanation(Struct, frozen=True):
 
     @property
     def cost(self) -> int:
-        """The cost of all expressions; variables are part of those that read them."""
+        """The cost of all expressions. Variables are part of the expressions that read them."""
         return sum(step.cost for step in self.steps if not step.label.startswith("variable "))
 
 
 class PolicyExplanation(Struct, frozen=True):
-    """A policy: `mismatch` says why it does not match, `matched_as` as which resource it does, `error` why it cannot be used."""
+    """A policy.
+
+    `mismatch` says why it does not match, `matched_as` as which resource it does, `error` why it is unusable.
+    """
 
     policy: str
     kind: str
@@ -69,7 +74,7 @@ class PolicyExplanation(Struct, frozen=True):
 
     @property
     def matches(self) -> bool:
-        """Whether the policy and one of its bindings match."""
+        """Whether the policy and one of its bindings match, or the policy is unusable."""
         return bool(self.error) or any(not each.mismatch for each in self.bindings)
 
 
@@ -85,7 +90,7 @@ class PassExplanation(Struct, frozen=True):
 
 
 class WebhookExplanation(Struct, frozen=True):
-    """A webhook: `reason` says why it is not called, empty where it is; `steps` are the match conditions that are false."""
+    """A webhook. `reason` says why it is not called, empty if it is; `steps` are the false match conditions."""
 
     webhook: str
     configuration: str
@@ -103,12 +108,12 @@ class Explanation(NamedTuple):
 
 
 def refusal_of(denials: Sequence[Denial]) -> str:
-    """Why nothing comes after a denial, empty without one."""
+    """Return why evaluation ends after a denial, empty if there is none."""
     return f"`{denials[0].policy}` refuses the request" if denials else ""
 
 
 def param_name(param: JSON) -> str:
-    """`namespace/name` of a parameter, empty without one."""
+    """Return `namespace/name` of a parameter, empty if there is none."""
     value = getattr(param, "value", param)
     metadata: Mapping[str, Any] = value.get("metadata") or {} if isinstance(value, dict) else {}
     return "/".join(filter(None, (str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))))

@@ -17,7 +17,7 @@ _COLLECTED: Final = ("ownerReferences", "finalizers", "selfLink", "managedFields
 
 
 class CertificateApproval(Plugin):
-    """An approval takes the permission to approve for the signer that the request had."""
+    """Requires, for an approval, permission to approve for the signer of the stored request."""
 
     name = "CertificateApproval"
     operations = _UPDATE
@@ -25,7 +25,7 @@ class CertificateApproval(Plugin):
     looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse the approval."""
+        """Refuse an approval without that permission."""
         if not review.is_resource(_GROUP, _REQUESTS, "approval"):
             return None
         signer = _signer(review.old_object)
@@ -35,7 +35,7 @@ class CertificateApproval(Plugin):
 
 
 class CertificateSigning(Plugin):
-    """A certificate, or conditions that change, take the permission to sign for the signer."""
+    """Requires, for a certificate or changed conditions, permission to sign for the signer."""
 
     name = "CertificateSigning"
     operations = _UPDATE
@@ -43,7 +43,7 @@ class CertificateSigning(Plugin):
     looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse the signature."""
+        """Refuse a signature without that permission."""
         if not review.is_resource(_GROUP, _REQUESTS, "status"):
             return None
         old, new = (each.get("status") or {} for each in (review.old_object, review.object))
@@ -57,7 +57,7 @@ class CertificateSigning(Plugin):
 
 
 class ClusterTrustBundleAttest(Plugin):
-    """A trust bundle of a signer takes the permission to attest for it."""
+    """Requires, for a trust bundle with a signer, permission to attest for that signer."""
 
     name = "ClusterTrustBundleAttest"
     operations = CREATE_UPDATE
@@ -65,7 +65,7 @@ class ClusterTrustBundleAttest(Plugin):
     looks_up = RBAC
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse the bundle."""
+        """Refuse a bundle without that permission."""
         resource = review.attributes.resource
         if (resource.group, resource.resource) != (_GROUP, "clustertrustbundles"):
             return None
@@ -80,7 +80,7 @@ def _signer(obj: JSON) -> str:
 
 
 def _is_collected(review: Review) -> bool:
-    """Whether an update changes nothing but what the garbage collector does (`rbac.IsOnlyMutatingGCFields`)."""
+    """Return whether an update changes only fields that the garbage collector changes (`rbac.IsOnlyMutatingGCFields`)."""
     if review.attributes.operation is not Operation.UPDATE:
         return False
     old, new = (_without_collected(each) for each in (review.old_object, review.object))
@@ -93,7 +93,7 @@ def _without_collected(obj: JSON) -> JSON:
 
 
 def _is_authorized(review: Review, verb: str, signer: str) -> bool:
-    """Whether the user may do something for a signer, or for all of its domain (`IsAuthorizedForSignerName`)."""
+    """Return whether the user has a permission for a signer or for its whole domain (`IsAuthorizedForSignerName`)."""
     domain = signer.split("/", maxsplit=1)[0]
     return any(_may(review, verb, name) for name in (signer, f"{domain}/*"))
 

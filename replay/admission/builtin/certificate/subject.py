@@ -12,7 +12,7 @@ from replay.json import JSON
 
 
 class CertificateRequestError(Exception):
-    """A request that cannot be read; `str()` is the server's text."""
+    """A certificate request that cannot be parsed; `str()` is the server's text."""
 
 
 def subject_of(signing_request: JSON) -> Subject:

@@ -19,7 +19,7 @@ class CertificateSubjectRestriction(Plugin):
     concerns = (("certificates.k8s.io", ("certificatesigningrequests",)),)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse the group, and a request that cannot be read."""
+        """Refuse the group, and a certificate request that cannot be parsed."""
         if not review.is_resource("certificates.k8s.io", "certificatesigningrequests"):
             return None
         if ((review.object or {}).get("spec") or {}).get("signerName") != _SIGNER:

@@ -7,7 +7,7 @@ from replay.admission.builtin.plugin import CREATE, WRITES, Plugin, Refusal, Rev
 
 
 class NamespaceExists(Plugin):
-    """Nothing is done in a namespace that is not there; a terminating one is."""
+    """Refuses writes in a namespace that does not exist. A terminating namespace exists."""
 
     name = "NamespaceExists"
     operations = WRITES
@@ -28,7 +28,7 @@ class NamespaceAutoProvision(Plugin):
     ignores_metadata = True
 
     def admit(self, review: Review) -> Refusal | None:
-        """Note the creation of the namespace; a dry run creates none."""
+        """Record the creation of the namespace. A dry run creates none."""
         if not review.attributes.dry_run and _is_absent(review):
             namespace = {"metadata": {"name": review.attributes.namespace}, "spec": {}, "status": {}}
             review.effects.append({"verb": "create", "resource": "namespaces", "object": namespace})
@@ -36,12 +36,12 @@ class NamespaceAutoProvision(Plugin):
 
 
 def namespace_not_found(name: str) -> Refusal:
-    """404 as the API says it of a namespace."""
+    """Return the API's 404 for a namespace."""
     return Refusal(404, "NotFound", f'namespaces "{name}" not found')
 
 
 def _is_absent(review: Review) -> bool:
-    """Whether the request is about something in a namespace that is not there."""
+    """Return whether the request is about an object in a namespace that does not exist."""
     attributes = review.attributes
     is_namespace = (attributes.kind.group, attributes.kind.kind) == (NAMESPACE.group, NAMESPACE.kind)
     if not attributes.namespace or is_namespace:

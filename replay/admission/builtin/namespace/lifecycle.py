@@ -14,7 +14,7 @@ _ACCESS_REVIEW: Final = ("authorization.k8s.io", "localsubjectaccessreviews")
 
 
 class NamespaceLifecycle(Plugin):
-    """Nothing new in a namespace that is absent or terminating; three namespaces are never deleted."""
+    """Refuses new objects in a missing or terminating namespace, and the deletion of three namespaces."""
 
     name = "NamespaceLifecycle"
     operations = WRITES
@@ -22,7 +22,7 @@ class NamespaceLifecycle(Plugin):
     ignores_metadata = True
 
     def admit(self, review: Review) -> Refusal | None:
-        """Refuse a deletion, or a creation with 404 or 403."""
+        """Refuse a protected deletion with 403, a creation in a missing namespace with 404, in a terminating one with 403."""
         attributes = review.attributes
         is_namespace = (attributes.kind.group, attributes.kind.kind) == (NAMESPACE.group, NAMESPACE.kind)
         if is_namespace:

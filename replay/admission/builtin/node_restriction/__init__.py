@@ -1,1 +1,1 @@
-"""NodeRestriction: what kubelets may do."""
+"""NodeRestriction: limits of kubelets."""

@@ -1,4 +1,4 @@
-"""Whether a kubelet changes more of a claim's status than it may (`admitPVCStatus`)."""
+"""Changes of a claim's status that a kubelet may not make (`admitPVCStatus`)."""
 
 from __future__ import annotations
 
@@ -58,9 +58,9 @@ _NESTED: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 def changes_beyond_status(old: JSON, new: JSON) -> str:
-    """The difference as the server prints its own structures, empty if there is none that counts.
+    """Return the forbidden difference as the server prints its own structures, empty if there is none.
 
-    The server's blanks differ from run to run; these are the ones of a single space.
+    The server's whitespace differs from run to run; here it is always a single space.
     """
     comparable_old, after = _comparable(old), _comparable(new)
     if comparable_old == after:
@@ -94,7 +94,7 @@ def _printed(claim: JSON) -> str:
 
 
 def _structure(claim: JSON) -> Any:
-    """The structure with Go's names: the metadata on the outside, and empty fields of it left out."""
+    """Return the structure with Go's names: metadata fields at the top level, without empty ones."""
     metadata = claim.get("metadata") or {}
     metadata_fields = {name: metadata[name] for name in _METADATA if metadata.get(name)}
     return {

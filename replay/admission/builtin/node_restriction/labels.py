@@ -1,4 +1,4 @@
-"""The labels that a kubelet may not set on its node (`getForbiddenLabels`, `k8s.io/kubelet/pkg/apis`)."""
+"""Labels that a kubelet may not set on its node (`getForbiddenLabels`, `k8s.io/kubelet/pkg/apis`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _OF_KUBERNETES: Final = ("kubernetes.io", "k8s.io")
 
 
 def forbidden_labels(new: Mapping[str, str] | None, old: Mapping[str, str] | None) -> list[str]:
-    """The labels that differ and that a kubelet may not touch, sorted."""
+    """Return the labels that differ and that a kubelet may not change, sorted."""
     ours, theirs = new or {}, old or {}
     return sorted(key for key in {*ours, *theirs} if ours.get(key) != theirs.get(key) and _is_forbidden(key))
 

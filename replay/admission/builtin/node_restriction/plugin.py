@@ -1,6 +1,6 @@
-"""NodeRestriction (`plugin/pkg/admission/noderestriction/admission.go`): a kubelet keeps to its own node and its pods.
+"""NodeRestriction (`plugin/pkg/admission/noderestriction/admission.go`): limits a kubelet to its own node and its pods.
 
-Feature gates stand as they do by default in 1.37: CSIVolumeHealth is off, the others that the plugin asks for are on.
+Feature gates have their defaults of 1.37: CSIVolumeHealth is off, the others that the plugin reads are on.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _KUBELET_SIGNERS: Final = ("kubernetes.io/kubelet-serving", "kubernetes.io/kube-
 
 
 class NodeRestriction(Plugin):
-    """Users of the group `system:nodes` by the name of a node are looked at, all others pass."""
+    """Checks users of the group `system:nodes` whose name is that of a node. All others pass."""
 
     name = "NodeRestriction"
     operations = WRITES
@@ -102,7 +102,7 @@ def _claims(review: Review, node: str) -> Refusal | None:
 
 
 def _name(review: Review) -> str:
-    """The name that counts: on CREATE the object's own."""
+    """Return the name to check: on CREATE the object's own name."""
     return review.own_name if review.attributes.operation is Operation.CREATE else review.attributes.name
 
 

@@ -25,13 +25,13 @@ def not_found(singular: str, name: str) -> str:
 
 
 def pod_of(review: Review, name: str) -> JSON | Refusal:
-    """A pod as the cache of the server has it, or 404."""
+    """Return a pod as the server's cache has it, or a 404."""
     pod = known(review.cluster.get(POD, review.attributes.namespace, name))
     return Refusal(404, "NotFound", not_found("pod", name)) if pod is None else pod
 
 
 def admit_pod(review: Review, node: str) -> Refusal | None:
-    """A pod itself: mirror pods may be created, and pods of the node deleted."""
+    """Check a pod itself: a kubelet may create mirror pods, and delete pods of its node."""
     operation = review.attributes.operation
     if operation is Operation.CREATE:
         message = _wrong_mirror_pod(review, node)
@@ -92,12 +92,12 @@ def _node_of(pod: JSON) -> str:
 
 
 def is_on(pod: JSON, node: str) -> bool:
-    """Whether a pod is bound to a node."""
+    """Return whether a pod is bound to a node."""
     return _node_of(pod) == node
 
 
 def admit_status(review: Review, node: str) -> Refusal | None:
-    """The status of a pod on the node, without labels and claims."""
+    """Check a status update: the pod must be on the node, and labels and claims must not change."""
     if review.attributes.operation is not Operation.UPDATE:
         return review.forbidden(f'unexpected operation "{review.attributes.operation.value}"')
     old, new = review.old_object, review.object
@@ -150,7 +150,7 @@ _CLAIMS: Final[tuple[tuple[str, Callable[[JSON], Any], str], ...]] = (
 
 
 def admit_eviction(review: Review, node: str) -> Refusal | None:
-    """The eviction of a pod of the node."""
+    """Check an eviction: the pod must be on the node."""
     if review.attributes.operation is not Operation.CREATE:
         return review.forbidden(f"unexpected operation {review.attributes.operation.value}")
     name = review.attributes.name or review.own_name

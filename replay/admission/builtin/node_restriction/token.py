@@ -26,11 +26,11 @@ _MIGRATED: Final = {
     "vsphereVolume": "csi.vsphere.vmware.com",
     "portworxVolume": "pxd.portworx.com",
 }
-"""The driver that a volume of the tree is translated to (`k8s.io/csi-translation-lib`)."""
+"""CSI driver to which an in-tree volume is migrated (`k8s.io/csi-translation-lib`)."""
 
 
 class _LookupError(Exception):
-    """An object on the way to a driver is not there."""
+    """An object on the way to a driver does not exist."""
 
 
 def admit_token(review: Review, node: str) -> Refusal | None:
@@ -92,7 +92,7 @@ def _authorized(review: Review, verb: str, resource: str, name: str) -> Authoriz
 
 
 def _mentions(review: Review, pod: JSON, audience: str) -> bool:
-    """Whether a volume of the pod, or the driver behind one, is about an audience; raises _LookupError."""
+    """Return whether a volume of the pod, or its driver, names an audience; raises _LookupError."""
     errors: list[str] = []
     for volume in (pod.get("spec") or {}).get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
@@ -144,7 +144,7 @@ def _audiences(review: Review, name: str) -> list[str]:
 
 
 def admit_certificate(review: Review, node: str) -> Refusal | None:
-    """A certificate must be for a pod on the node, its account and a signer that it mentions."""
+    """Require that a certificate is for a pod on the node, for its account, and for a signer that the pod names."""
     attributes = review.attributes
     if attributes.operation is not Operation.CREATE:
         return review.forbidden(f"unexpected operation {attributes.operation.value}")

@@ -1,4 +1,4 @@
-"""AlwaysPullImages (`plugin/pkg/admission/alwayspullimages/admission.go`): every container of a new pod pulls its image."""
+"""AlwaysPullImages (`plugin/pkg/admission/alwayspullimages/admission.go`): sets and requires `imagePullPolicy: Always`."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ _ALWAYS = "Always"
 
 
 class AlwaysPullImages(Plugin):
-    """An update is looked at only if it brings an image that the old pod did not have."""
+    """Acts on new pods, and on updates that add an image that the old pod did not have."""
 
     name = "AlwaysPullImages"
     operations = CREATE_UPDATE
     concerns = (("", ("pods",)),)
 
     def admit(self, review: Review) -> Refusal | None:
-        """Set `imagePullPolicy` of all containers, and `pullPolicy` of all image volumes."""
+        """Set `imagePullPolicy` of all containers and `pullPolicy` of all image volumes."""
         if self._is_concerned(review):
             for container in containers_of(review.object["spec"], *_CONTAINERS):
                 container["imagePullPolicy"] = _ALWAYS
@@ -30,7 +30,10 @@ class AlwaysPullImages(Plugin):
         return None
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse a policy that something set after this plugin; several make an aggregate, which is no API status."""
+        """Refuse another pull policy, which something set after this plugin.
+
+        Several problems make an error without a Status.
+        """
         if not self._is_concerned(review):
             return None
         name = review.name_or_generated()

@@ -1,4 +1,4 @@
-"""DefaultTolerationSeconds (`plugin/pkg/admission/defaulttolerationseconds/admission.go`): how long pods stay on lost nodes."""
+"""DefaultTolerationSeconds (`plugin/pkg/admission/defaulttolerationseconds/admission.go`): tolerations for unavailable nodes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class DefaultTolerationSeconds(Plugin):
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> DefaultTolerationSeconds:
-        """See `Plugin.configured`; the plugin has flags and no document."""
+        """See `Plugin.configured`. The plugin has flags, but no document."""
         del configuration
         return cls({taint: _seconds(flags, flag) for taint, flag in _TAINTS.items()})
 

@@ -1,4 +1,4 @@
-"""ExtendedResourceToleration (`plugin/pkg/admission/extendedresourcetoleration/admission.go`): devices tolerate their taint."""
+"""ExtendedResourceToleration (`plugin/pkg/admission/extendedresourcetoleration/admission.go`): tolerations for device taints."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _NATIVE = "kubernetes.io/"
 
 
 class ExtendedResourceToleration(Plugin):
-    """For each extended resource that a container requests, even none of it, a toleration of the taint of that name."""
+    """Adds, for each extended resource that a container requests (even 0), a toleration of the taint of that name."""
 
     name = "ExtendedResourceToleration"
     operations = CREATE_UPDATE

@@ -34,7 +34,7 @@ _SECOND: Final = 1_000_000_000
 
 
 class _Bounds(NamedTuple):
-    """The default of a duration, its least and its most, in nanoseconds; it is configured in units of `unit`."""
+    """Unit of a configured duration, and its least, most and default value in nanoseconds."""
 
     unit: int
     least: int
@@ -50,7 +50,7 @@ _DURATIONS: Final = {
 
 
 class ImageReviewStatus(NamedTuple):
-    """The status of a review."""
+    """Status of an ImageReview."""
 
     allowed: bool
     reason: str = ""
@@ -58,7 +58,7 @@ class ImageReviewStatus(NamedTuple):
 
 
 class Failed(NamedTuple):
-    """A call that failed: the text of the server's client, and whether that is a refusal with 403 already."""
+    """A failed call: the error text of the server's client, and whether it is a 403 refusal already."""
 
     error: str
     is_forbidden: bool = False
@@ -73,7 +73,7 @@ class ImageReviewer(Protocol):
 
 
 class Backend(Struct, frozen=True):
-    """Stand-in for the backend: it denies images that match `deny`, and answers 400 for those that match `fail`."""
+    """Stand-in for the backend. It denies images that match `deny`, and answers 400 for those that match `fail`."""
 
     deny: str = ""
     fail: str = ""
@@ -82,7 +82,7 @@ class Backend(Struct, frozen=True):
 
     @classmethod
     def of(cls, document: JSON) -> Backend:
-        """Parse its document; raises ManifestError for an invalid pattern."""
+        """Return the backend of a document; raises ManifestError for an invalid pattern."""
         for name in ("deny", "fail"):
             try:
                 re.compile(document.get(name) or "")
@@ -92,7 +92,7 @@ class Backend(Struct, frozen=True):
         return cls(deny, fail, reason, dict(document.get("auditAnnotations") or {}))
 
     def reviewed(self, spec: JSON) -> ImageReviewStatus | Failed:
-        """The status for the images of a review."""
+        """Return the status for the images of a review."""
         images = [container.get("image") or "" for container in spec.get("containers") or ()]
         if self.fail and any(re.search(self.fail, image) for image in images):
             return Failed(_REFUSED)
@@ -107,7 +107,7 @@ class _Cache:
         self._entries: OrderedDict[bytes, tuple[ImageReviewStatus, int]] = OrderedDict()
 
     def get(self, key: bytes, now: int) -> ImageReviewStatus | None:
-        """An answer that is not out of date."""
+        """Return an answer that has not expired, None if there is none."""
         entry = self._entries.get(key)
         if entry is None:
             return None
@@ -118,7 +118,7 @@ class _Cache:
         return entry[0]
 
     def add(self, key: bytes, answer: ImageReviewStatus, now: int, lifetime: int) -> None:
-        """Keep an answer for a time in nanoseconds, none at all if that is nothing."""
+        """Keep an answer for `lifetime` nanoseconds; a lifetime of 0 keeps nothing."""
         if lifetime <= 0:
             return
         self._entries[key] = answer, now + lifetime
@@ -137,7 +137,7 @@ class ImagePolicyWebhook(Plugin):
     def __init__(
         self, *, default_allow: bool, allow_ttl: int, deny_ttl: int, backend: ImageReviewer | None = None
     ) -> None:
-        """Lifetimes of answers in nanoseconds."""
+        """`allow_ttl` and `deny_ttl` are lifetimes of answers in nanoseconds."""
         self._default_allow = default_allow
         self._lifetimes = {True: allow_ttl, False: deny_ttl}
         self.backend = backend
@@ -145,7 +145,7 @@ class ImagePolicyWebhook(Plugin):
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ImagePolicyWebhook:
-        """See `Plugin.configured`; where to find the backend is not looked at."""
+        """See `Plugin.configured`. The address of the backend is not read."""
         del flags
         if configuration is None:
             raise ManifestError("no config specified")
@@ -165,7 +165,7 @@ class ImagePolicyWebhook(Plugin):
         return ImagePolicyWebhook(default_allow=self._default_allow, allow_ttl=0, deny_ttl=0, backend=backend)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Ask about the images, or remember; a backend that fails counts as configured."""
+        """Review the images, or use the cached answer. If the backend fails, the configured default applies."""
         if not review.is_resource("", "pods", "", "ephemeralcontainers"):
             return None
         spec, now = _spec(review), review.time * 1000
@@ -206,7 +206,7 @@ class ImagePolicyWebhook(Plugin):
 
 
 def image_review(spec: JSON) -> JSON:
-    """The ImageReview that asks a `spec`, as it is sent."""
+    """Return the ImageReview that the server sends for a `spec`."""
     return {
         "kind": "ImageReview",
         "apiVersion": "imagepolicy.k8s.io/v1alpha1",

@@ -1,4 +1,4 @@
-"""LimitPodHardAntiAffinityTopology (`plugin/pkg/admission/antiaffinity/admission.go`): required anti-affinity by host alone."""
+"""LimitPodHardAntiAffinityTopology (`plugin/pkg/admission/antiaffinity/admission.go`): required anti-affinity only by host."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 
 
 class LimitPodHardAntiAffinityTopology(Plugin):
-    """Only the first term with another topology key is named, and the pod by its own name, which may be empty."""
+    """Names only the first term with another topology key, and the pod by its own name, which may be empty."""
 
     name = "LimitPodHardAntiAffinityTopology"
     operations = CREATE_UPDATE
     concerns = (("", ("pods",)),)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse a required term whose topology is not the host."""
+        """Refuse a required term with a topology key other than the host."""
         if not review.is_resource("", "pods"):
             return None
         affinity = review.object["spec"].get("affinity") or {}

@@ -1,4 +1,4 @@
-"""LimitRanger (`plugin/pkg/admission/limitranger/admission.go`): defaults of containers, bounds of containers, pods and claims."""
+"""LimitRanger (`plugin/pkg/admission/limitranger/admission.go`): container defaults, and bounds of containers, pods and claims."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from replay.kube.plugin.limit_range import (
 from replay.kube.quantity import Quantity, parse_quantity
 
 _MOST_MILLI: Final = ((1 << 63) - 1) // 1000
-"""The largest amount whose thousandfold is an int64."""
+"""Largest amount whose thousandfold fits into an int64."""
 
 
 class LimitRanger(Plugin):
@@ -32,7 +32,7 @@ class LimitRanger(Plugin):
     looks_up = (("", "LimitRange"),)
 
     def admit(self, review: Review) -> Refusal | None:
-        """Fill in what the containers of a pod do not say, and note it in an annotation."""
+        """Set the missing requests and limits of a pod's containers, and list them in an annotation."""
         for limit_range in self._ranges(review):
             if review.attributes.resource.resource == "pods":
                 _set_defaults(review.object, limit_range)
@@ -57,7 +57,7 @@ class LimitRanger(Plugin):
 
     @staticmethod
     def _ranges(review: Review) -> list[JSON]:
-        """The ranges that count for a request, by name; none where the plugin does not look."""
+        """Return the LimitRanges that apply to a request, by name; none if the plugin ignores the request."""
         attributes = review.attributes
         is_pod = (attributes.kind.group, attributes.kind.kind) == ("", "Pod")
         is_claim = (attributes.kind.group, attributes.kind.kind) == ("", "PersistentVolumeClaim")

@@ -1,7 +1,7 @@
-"""NodeDeclaredFeatureValidator (`plugin/pkg/admission/nodedeclaredfeatures/admission.go`): what an update needs of the node.
+"""NodeDeclaredFeatureValidator (`plugin/pkg/admission/nodedeclaredfeatures/admission.go`): node features that an update needs.
 
-Which change of a pod needs which feature say `InferForUpdate` of `k8s.io/component-helpers/nodedeclaredfeatures/features`. What it
-says of ResourceSlices is behind the gate DRANodeAllocatableResources, which is off.
+`InferForUpdate` of `k8s.io/component-helpers/nodedeclaredfeatures/features` says which change of a pod needs which
+feature. Its rule about ResourceSlices is behind the gate DRANodeAllocatableResources, which is off.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def _resizes_pod(old: JSON, new: JSON) -> bool:
 
 
 def _differ(current: Amounts, after: Amounts) -> bool:
-    """Whether two resource lists differ in a name or an amount."""
+    """Return whether two resource lists differ in a name or an amount."""
     return current.keys() != after.keys() or any(value.compare(after[name]) for name, value in current.items())
 
 
@@ -48,7 +48,7 @@ def _resizes_init_container(old: JSON, new: JSON) -> bool:
 
 
 def _resizes_memory_volume(old: JSON, new: JSON) -> bool:
-    """A volume in memory gets another limit (`memory_backed_volumes_resize.go`)."""
+    """Return whether a volume in memory gets another limit (`memory_backed_volumes_resize.go`)."""
     old_volumes, after = old.get("volumes") or [], new.get("volumes") or []
     if len(old_volumes) != len(after):
         return False
@@ -67,7 +67,7 @@ _FEATURES: Final[tuple[tuple[str, Callable[[JSON, JSON], bool]], ...]] = (
     ("InPlacePodVerticalScalingInitContainers", _resizes_init_container),
     ("InPlacePodVerticalScalingMemoryBackedVolumes", _resizes_memory_volume),
 )
-"""The features that an update may need, by name, and whether one with that old and that new spec does."""
+"""Features that an update may need, by name, with a function of the old and new spec that says whether it does."""
 
 
 class NodeDeclaredFeatureValidator(Plugin):
@@ -79,7 +79,7 @@ class NodeDeclaredFeatureValidator(Plugin):
     looks_up = (("", "Node"),)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse what the node of the pod does not declare."""
+        """Refuse an update that needs a feature which the pod's node does not declare."""
         is_update = review.attributes.operation is Operation.UPDATE
         if not is_update or not review.is_resource("", "pods", "", "resize"):
             return None

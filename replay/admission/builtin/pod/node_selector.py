@@ -1,4 +1,4 @@
-"""PodNodeSelector (`plugin/pkg/admission/podnodeselector/admission.go`): where the pods of a namespace may run."""
+"""PodNodeSelector (`plugin/pkg/admission/podnodeselector/admission.go`): node selectors by namespace."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_ALLOWED = "pod node label selector labels conflict with its namespace white
 
 
 class _SelectorError(ValueError):
-    """A selector that cannot be read."""
+    """A selector that cannot be parsed."""
 
 
 class PodNodeSelector(Plugin):
@@ -28,7 +28,7 @@ class PodNodeSelector(Plugin):
     looks_up = (("", "Namespace"),)
 
     def __init__(self, selectors: Mapping[str, str]) -> None:
-        """Selectors by namespace, and the default under its own key."""
+        """`selectors` are those of each namespace, and the default under its own key."""
         self._selectors = selectors
 
     @classmethod
@@ -39,7 +39,7 @@ class PodNodeSelector(Plugin):
         return cls({str(key): str(value or "") for key, value in document.items()})
 
     def admit(self, review: Review) -> Refusal | None:
-        """Merge the namespace's selector into the pod's, then look at the result as `validate` does."""
+        """Merge the namespace's selector into the pod's, then check the result like `validate`."""
         if not review.is_resource("", "pods"):
             return None
         try:
@@ -56,7 +56,7 @@ class PodNodeSelector(Plugin):
         return self.validate(review)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse a selector that conflicts with the namespace's, or has what the namespace may not."""
+        """Refuse a selector that conflicts with the namespace's or has labels that the namespace may not use."""
         if not review.is_resource("", "pods"):
             return None
         try:
@@ -87,7 +87,7 @@ def _conflict(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
 
 
 def _labels(selector: str) -> dict[str, str]:
-    """`labels.ConvertSelectorToLabelsMap`: pairs with `=`, apart by commas."""
+    """Return the labels of a selector: `key=value` pairs, separated by commas (`labels.ConvertSelectorToLabelsMap`)."""
     labels: dict[str, str] = {}
     for pair in selector.split(",") if selector else ():
         parts = pair.split("=")

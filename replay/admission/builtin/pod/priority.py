@@ -1,4 +1,4 @@
-"""Priority (`plugin/pkg/admission/priority/admission.go`): the number of a pod's priority class."""
+"""Priority (`plugin/pkg/admission/priority/admission.go`): the priority number of a pod, from its class."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class _Established(NamedTuple):
 
 
 class Priority(Plugin):
-    """A pod may not say another number than its class; without a class the global default counts, or 0.
+    """Requires that a pod's number is that of its class. Without a class, the global default or 0 applies.
 
-    Pod groups are behind a feature gate that is off, and pass.
+    Pod groups pass: their feature gate is off.
     """
 
     name = "Priority"
@@ -30,7 +30,7 @@ class Priority(Plugin):
     looks_up = (("scheduling.k8s.io", "PriorityClass"),)
 
     def admit(self, review: Review) -> Refusal | None:
-        """Set priority, class and preemption policy of a new pod; an update keeps what the old one had."""
+        """Set priority, class and preemption policy of a new pod. An update keeps those of the old pod."""
         if not review.is_resource("", "pods"):
             return None
         if review.attributes.operation is Operation.CREATE:

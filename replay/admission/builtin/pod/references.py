@@ -1,4 +1,4 @@
-"""Which objects of the API a pod names (`pkg/api/pod/util.go`)."""
+"""API objects that a pod refers to (`pkg/api/pod/util.go`)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _SECRET_REFS: Final = {
     "storageos": "secretRef",
     "csi": "nodePublishSecretRef",
 }
-"""The field of a volume's source that names a secret."""
+"""Field of a volume's source that names a secret."""
 
 
 def secret_names(spec: JSON) -> Iterator[str]:
-    """The secrets that a pod names itself, in no particular order (`VisitPodSecretNames`)."""
+    """Return the secrets that a pod names directly, in no particular order (`VisitPodSecretNames`)."""
     return (name for name in _secret_names(spec) if name)
 
 
 def config_map_names(spec: JSON) -> Iterator[str]:
-    """The config maps that a pod names itself (`VisitPodConfigmapNames`)."""
+    """Return the config maps that a pod names directly (`VisitPodConfigmapNames`)."""
     return (name for name in _config_map_names(spec) if name)
 
 

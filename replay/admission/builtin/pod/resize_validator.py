@@ -27,7 +27,7 @@ class PodResizeValidator(Plugin):
     looks_up = (("", "Node"),)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse what does not fit."""
+        """Refuse a resize that does not fit."""
         if not review.is_resource("", "pods", "resize"):
             return None
         pod, old = review.object, review.old_object

@@ -9,21 +9,21 @@ from replay.json import JSON
 from replay.kube.quantity import Quantity, parse_quantity
 
 Amounts = Mapping[str, Quantity]
-"""Quantities by the name of the resource."""
+"""Quantities by resource name."""
 
 _POD_LEVEL: Final = ("cpu", "memory")
 
 
 def amounts(resource_list: Mapping[str, str] | None) -> dict[str, Quantity]:
-    """A resource list, decoded."""
+    """Return a resource list with parsed quantities."""
     return {name: parse_quantity(str(value)) for name, value in (resource_list or {}).items()}
 
 
 def pod_amounts(spec: JSON, kind: str) -> dict[str, Quantity]:
-    """The `requests` or `limits` of a pod.
+    """Return the `requests` or `limits` of a pod.
 
-    The sum of its containers and sidecars, or what one container of the start needs beside the sidecars before it, whichever is
-    more; what the pod itself says of cpu and memory counts before that.
+    The sum of containers and sidecars, or the need of one init container together with the sidecars before it,
+    whichever is more. For CPU and memory, the pod's own resources take precedence.
     """
     total = sum_of_containers(spec, lambda container: amounts((container.get("resources") or {}).get(kind)))
     of_pod = amounts((spec.get("resources") or {}).get(kind))
@@ -57,14 +57,14 @@ def add(total: dict[str, Quantity], more: Amounts) -> None:
 
 
 def raise_to(total: dict[str, Quantity], other: Amounts) -> None:
-    """Put the greater of both in place of each amount."""
+    """Replace each amount by the greater of both."""
     for name, value in other.items():
         if name not in total or value.compare(total[name]) > 0:
             total[name] = value
 
 
 def is_best_effort(pod: JSON) -> bool:
-    """Whether a pod asks for nothing (`qos.GetPodQOS`): what its status says counts first, then cpu and memory."""
+    """Return whether a pod requests no resources (`qos.GetPodQOS`). Its status decides first, then CPU and memory."""
     if quality := (pod.get("status") or {}).get("qosClass"):
         return bool(quality == "BestEffort")
     spec = pod["spec"]

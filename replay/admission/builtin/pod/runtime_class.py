@@ -1,4 +1,4 @@
-"""RuntimeClass (`plugin/pkg/admission/runtimeclass/admission.go`): overhead and scheduling of a pod's runtime."""
+"""RuntimeClass (`plugin/pkg/admission/runtimeclass/admission.go`): overhead and scheduling of a pod's runtime class."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _OVERHEAD_ALONE = "pod rejected: Pod Overhead set without corresponding RuntimeC
 
 
 class RuntimeClass(Plugin):
-    """A pod gets the overhead, node selector and tolerations of the class that it names."""
+    """Gives a pod the overhead, node selector and tolerations of the class that it names."""
 
     name = "RuntimeClass"
     operations = CREATE
@@ -25,7 +25,7 @@ class RuntimeClass(Plugin):
     looks_up = (("node.k8s.io", "RuntimeClass"),)
 
     def admit(self, review: Review) -> Refusal | None:
-        """Set overhead and scheduling; what contradicts the class is refused."""
+        """Set overhead and scheduling; refuse a pod that contradicts the class."""
         if not review.is_resource("", "pods"):
             return None
         runtime_class = _runtime_class(review)
@@ -34,7 +34,7 @@ class RuntimeClass(Plugin):
         return _set_overhead(review, runtime_class) or _set_scheduling(review, runtime_class)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse an overhead that is not the class's own."""
+        """Refuse an overhead other than that of the class."""
         if not review.is_resource("", "pods"):
             return None
         runtime_class = _runtime_class(review)
@@ -61,7 +61,7 @@ def _pod_fixed(runtime_class: JSON) -> Mapping[str, str] | None:
 
 
 def _same(one: Mapping[str, str] | None, other: Mapping[str, str] | None) -> bool:
-    """Whether two lists of amounts say the same, however they are written."""
+    """Return whether two resource lists have equal amounts, however they are written."""
     one, other = one or {}, other or {}
     return one.keys() == other.keys() and all(
         parse_quantity(str(value)).compare(parse_quantity(str(other[key]))) == 0 for key, value in one.items()

@@ -1,4 +1,4 @@
-"""ServiceAccount (`plugin/pkg/admission/serviceaccount/admission.go`): the account of a pod, its token and its secrets."""
+"""ServiceAccount (`plugin/pkg/admission/serviceaccount/admission.go`): account, token and secrets of a pod."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _TRUE: Final = frozenset({"1", "t", "T", "TRUE", "true", "True"})
 
 
 class ServiceAccount(Plugin):
-    """An account that is missing is refused at once, where the server asks again for one to two seconds."""
+    """Refuses a missing account at once; the server first retries the lookup for one to two seconds."""
 
     name = "ServiceAccount"
     operations = CREATE_UPDATE
@@ -33,17 +33,20 @@ class ServiceAccount(Plugin):
     looks_up = (("", "ServiceAccount"),)
 
     def __init__(self, *, limits_secret_references: bool = False) -> None:
-        """Whether every account is strict about secrets: a field of the plugin that no flag of the server sets."""
+        """`limits_secret_references` makes every account strict about secrets.
+
+        No flag of the server sets this field of the plugin.
+        """
         self._is_strict = limits_secret_references
 
     @classmethod
     def configured(cls, configuration: JSON | None, flags: Mapping[str, str]) -> ServiceAccount:
-        """See `Plugin.configured`. The server reads no document. Here `limitSecretReferences` is one."""
+        """See `Plugin.configured`. The server reads no document; here it may have the field `limitSecretReferences`."""
         del flags
         return cls(limits_secret_references=bool((configuration or {}).get("limitSecretReferences")))
 
     def admit(self, review: Review) -> Refusal | None:
-        """Name the account, mount its token, and hand on its pull secrets; then look as `validate` does."""
+        """Set the account, mount its token and add its pull secrets, then check the result like `validate`."""
         if not _is_looked_at(review) or review.attributes.operation is not Operation.CREATE:
             return None
         spec = review.object["spec"]
@@ -110,7 +113,7 @@ def _not_found(review: Review, name: str) -> str:
 
 
 def _mounts_token(account: JSON, spec: JSON) -> bool:
-    """The pod's word counts before the account's."""
+    """Return whether a token is mounted. The pod's setting overrides the account's."""
     for each in (spec, account):
         if each.get("automountServiceAccountToken") is not None:
             return bool(each["automountServiceAccountToken"])

@@ -15,7 +15,10 @@ _MATCHED = ("key", "effect", "operator", "value")
 
 
 def matches_toleration(one: Toleration, other: Toleration) -> bool:
-    """Whether both are about the same taint: an empty field is an absent one, and `Equal` is what no operator means."""
+    """Return whether two tolerations match the same taint.
+
+    An empty field equals an absent one, and no operator means `Equal`.
+    """
     return all(_field(one, name) == _field(other, name) for name in _MATCHED)
 
 
@@ -25,7 +28,7 @@ def _field(toleration: Toleration, name: str) -> str:
 
 
 def add_or_update_toleration(spec: JSON, toleration: Toleration) -> None:
-    """Put a toleration in the place of those about the same taint, or at the end."""
+    """Replace the tolerations of the same taint, or append the new one."""
     old = spec.get("tolerations") or []
     if any(each == toleration for each in old):
         return
@@ -36,7 +39,7 @@ def add_or_update_toleration(spec: JSON, toleration: Toleration) -> None:
 
 
 def merged_tolerations(first: list[JSON], second: list[JSON]) -> list[JSON]:
-    """Both lists in one, without those that another covers; of equal ones the first (`pkg/util/tolerations`)."""
+    """Return both lists merged, without tolerations that another one covers; of equal ones the first stays (`pkg/util/tolerations`)."""
     every = [*first, *second]
     merged: list[JSON] = []
     for index, toleration in enumerate(every):
@@ -48,7 +51,7 @@ def merged_tolerations(first: list[JSON], second: list[JSON]) -> list[JSON]:
 
 
 def covers(wide: Toleration, narrow: Toleration) -> bool:
-    """Whether a toleration tolerates all that another does (`tolerations.isSuperset`)."""
+    """Return whether a toleration tolerates everything that another one does (`tolerations.isSuperset`)."""
     if wide == narrow:
         return True
     key, operator, effect = (wide.get(name) or "" for name in ("key", "operator", "effect"))
@@ -67,7 +70,7 @@ def covers(wide: Toleration, narrow: Toleration) -> bool:
 
 
 def are_covered(tolerations: list[JSON], allowed: list[JSON]) -> bool:
-    """Whether each toleration is covered by one that is allowed; an empty list allows all."""
+    """Return whether an allowed toleration covers each toleration; an empty list allows all."""
     return not allowed or all(any(covers(wide, each) for wide in allowed) for each in tolerations)
 
 

@@ -27,7 +27,10 @@ _MEMORY_PRESSURE: Final = {
 
 
 class PodTolerationRestriction(Plugin):
-    """An annotation of the namespace, even an empty one, hides the list of the cluster. Refusals are no API status."""
+    """Applies the list in a namespace's annotation, even an empty one, or the list of the cluster.
+
+    Refusals are no API status.
+    """
 
     name = "PodTolerationRestriction"
     operations = CREATE_UPDATE
@@ -35,7 +38,7 @@ class PodTolerationRestriction(Plugin):
     looks_up = (("", "Namespace"),)
 
     def __init__(self, defaults: list[JSON], allowed: list[JSON]) -> None:
-        """The lists of the cluster."""
+        """`defaults` and `allowed` are the lists of the cluster."""
         self._defaults = defaults
         self._allowed = allowed
 
@@ -54,7 +57,7 @@ class PodTolerationRestriction(Plugin):
         return cls(list(document.get("default") or ()), list(document.get("whitelist") or ()))
 
     def admit(self, review: Review) -> Refusal | None:
-        """Merge the defaults into a new pod, and what a pod needs that is not best effort; then look as `validate` does."""
+        """Merge the defaults into a new pod, and a toleration for pods that are not best effort, then check like `validate`."""
         if not review.is_resource("", "pods"):
             return None
         spec, extra = review.object["spec"], []
@@ -70,7 +73,7 @@ class PodTolerationRestriction(Plugin):
         return self.validate(review)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse a toleration that nothing on the list covers."""
+        """Refuse a toleration that no allowed toleration covers."""
         if not review.is_resource("", "pods"):
             return None
         tolerations = review.object["spec"].get("tolerations") or []

@@ -13,7 +13,7 @@ _LABELS: Final = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region"
 
 
 class PodTopologyLabels(Plugin):
-    """A pod that names its node, and the binding of a pod to one, get the labels; a node that is not there has none."""
+    """Labels a pod that names its node, and the binding of a pod to a node. A missing node gives no labels."""
 
     name = "PodTopologyLabels"
     operations = CREATE
@@ -21,7 +21,7 @@ class PodTopologyLabels(Plugin):
     looks_up = (("", "Node"),)
 
     def admit(self, review: Review) -> Refusal | None:
-        """Copy the labels over those of the object."""
+        """Copy the node's labels over those of the object."""
         if not review.is_resource("", "pods", "", "binding"):
             return None
         obj = review.object

@@ -1,4 +1,4 @@
-"""Checks of the level baseline (`policy/check_*.go`): each returns a violation or None."""
+"""Checks of the level baseline (`policy/check_*.go`); each returns a violation or None."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ _SYSCTLS = {
     32: "net.ipv4.tcp_rmem net.ipv4.tcp_wmem",
     37: "net.ipv4.tcp_slow_start_after_idle net.ipv4.tcp_notsent_lowat",
 }
-"""The sysctls that are safe, by the minor that lists them first."""
+"""Safe sysctls, by the minor that first lists them."""
 
 
 def app_armor_profile(pod: Pod) -> Violation | None:
-    """Fields and annotations may name the runtime's or a local profile."""
+    """Require the runtime's or a local AppArmor profile in fields and annotations."""
     types: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
@@ -72,7 +72,7 @@ def _is_app_armor_value(value: str) -> bool:
 
 
 def capabilities(pod: Pod) -> Violation | None:
-    """Only the capabilities of the runtime's default may be added."""
+    """Allow only the runtime's default capabilities to be added."""
     added: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
@@ -87,19 +87,19 @@ def capabilities(pod: Pod) -> Violation | None:
 
 
 def host_namespaces(pod: Pod) -> Violation | None:
-    """No namespace of the host."""
+    """Forbid namespaces of the host."""
     fields = [f"{field}=true" for field in ("hostNetwork", "hostPID", "hostIPC") if pod.spec.get(field)]
     return Violation("host namespaces", ", ".join(fields)) if fields else None
 
 
 def host_path_volumes(pod: Pod) -> Violation | None:
-    """No path of the host."""
+    """Forbid paths of the host as volumes."""
     names = [str(each.get("name") or "") for each in pod.spec.get("volumes") or () if each.get("hostPath") is not None]
     return Violation("hostPath volumes", f"{plural('volume', len(names))} {quoted(names)}") if names else None
 
 
 def host_ports(pod: Pod) -> Violation | None:
-    """No port of the host; ports are sorted as texts."""
+    """Forbid ports of the host. Ports are sorted as text."""
     bad, ports = [], set()
     for container in pod.containers:
         host_ports_ = {str(port["hostPort"]) for port in container.get("ports") or () if port.get("hostPort")}
@@ -115,7 +115,7 @@ def host_ports(pod: Pod) -> Violation | None:
 
 
 def host_probes_and_lifecycle(pod: Pod) -> Violation | None:
-    """Probes and hooks ask the pod itself, no other host."""
+    """Forbid probes and lifecycle hooks that call another host."""
     bad: set[str] = set()
     hosts: set[str] = set()
     for container in pod.containers:
@@ -141,7 +141,7 @@ def _hosts(container: Mapping[str, Any]) -> Iterator[str]:
 
 
 def privileged(pod: Pod) -> Violation | None:
-    """No privileged container."""
+    """Forbid privileged containers."""
     bad = pod.bad(lambda context: bool(context.get("privileged")))
     return (
         Violation("privileged", f"{containers_named(bad)} must not set securityContext.privileged=true")
@@ -151,7 +151,7 @@ def privileged(pod: Pod) -> Violation | None:
 
 
 def proc_mount(pod: Pod) -> Violation | None:
-    """`/proc` as the runtime mounts it."""
+    """Require the runtime's default mount of `/proc`."""
     types: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
@@ -168,7 +168,7 @@ def proc_mount(pod: Pod) -> Violation | None:
 
 
 def seccomp_annotations(pod: Pod) -> Violation | None:
-    """Before there was a field, annotations named the profile."""
+    """Require an allowed seccomp profile in annotations, which named it before the field existed."""
     keys = {_SECCOMP_POD, *(f"{_SECCOMP_CONTAINER}{each.get('name') or ''}" for each in pod.containers)}
     annotations = sorted(
         f"{key}={json.dumps(value, ensure_ascii=False)}"
@@ -187,7 +187,7 @@ def _is_seccomp_value(value: str) -> bool:
 
 
 def seccomp_profile(pod: Pod) -> Violation | None:
-    """No profile is better than an unconfined one."""
+    """Forbid an unconfined seccomp profile. No profile at all is allowed."""
     types: set[str] = set()
 
     def is_bad(context: Mapping[str, Any]) -> bool:
@@ -206,7 +206,7 @@ def seccomp_profile(pod: Pod) -> Violation | None:
 
 
 def selinux_options(types: frozenset[str], pod: Pod) -> Violation | None:
-    """Some types, and neither user nor role."""
+    """Allow only some SELinux types, and neither user nor role."""
     wrong: dict[str, set[str]] = {"type": set(), "user": set(), "role": set()}
 
     def is_bad(context: Mapping[str, Any]) -> bool:
@@ -231,14 +231,14 @@ def selinux_options(types: frozenset[str], pod: Pod) -> Violation | None:
 
 
 def sysctls(minor: int, pod: Pod) -> Violation | None:
-    """Only sysctls that reach no further than the pod."""
+    """Allow only sysctls that affect nothing outside of the pod."""
     safe = {name for since, names in _SYSCTLS.items() if since <= minor for name in names.split()}
     forbidden = [str(each["name"]) for each in pod.security_context.get("sysctls") or () if each["name"] not in safe]
     return Violation("forbidden sysctls", ", ".join(forbidden)) if forbidden else None
 
 
 def windows_host_process(pod: Pod) -> Violation | None:
-    """No process of the host."""
+    """Forbid processes of the host."""
 
     def is_bad(context: Mapping[str, Any]) -> bool:
         return bool((context.get("windowsOptions") or {}).get("hostProcess"))

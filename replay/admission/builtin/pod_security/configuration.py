@@ -25,7 +25,7 @@ _KIND: Final = "PodSecurityConfiguration"
 
 
 class PodSecurityConfiguration(NamedTuple):
-    """Default levels, and exemptions."""
+    """Default levels and exemptions."""
 
     defaults: NamespacePolicy = NamespacePolicy(*(LevelVersion(PRIVILEGED, LATEST),) * 3)
     usernames: frozenset[str] = frozenset()
@@ -34,7 +34,7 @@ class PodSecurityConfiguration(NamedTuple):
 
 
 def read_configuration(document: JSON | None) -> PodSecurityConfiguration:
-    """The configuration of a document; raises ManifestError in the server's words for one that it does not start with."""
+    """Return the configuration of a document; raises ManifestError with the server's message if the server would not start."""
     if not document:
         return PodSecurityConfiguration()
     group, _, version = str(document.get("apiVersion") or "").partition("/")

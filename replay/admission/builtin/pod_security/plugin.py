@@ -1,4 +1,4 @@
-"""The plugin (`pod-security-admission/admission/admission.go`, `plugin/pkg/admission/security/podsecurity`)."""
+"""The PodSecurity plugin (`pod-security-admission/admission/admission.go`, `plugin/pkg/admission/security/podsecurity`)."""
 
 from __future__ import annotations
 
@@ -45,11 +45,11 @@ _CONCERNS: Final = (
 )
 _MOST_PODS = 3000
 NEWEST = 37
-"""The minor whose standards are the latest."""
+"""Minor version whose standards are the latest."""
 
 
 class PodSecurity(Plugin):
-    """Pods are refused, warned about and audited; what makes pods is warned about and audited; labels are checked."""
+    """Denies, warns about and audits pods. Warns about and audits workloads. Validates the labels of namespaces."""
 
     name = "PodSecurity"
     operations = CREATE_UPDATE
@@ -69,7 +69,7 @@ class PodSecurity(Plugin):
         return cls(read_configuration(configuration))
 
     def validate(self, review: Review) -> Refusal | None:
-        """Decide by the kind of the object."""
+        """Decide by the resource of the request."""
         resource = (review.attributes.resource.group, review.attributes.resource.resource)
         if resource == ("", "namespaces"):
             return None if review.attributes.subresource else self._namespace(review)
@@ -81,7 +81,7 @@ class PodSecurity(Plugin):
         return None
 
     def _namespace(self, review: Review) -> Refusal | None:
-        """Refuse labels that cannot be read, unless they were there before; warn of pods that a stricter level would refuse."""
+        """Refuse invalid labels, unless they are unchanged. Warn about existing pods that a stricter level would deny."""
         labels = _labels(review.object)
         policy, errors = policy_of(labels, self._defaults)
         if review.attributes.operation is Operation.CREATE:
@@ -190,7 +190,7 @@ class PodSecurity(Plugin):
             self._evaluate(review, policy, errors, pod, enforce=False)
 
     def _is_exempt(self, review: Review) -> bool:
-        """Whether namespace or user are exempt, which is noted."""
+        """Return whether the namespace or user is exempt, and record the exemption."""
         for reason, value, exempt in (
             ("namespace", review.attributes.namespace, self._exemptions.namespaces),
             ("user", review.attributes.user_info.username, self._exemptions.usernames),
@@ -239,7 +239,7 @@ def _named(names: list[str]) -> str:
 
 
 def _is_stricter(new: LevelVersion, old: LevelVersion) -> bool:
-    """Whether pods have to be looked at again."""
+    """Return whether existing pods must be checked again."""
     if new == old or new.level == PRIVILEGED:
         return False
     return new.minor != old.minor or LEVELS.index(new.level) > LEVELS.index(old.level)
@@ -256,7 +256,7 @@ def _invalid(review: Review, errors: tuple[LabelError, ...]) -> Refusal:
 
 
 def _is_significant(pod: JSON, old: JSON) -> bool:
-    """Whether an update brings a container or an image that was not there."""
+    """Return whether an update adds a container or changes an image."""
     new_spec, old_spec = pod["spec"], old["spec"]
     for field in ("containers", "initContainers"):
         if _images(new_spec, field) != _images(old_spec, field):

@@ -26,7 +26,7 @@ class Pod(Struct, dict=True):
 
     @cached_property
     def annotations(self) -> Mapping[str, str]:
-        """The annotations."""
+        """The annotations, empty if there are none."""
         return self.metadata.get("annotations") or {}
 
     @cached_property
@@ -37,12 +37,12 @@ class Pod(Struct, dict=True):
 
     @cached_property
     def security_context(self) -> Mapping[str, Any]:
-        """The security context of the pod, none as an empty one."""
+        """The security context of the pod, empty if there is none."""
         return self.spec.get("securityContext") or {}
 
     @property
     def is_windows(self) -> bool:
-        """Whether the pod says that it runs on Windows."""
+        """Whether the pod declares that it runs on Windows."""
         return (self.spec.get("os") or {}).get("name") == "windows"
 
     @property
@@ -51,7 +51,7 @@ class Pod(Struct, dict=True):
         return self.spec.get("hostUsers") is False
 
     def bad(self, is_bad: Callable[[Mapping[str, Any]], bool]) -> list[str]:
-        """The names of the containers whose security context is bad."""
+        """Return the names of the containers whose security context fails a check."""
         return [
             str(container.get("name") or "")
             for container in self.containers
@@ -60,17 +60,17 @@ class Pod(Struct, dict=True):
 
 
 def quoted(items: Iterable[str]) -> str:
-    """Names in quotes, apart by commas."""
+    """Return quoted names, separated by commas."""
     return ", ".join(f'"{item}"' for item in items)
 
 
 def plural(singular: str, count: int) -> str:
-    """A noun for one or for several."""
+    """Return a noun, with a plural `s` unless the count is 1."""
     return singular if count == 1 else f"{singular}s"
 
 
 def containers_named(names: list[str]) -> str:
-    """`container "a"`, `containers "a", "b"`."""
+    """Return containers by name: `container "a"`, `containers "a", "b"`."""
     return f"{plural('container', len(names))} {quoted(names)}"
 
 

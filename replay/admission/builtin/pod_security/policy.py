@@ -1,4 +1,4 @@
-"""Levels, versions, and the policy that a namespace's labels say (`pod-security-admission/api/helpers.go`)."""
+"""Levels, versions, and the policy of a namespace's labels (`pod-security-admission/api/helpers.go`)."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ class LevelVersion(NamedTuple):
     minor: int
 
     def __str__(self) -> str:
-        """`restricted:latest`, `baseline:v1.30`."""
+        """Return level and version: `restricted:latest`, `baseline:v1.30`."""
         return f"{self.level}:{'latest' if self.minor == LATEST else f'v1.{self.minor}'}"
 
     def is_equivalent(self, other: LevelVersion) -> bool:
-        """Whether both say the same: a privileged level has no versions."""
+        """Return whether both have the same effect. The privileged level has no versions."""
         return self == other or self.level == other.level == PRIVILEGED
 
 
 class LabelError(NamedTuple):
-    """A label with a value that it cannot have, in the words of field errors."""
+    """A label with an invalid value, with the text of the field error."""
 
     label: str
     value: str
@@ -56,11 +56,11 @@ class NamespacePolicy(NamedTuple):
 
     @property
     def is_fully_privileged(self) -> bool:
-        """Whether nothing is ever looked at."""
+        """Whether no pod is ever checked."""
         return all(mode.level == PRIVILEGED for mode in self)
 
     def is_equivalent(self, other: NamespacePolicy) -> bool:
-        """Whether both say the same in all modes."""
+        """Return whether both have the same effect in all modes."""
         return all(one.is_equivalent(two) for one, two in zip(self, other, strict=True))
 
 
@@ -79,10 +79,10 @@ def parse_version(text: str) -> tuple[int, str]:
 
 
 def policy_of(labels: Mapping[str, str], defaults: NamespacePolicy) -> tuple[NamespacePolicy, tuple[LabelError, ...]]:
-    """The policy that labels say over the defaults, and the labels that cannot be read.
+    """Return the policy of labels over the defaults, and the invalid labels.
 
-    A bad level enforces the strictest and audits or warns about nothing. Without a label for warnings, enforcing more than the
-    default of warnings warns about the same.
+    An invalid level enforces the strictest level, and audits or warns about nothing. Without a `warn` label, enforcing
+    a level above the default warning level also warns about that level.
     """
     levels, errors = dict(zip(MODES, defaults, strict=True)), []
     for mode in MODES:

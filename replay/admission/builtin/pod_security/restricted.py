@@ -1,4 +1,4 @@
-"""Checks of the level restricted (`policy/check_*.go`): each returns a violation or None."""
+"""Checks of the level restricted (`policy/check_*.go`); each returns a violation or None."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ RESTRICTED_VOLUMES: Final = (
 
 
 def allow_privilege_escalation(pod: Pod) -> Violation | None:
-    """Every container says that it gains no privileges."""
+    """Require that every container forbids privilege escalation."""
     bad = pod.bad(lambda context: context.get("allowPrivilegeEscalation") is not False)
     if not bad:
         return None
@@ -79,7 +79,7 @@ def _capabilities(context: Mapping[str, Any], field: str) -> list[str]:
 
 
 def volumes(pod: Pod) -> Violation | None:
-    """Only volumes that are no storage of the host or of an old plugin."""
+    """Allow only volumes that are neither host storage nor of an old in-tree plugin."""
     bad, types = [], set()
     for volume in pod.spec.get("volumes") or ():
         if all(volume.get(source) is None for source in VOLUMES):
@@ -108,7 +108,7 @@ def run_as_non_root(pod: Pod) -> Violation | None:
 
 
 def run_as_user(pod: Pod) -> Violation | None:
-    """Nobody is user 0."""
+    """Forbid user 0."""
 
     def is_bad(context: Mapping[str, Any]) -> bool:
         return context.get("runAsUser") == 0
@@ -118,7 +118,7 @@ def run_as_user(pod: Pod) -> Violation | None:
 
 
 def required_seccomp_profile(pod: Pod) -> Violation | None:
-    """The pod or each container names the runtime's or a local profile."""
+    """Require the runtime's or a local seccomp profile on the pod or each container."""
     explicit = seccomp_profile(pod)
     if explicit is not None:
         return explicit
@@ -137,5 +137,5 @@ def required_seccomp_profile(pod: Pod) -> Violation | None:
 
 
 def unless_windows(check: Callable[[Pod], Violation | None]) -> Callable[[Pod], Violation | None]:
-    """A check of what Windows does not have."""
+    """Return a check that skips Windows pods, which lack the checked feature."""
     return lambda pod: None if pod.is_windows else check(pod)

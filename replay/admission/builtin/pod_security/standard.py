@@ -1,4 +1,4 @@
-"""Which checks a level has as of a version (`policy/registry.go`)."""
+"""Checks of each level and version (`policy/registry.go`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class VersionedCheck(NamedTuple):
     overrides: str = ""
 
     def at(self, minor: int) -> Check | None:
-        """The revision of a minor."""
+        """Return the revision for a minor, None if the check came later."""
         return next((check for since, check in reversed(self.revisions) if since <= minor), None)
 
 
@@ -81,7 +81,7 @@ CHECKS: Final[tuple[VersionedCheck, ...]] = (
         "seccompProfile_baseline",
     ),
 )
-"""Baseline before restricted, each sorted by its id as bytes: the order of the messages."""
+"""Baseline before restricted, each sorted by ID as bytes: the order of the messages."""
 
 
 @lru_cache(maxsize=256)

@@ -1,1 +1,1 @@
-"""ResourceQuota: what objects use, and whether a quota has that much left."""
+"""ResourceQuota: the usage of objects, and whether a quota has enough left."""

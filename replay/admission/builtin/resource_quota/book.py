@@ -1,8 +1,8 @@
-"""What the objects of one set use of its quotas, object by object, in the order of a log.
+"""Usage of one set's quotas, object by object, in the order of a log.
 
-The quota controller counts the objects of a quota again whenever an object goes, or a pod ends, of a resource that this quota limits
-(`replenishQuota` and `syncResourceQuota` of `pkg/controller/resourcequota`). What admission charged for a creation that failed afterwards stays
-charged until then.
+The quota controller recounts a quota whenever an object of a limited resource is deleted, or a pod ends
+(`replenishQuota` and `syncResourceQuota` of `pkg/controller/resourcequota`). The charge for a creation that fails after
+admission stays until then.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from replay.kube.gvk import GroupResource
 from replay.kube.quantity import Quantity
 
 ObjectName = tuple[str, str]
-"""Resource with group, and name."""
+"""Resource (with its group) and name."""
 
 
 class CountedObject(NamedTuple):
-    """An object that quotas may count; it may not be there where it is not `is_certain`."""
+    """An object that quotas may count. If `is_certain` is false, it may not exist."""
 
     resource: GroupResource
     object: JSON
@@ -53,13 +53,13 @@ class _Namespace(Struct):
 
 
 class QuotaBook:
-    """The objects of one set in namespaces with quotas."""
+    """The objects of one set in namespaces with quotas, and their usage."""
 
     def __init__(self, plugin: ResourceQuota) -> None:
         """`plugin` reads the quotas of the set."""
         self.plugin = plugin
         self.absent: set[str] = set()
-        """The uids of objects of the log that this set does not have: what they own is not made."""
+        """UIDs of objects of the log that this set lacks. Objects that they own are not created."""
         self._namespaces: dict[str, _Namespace] = {}
 
     def get(self, namespace: str, name: ObjectName) -> CountedObject | None:
@@ -74,7 +74,7 @@ class QuotaBook:
         self._count(namespace, counted, 1)
 
     def remove(self, namespace: str, name: ObjectName, *, is_certain: bool) -> None:
-        """Take an object out; the controller counts again."""
+        """Remove an object and recount. An uncertain removal keeps it as an uncertain object."""
         counted = self._take(namespace, name)
         if counted is None:
             return
@@ -119,7 +119,7 @@ class QuotaBook:
         return self._of(namespace).names
 
     def usage(self, namespace: str, quota: str, counted: CountedObject) -> Amounts:
-        """Return what an object uses of a quota, nothing where that is not known."""
+        """Return an object's usage of a quota, empty if it is unknown."""
         total = self._of(namespace).totals.get(quota)
         if total is None:
             return {}
@@ -129,7 +129,7 @@ class QuotaBook:
         return single.most
 
     def quotas(self, review: Review) -> list[Quota]:
-        """Return the quotas of the request's namespace; raise UnknownInputError where they are not known."""
+        """Return the quotas of the request's namespace; raises UnknownInputError if they are unknown."""
         return self.plugin.quotas(review)
 
     def _of(self, namespace: str) -> _Namespace:
@@ -167,7 +167,7 @@ def _add_to(total: _Total, counted: CountedObject, sign: int) -> None:
 
 
 def plus(amounts: Amounts, more: Amounts) -> dict[str, Quantity]:
-    """Return the sum of amounts; none is below zero."""
+    """Return the sum of amounts, none below zero."""
     total = dict(amounts)
     add(total, {name: value for name, value in more.items() if name in total})
     return {name: value if value.sign >= 0 else Quantity(0, text="0") for name, value in total.items()}
@@ -179,6 +179,6 @@ def minus(amounts: Amounts, less: Amounts) -> dict[str, Quantity]:
 
 
 def owners_of(obj: JSON) -> Iterable[str]:
-    """Return the uids of the controllers of an object."""
+    """Return the UIDs of the controllers of an object."""
     references = (obj.get("metadata") or {}).get("ownerReferences") or ()
     return [str(each.get("uid")) for each in references if each.get("controller")]

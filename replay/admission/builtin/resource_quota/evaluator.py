@@ -53,9 +53,10 @@ def _no_constraints(obj: JSON, required: Iterable[str]) -> str:
 
 
 class Evaluator(Struct, frozen=True):
-    """How one resource counts: which requests matter, which names of a quota, and how much an object uses.
+    """How one resource counts: the relevant requests, the counted names of a quota, and the usage of an object.
 
-    `is_in` and `constraints` are scopes and what an object must say; `has_scopes` tells resources whose scopes can be limited.
+    `is_in` tests scopes, and `constraints` returns what an object must specify and does not. `has_scopes` marks
+    resources whose scopes can be limited.
     """
 
     handles: Callable[[Review], bool]
@@ -65,12 +66,12 @@ class Evaluator(Struct, frozen=True):
     constraints: Callable[[JSON, Iterable[str]], str] = _no_constraints
     has_scopes: bool = False
     reads_objects: bool = True
-    """Whether anything of an object matters but that it is there."""
+    """Whether the usage depends on an object's content, and not only on its existence."""
 
 
 @lru_cache(maxsize=1024)
 def evaluator_of(resource: GroupResource) -> Evaluator:
-    """The evaluator of a resource: objects of all but a few are only counted."""
+    """Return the evaluator of a resource. Most resources only count objects."""
     special = _SPECIAL.get(resource)
     if special is not None:
         return special
@@ -81,7 +82,7 @@ def evaluator_of(resource: GroupResource) -> Evaluator:
 
 
 def count_name(resource: GroupResource) -> str:
-    """`count/deployments.apps` (`ObjectCountQuotaResourceNameFor`)."""
+    """Return the name of a count quota, for example `count/deployments.apps` (`ObjectCountQuotaResourceNameFor`)."""
     return f"count/{resource.resource}.{resource.group}".removesuffix(".")
 
 
@@ -166,7 +167,7 @@ def _counts_as_device(name: str) -> bool:
 
 
 def _device_usage(claim: JSON, now: int) -> Amounts:
-    """Devices by class; of alternatives the worst for each class."""
+    """Return devices by class. For alternatives, the largest number of each class counts."""
     del now
     total: dict[str, int] = {}
     for request in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ():

@@ -1,4 +1,4 @@
-"""ResourceQuota (`k8s.io/apiserver/pkg/admission/plugin/resourcequota`): what a request uses must be left of every quota."""
+"""ResourceQuota (`k8s.io/apiserver/pkg/admission/plugin/resourcequota`): denies requests that exceed a quota."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ _API_VERSIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "ResourceQuotaConfiguration": ("apiserver.config.k8s.io/v1",),
     "Configuration": ("resourcequota.admission.k8s.io/v1beta1", "resourcequota.admission.k8s.io/v1alpha1"),
 }
-"""API versions of its configuration, by kind (`pkg/admission/plugin/resourcequota/apis/resourcequota`)."""
+"""API versions of the configuration, by kind (`pkg/admission/plugin/resourcequota/apis/resourcequota`)."""
 _Used = dict[tuple[str, str], dict[str, Quantity]]
 
 
 class Quota(NamedTuple):
-    """A quota with its present usage."""
+    """A quota with its current usage."""
 
     name: str
     hard: Amounts
@@ -45,7 +45,7 @@ class Quota(NamedTuple):
 
 
 class ResourceQuota(Plugin):
-    """Admitted usage stays charged until `give_back`. Of several refusing quotas, the first by name is reported."""
+    """Charges admitted usage until `follow` releases it. If several quotas refuse, the first by name is reported."""
 
     name = "ResourceQuota"
     operations = CREATE_UPDATE
@@ -63,7 +63,7 @@ class ResourceQuota(Plugin):
 
     @property
     def limits_without_quota(self) -> bool:
-        """Whether something needs a quota that covers it."""
+        """Whether the configuration requires a quota for some resources."""
         return bool(self._limited)
 
     @classmethod
@@ -83,7 +83,7 @@ class ResourceQuota(Plugin):
         return cls(limited)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse what does not fit; charge what does, unless it is a dry run."""
+        """Refuse usage that exceeds a quota. Charge other usage, except in a dry run."""
         attributes = review.attributes
         creates_namespace = attributes.operation is Operation.CREATE and (
             (attributes.kind.group, attributes.kind.kind) == ("", "Namespace")
@@ -108,7 +108,7 @@ class ResourceQuota(Plugin):
         return None
 
     def begin(self, namespace: str, name: str, quota: JSON, objects: Sequence[tuple[GroupResource, JSON]]) -> None:
-        """Let a quota begin with what objects use that are there."""
+        """Set a quota's initial usage to that of the existing objects."""
         hard = amounts((quota.get("status") or quota.get("spec") or {}).get("hard"))
         new_quota = Quota(name, hard, {}, selectors_of(quota))
         used: dict[str, Quantity] = {each: Quantity(0, text="0") for each in hard}
@@ -160,7 +160,7 @@ class ResourceQuota(Plugin):
         self._used[namespace, name] = dict(used)
 
     def quotas(self, review: Review) -> list[Quota]:
-        """Return the quotas of the request's namespace with their usage; raise UnknownInputError."""
+        """Return the quotas of the request's namespace with their usage; raises UnknownInputError if they are unknown."""
         namespace = review.attributes.namespace
         quotas = []
         for each in known(review.cluster.list(RESOURCE_QUOTA, namespace)):
@@ -235,7 +235,7 @@ def _uncovered(review: Review, names: set[str], limited_scopes: list[JSON], in_s
 
 
 _ENDED_POD: Final[JSON] = {"spec": {}, "status": {"phase": "Succeeded"}}
-"""A pod that quotas count as an object alone."""
+"""A pod that quotas count only as an object."""
 
 
 def is_end_of_pod(review: Review) -> bool:
@@ -254,7 +254,7 @@ def is_removal(review: Review) -> bool:
 
 
 def _is_final(review: Review) -> bool:
-    """Whether a pod is gone at once: without a grace period, or without a node that would end it."""
+    """Return whether a deletion removes a pod at once: without a grace period, or without a node to end it."""
     if not (review.old_object.get("spec") or {}).get("nodeName"):
         return True
     options = known(review.attributes.options)
@@ -262,10 +262,10 @@ def _is_final(review: Review) -> bool:
 
 
 def as_charged(obj: JSON) -> JSON:
-    """Return an object as quotas counted it until it was deleted or came to its end.
+    """Return an object as quotas counted it before its deletion or end.
 
-    Admission sees the old object of a deletion with the timestamp of this deletion, with which a pod counts as nothing
-    (`rest.BeforeDelete` sets it first). What the deletion gives back is the usage of the stored object.
+    Admission sees the old object of a deletion with this deletion's timestamp, with which a pod counts as nothing
+    (`rest.BeforeDelete` sets it first). The deletion gives back the usage of the stored object.
     """
     metadata, status = (dict.get(obj, name) for name in ("metadata", "status"))
     changes = {}
@@ -291,7 +291,7 @@ _NONE: Final = ""
 
 
 def _is_stored(old: JSON) -> bool:
-    """Whether an object has a version, whichever it is."""
+    """Return whether an object has a resourceVersion, even an unknown one."""
     try:
         return bool((old.get("metadata") or {}).get("resourceVersion"))
     except UnknownInputError:
@@ -332,7 +332,7 @@ def _limited_names(review: Review, usage: Amounts, limited: list[JSON]) -> set[s
 def _used_afterwards(
     review: Review, interesting: list[Quota], deltas: Mapping[str, Amounts]
 ) -> Refusal | dict[str, Amounts]:
-    """The usage with the additions, or the refusals of all quotas that have not as much left."""
+    """Return each quota's usage after the request, or the refusals of all exceeded quotas."""
     usage_by_quota: dict[str, Amounts] = {}
     refusals = []
     for quota in interesting:

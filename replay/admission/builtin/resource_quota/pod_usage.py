@@ -26,7 +26,7 @@ RESOURCES: Final = frozenset(
 
 
 def counts_as_pod_resource(name: str) -> bool:
-    """Whether a resource of a quota is one of pods."""
+    """Return whether a name in a quota is a resource of pods."""
     if name in RESOURCES or name.startswith((_HUGE_PAGES, _REQUESTS + _HUGE_PAGES)):
         return True
     implicit = name.startswith(_REQUESTS + _DEVICE_CLASS)
@@ -38,7 +38,7 @@ def _is_native(name: str) -> bool:
 
 
 def pod_usage(pod: JSON, now: int) -> dict[str, Quantity]:
-    """The usage of a pod at a time in microseconds; one at its end counts as an object only (`PodUsageFunc`)."""
+    """Return a pod's usage at a time in microseconds. A finished pod counts only as an object (`PodUsageFunc`)."""
     usage = {"count/pods": ONE}
     return usage | _compute(_requests(pod), _limits(pod)) if is_charged(pod, now) else usage
 
@@ -56,7 +56,7 @@ def is_charged(pod: JSON, now: int) -> bool:
 
 
 def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
-    """`podComputeUsageHelper`."""
+    """Return the usage of requests and limits (`podComputeUsageHelper`)."""
     usage = {"pods": ONE}
     for name in _COMPUTE:
         if name in requests:
@@ -72,7 +72,7 @@ def _compute(requests: Amounts, limits: Amounts) -> dict[str, Quantity]:
 
 
 def missing_constraints(pod: JSON, required: Iterable[str]) -> str:
-    """Which containers do not say what a quota counts, empty if all do (`podEvaluator.Constraints`)."""
+    """Return which containers omit a value that a quota counts, empty if none do (`podEvaluator.Constraints`)."""
     of_pod = (pod["spec"].get("resources") or {}) if pod["spec"].get("resources") else {}
     if any(_is_pod_level(name) for kind in ("requests", "limits") for name in of_pod.get(kind) or {}):
         return ""

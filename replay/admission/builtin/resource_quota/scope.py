@@ -1,4 +1,4 @@
-"""Which scopes of a quota an object is in (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`)."""
+"""Scopes of a quota, and the objects in them (`podMatchesScopeFunc`, `pvcMatchesScopeFunc`)."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from replay.json import JSON
 
 
 class ScopeError(Exception):
-    """A selector that the server cannot read; `str()` is its text."""
+    """A selector that the server cannot parse; `str()` is its text."""
 
 
 def selectors_of(quota: JSON) -> list[JSON]:
-    """The scopes of a quota as selectors (`getScopeSelectorsFromQuota`)."""
+    """Return the scopes of a quota as selectors (`getScopeSelectorsFromQuota`)."""
     spec = quota.get("spec") or {}
     plain = [{"scopeName": scope, "operator": "Exists"} for scope in spec.get("scopes") or ()]
     return [*plain, *((spec.get("scopeSelector") or {}).get("matchExpressions") or ())]
 
 
 def pod_is_in(selector: JSON, pod: JSON) -> bool:
-    """Whether a pod is in a scope; raises ScopeError."""
+    """Return whether a pod is in a scope; raises ScopeError."""
     name, spec = selector.get("scopeName"), pod["spec"]
     if name in ("Terminating", "NotTerminating"):
         return is_terminating(pod) is (name == "Terminating")
@@ -35,13 +35,13 @@ def pod_is_in(selector: JSON, pod: JSON) -> bool:
 
 
 def is_terminating(pod: JSON) -> bool:
-    """Whether a pod has a deadline."""
+    """Return whether a pod has a deadline."""
     deadline = pod["spec"].get("activeDeadlineSeconds")
     return deadline is not None and deadline >= 0
 
 
 def claim_is_in(selector: JSON, claim: JSON) -> bool:
-    """Whether a claim is in a scope; raises ScopeError."""
+    """Return whether a claim is in a scope; raises ScopeError."""
     if selector.get("scopeName") != "VolumeAttributesClass":
         return False
     status = claim.get("status") or {}
@@ -55,13 +55,13 @@ def claim_is_in(selector: JSON, claim: JSON) -> bool:
 
 
 def printed(selector: JSON) -> str:
-    """A selector as Go prints the structure."""
+    """Return a selector as Go prints the struct."""
     values = " ".join(selector.get("values") or ())
     return f"{{{selector.get('scopeName') or ''} {selector.get('operator') or ''} [{values}]}}"
 
 
 def _selects(selector: JSON, names: Sequence[str]) -> bool:
-    """Whether one of the names, or their absence, is what a selector asks for."""
+    """Return whether a selector selects one of the names, or their absence."""
     operator, values = selector.get("operator") or "", selector.get("values") or ()
     if operator not in ("In", "NotIn", "DoesNotExist"):
         text = f'failed to parse and convert selector: "{operator}" is not a valid scope selector operator'

@@ -1,1 +1,1 @@
-"""Plugins about claims, volumes and classes."""
+"""Plugins about claims, volumes and storage classes."""

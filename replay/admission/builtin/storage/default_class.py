@@ -1,6 +1,6 @@
-"""DefaultStorageClass and DefaultIngressClass: the newest class that is marked as the default.
+"""DefaultStorageClass and DefaultIngressClass set the newest class that is marked as the default.
 
-The rule is `replay.kube.plugin.default_class`.
+The rule is in `replay.kube.plugin.default_class`.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from replay.kube.plugin.default_class import INGRESS_CLASS, STORAGE_CLASS, Defau
 
 
 class DefaultStorageClass(Plugin):
-    """A claim without a class gets the default one; an empty name is a choice."""
+    """Gives a claim without a class the default one. An empty class name counts as a choice."""
 
     name = "DefaultStorageClass"
     operations = CREATE
@@ -26,7 +26,7 @@ class DefaultStorageClass(Plugin):
 
 
 class DefaultIngressClass(Plugin):
-    """An ingress without a class and without the old annotation, even an empty one, gets the default one."""
+    """Gives an Ingress the default class, unless it has a class or the old annotation, even an empty one."""
 
     name = "DefaultIngressClass"
     operations = CREATE
@@ -48,12 +48,12 @@ def _set_class(review: Review, default: DefaultClass) -> None:
 
 
 def annotations_of(obj: JSON) -> JSON:
-    """The annotations of an object, none as an empty map."""
+    """Return the annotations of an object, an empty map if there are none."""
     return (obj.get("metadata") or {}).get("annotations") or {}
 
 
 def storage_class_of(claim: JSON) -> str:
-    """The class of a claim, the old annotation first (`helper.GetPersistentVolumeClaimClass`)."""
+    """Return the class of a claim. The old annotation takes precedence (`helper.GetPersistentVolumeClaimClass`)."""
     annotations = annotations_of(claim)
     if STORAGE_CLASS.opt_out in annotations:
         return str(annotations[STORAGE_CLASS.opt_out])

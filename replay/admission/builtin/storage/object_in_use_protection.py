@@ -7,14 +7,14 @@ from replay.kube.plugin.creation import FINALIZERS, with_finalizer
 
 
 class StorageObjectInUseProtection(Plugin):
-    """Volumes, claims and attribute classes are not deleted while something uses them."""
+    """Protects volumes and claims from deletion while something uses them."""
 
     name = "StorageObjectInUseProtection"
     operations = CREATE
     concerns = (("", ("persistentvolumeclaims", "persistentvolumes")),)
 
     def admit(self, review: Review) -> Refusal | None:
-        """Append the finalizer of the kind."""
+        """Append the finalizer of the resource."""
         resource = review.attributes.resource
         finalizer = FINALIZERS.get((resource.group, resource.resource))
         if finalizer is None or review.attributes.subresource:

@@ -1,4 +1,4 @@
-"""PersistentVolumeClaimResize (`plugin/pkg/admission/storage/persistentvolume/resize/admission.go`): who may grow."""
+"""PersistentVolumeClaimResize (`plugin/pkg/admission/storage/persistentvolume/resize/admission.go`): limits on growing claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _NOT_RESIZABLE = (
 
 
 class PersistentVolumeClaimResize(Plugin):
-    """A bound claim of a class that allows it; shrinking is not this plugin's business."""
+    """Allows only a bound claim to grow, and only if its class permits it. Shrinking is checked elsewhere."""
 
     name = "PersistentVolumeClaimResize"
     operations = frozenset({Operation.UPDATE})
@@ -24,7 +24,7 @@ class PersistentVolumeClaimResize(Plugin):
     looks_up = (("storage.k8s.io", "StorageClass"),)
 
     def validate(self, review: Review) -> Refusal | None:
-        """Refuse to grow what cannot."""
+        """Refuse a growth that the claim or its class does not permit."""
         if not review.is_resource("", "persistentvolumeclaims"):
             return None
         claim, old = review.object, review.old_object
