@@ -1,1 +1,1 @@
-"""Gatekeeper: constraints, mutators and expansion, decided in process."""
+"""Gatekeeper: constraints, mutators and expansion, evaluated in process."""

@@ -1,7 +1,7 @@
-"""What constraints say of reviews that are alike: those which agree on all that was read on the way to an answer.
+"""Results of constraints for alike reviews: reviews that agree in everything that was read to get the result.
 
-Rego tells while it runs at which paths it reads the review. A second review with the same values at these paths makes the same
-way, and reads nothing else. So a name that only a message holds is part of what denials depend on, and of nothing else.
+While Rego runs, it records the paths at which it reads the review. A second review with the same values at these paths
+takes the same way and reads nothing else. So a name that only a message contains matters for denials only.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from replay.json import JSON
 from replay.kube.attributes import Missing
 
 MOST_SAID: Final = 4096
-"""How many answers of the constraints of a template are remembered for the same paths."""
+"""Number of results that are kept for the constraints of one template and one set of paths."""
 _MOST_WAYS: Final = 4
-"""How many sets of paths are looked at: one where nothing is violated, and some for violations."""
+"""Number of sets of paths per group of constraints: one for reviews without violations, and a few for violations."""
 _DIGEST: Final = 16
 _ABSENT: Final = orjson.Fragment(b"")
-"""There is nothing at a path; no JSON is written so."""
+"""Marker for an absent value. No JSON is encoded as these bytes."""
 
 Paths = tuple[tuple[str, ...], ...]
 
 
 class Finding(NamedTuple):
-    """A violation, before any action; `line` is that of the Rego rule, or the number of the CEL validation, from 1."""
+    """Violation, before any action. `line` is the line of the Rego rule or the number of the CEL validation, from 1."""
 
     constraint: Constraint
     message: Any
@@ -39,7 +39,7 @@ class Finding(NamedTuple):
 
 
 class Said(NamedTuple):
-    """Result of constraints for a review: violations, and what is unknown about which constraint."""
+    """Results of constraints for a review: violations, and constraints whose result is unknown with the reason."""
 
     findings: tuple[Finding, ...] = ()
     undetermined: tuple[tuple[Constraint, str], ...] = ()
@@ -49,11 +49,11 @@ class AlikeSaid:
     """Earlier results of a set's constraints, by what they read. Unknown results are not kept."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start without results."""
         self._ways: dict[Hashable, dict[Paths, AlikeResults[Said]]] = {}
 
     def find(self, constraints: Hashable, request: Mapping[str, JSON]) -> Said | None:
-        """Return the result of some constraints for an alike review; None if there is none."""
+        """Return an earlier result of these constraints for an alike review, or None."""
         for paths, known in self._ways.get(constraints, {}).items():
             content = _content(request, paths)
             if content is not None and (said := known.get(content)) is not None:
@@ -63,7 +63,7 @@ class AlikeSaid:
     def remember(
         self, constraints: Hashable, request: Mapping[str, JSON], paths: Sequence[Sequence[str]], said: Said
     ) -> None:
-        """What constraints say of a review, of which they read what stands at these paths, which begin with `review`."""
+        """Keep the result of constraints for a review. `paths` are the paths that they read; they begin with `review`."""
         if said.undetermined:
             return
         ways = self._ways.setdefault(constraints, {})
@@ -79,7 +79,7 @@ class AlikeSaid:
 
 
 def _content(request: Mapping[str, JSON], paths: Paths) -> bytes | None:
-    """What stands at the paths, as bytes that are equal for nothing else; None where some of it is not known, or no JSON."""
+    """Return the values at the paths as unique bytes, or None if a value is unknown or not JSON."""
     try:
         content = orjson.dumps([_at(request, path) for path in paths])
     except TypeError:

@@ -1,4 +1,4 @@
-"""Gatekeeper as who answers for its webhooks, with the objects of a set and those of the cluster at the time of a request."""
+"""Answers of Gatekeeper's webhooks, from the objects of a set and the cluster's objects at the time of a request."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NAMESPACE = GroupVersionKind("", "v1", "Namespace")
 
 
 def gatekeeper_of(manifests: ManifestSet) -> Gatekeeper | None:
-    """Gatekeeper with the objects of a set, None if it has none."""
+    """Return Gatekeeper with the objects of a set, or None if the set has none."""
     policies = GatekeeperPolicies(manifests.engine_objects, prune=True)
     return Gatekeeper(policies) if policies.mutates or policies.validates or policies.refused else None
 
@@ -36,50 +36,50 @@ class Gatekeeper:
     """Gatekeeper with the objects of one set."""
 
     def __init__(self, policies: GatekeeperPolicies) -> None:
-        """Everything is compiled."""
+        """Keep the compiled policies."""
         self._policies = policies
 
     @property
     def refused(self) -> Sequence[Refusal]:
-        """The objects that Gatekeeper refuses, which decide nothing."""
+        """Objects that Gatekeeper refuses. They decide nothing."""
         return self._policies.refused
 
     @property
     def refused_if_new(self) -> Sequence[Refusal]:
-        """No other ones."""
+        """Always empty: every refusal is in `refused`."""
         return ()
 
     def looked_up(self) -> Iterator[tuple[str, str]]:
-        """Namespaces, and the kinds that are synchronized where a template reads any."""
+        """Yield the group and kind of Namespaces, and of synchronized objects if a template reads the inventory."""
         yield "", "Namespace"
         if self._policies.uses_inventory:
             yield from ((group, kind) for group, _, kind in sorted(self._policies.synced))
 
     def answers_for(self, webhook: str) -> bool:
-        """Whether it answers for the webhook of a name."""
+        """Return whether a webhook of this name belongs to Gatekeeper."""
         return webhook in (VALIDATION, MUTATION)
 
     def backend(self, lister: Lister, _discovery: Discovery, _patchers: ObjectPatchers) -> GatekeeperBackend:
-        """Return the backend for a request that meets these objects. Gatekeeper needs no kinds and schemas."""
+        """Return the backend for one request, with the objects of `lister`. Gatekeeper needs no kinds and schemas."""
         return GatekeeperBackend(self._policies, lister)
 
 
 class GatekeeperBackend:
-    """The answers to one request."""
+    """Answers of Gatekeeper's webhooks to one request."""
 
     def __init__(self, policies: GatekeeperPolicies, lister: Lister) -> None:
-        """Nothing is looked up yet."""
+        """Prepare the lookups of one request."""
         self._policies = policies
         self._lister = lister
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """Return Gatekeeper's answers, `Missing` if unknown."""
+        """Return Gatekeeper's answer to each review, or `Missing` if it is unknown."""
         return [self._answered(each.phase, each.request) for each in reviews]
 
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """The answer about an object that is known in part; None where that needs all of it, as a change of it does."""
+        """Return the answer about a partly known object, or None if the answer needs the whole object."""
         if isinstance(attributes.object, Missing) or isinstance(attributes.old_object, Missing):
             return None
         request: dict[str, JSON] = {
@@ -96,6 +96,7 @@ class GatekeeperBackend:
             "options": attributes.options,
         }
         answer = self._answered(phase, request, attributes)
+        # A patch would also have to apply to the unknown parts.
         return None if isinstance(answer, WebhookAnswer) and answer.patch else answer
 
     def _answered(
@@ -118,7 +119,7 @@ class GatekeeperBackend:
         return WebhookAnswer(allowed=True, patch=_patch(answer, request), warnings=warnings, mutated=patches)
 
     def _namespace(self, name: str) -> JSON:
-        """A namespace of the cluster; raises `NotKnownError`."""
+        """Return a namespace of the cluster. Raises NotKnownError."""
         found = self._lister.get(_NAMESPACE, "", name)
         if isinstance(found, Missing):
             raise NotKnownError(found.reason)
@@ -128,7 +129,7 @@ class GatekeeperBackend:
 
     @cached_property
     def _inventory(self) -> Value:
-        """The synchronized objects as of the request; a kind whose writes are not known is not known."""
+        """Synchronized objects at the time of the request. It is unknown if the objects of one kind are unknown."""
         found: list[JSON] = []
         for group, version, kind in sorted(self._policies.synced):
             listed = self._lister.list(GroupVersionKind(group, version, kind), None)
@@ -155,7 +156,7 @@ def _user(attributes: Attributes) -> dict[str, JSON]:
 
 
 def _denying(answer: Answer) -> tuple[str, ...]:
-    """The constraints that deny, in the order of their names, which begin the lines of the message."""
+    """Return the constraints that deny, ordered by name. The lines of the message begin with these names."""
     denying = {
         violation.constraint.key: violation.constraint.name
         for violation in answer.violations
@@ -165,7 +166,7 @@ def _denying(answer: Answer) -> tuple[str, ...]:
 
 
 def _places(answer: Answer) -> dict[str, tuple[str, ...]]:
-    """Return where in their templates the constraints deny."""
+    """Return the places in their templates where constraints deny, by constraint."""
     found: dict[str, dict[str, None]] = {}
     for violation in answer.violations:
         if "deny" in violation.actions and violation.place:

@@ -1,4 +1,7 @@
-"""CEL in templates (`gatekeeper/pkg/drivers/k8scel`): a native policy with two variables more, whose parameter is the constraint."""
+"""CEL in templates (`gatekeeper/pkg/drivers/k8scel`): a native policy whose parameter is the constraint.
+
+It has two more variables: `anyObject` and `params`.
+"""
 
 from __future__ import annotations
 
@@ -32,15 +35,15 @@ from replay.manifests.generated_policy import ANY_OBJECT, PARAMETERS
 
 RESERVED = "gatekeeper_internal_"
 VERSION = KubernetesVersion(1, 36)
-"""The version of the libraries that Gatekeeper 3.23 is built with (`k8s.io/apiserver` 0.36)."""
+"""Version of the libraries that Gatekeeper 3.23 is built with (`k8s.io/apiserver` 0.36)."""
 
 
 class CELTemplateError(Exception):
-    """CEL that Gatekeeper refuses; its text."""
+    """CEL that Gatekeeper refuses. `str()` is the message."""
 
 
 class CELViolation(NamedTuple):
-    """A message, and the number of the validation that has it; `unknown` says what the answer depends on."""
+    """Message, and the index of the validation that has it. `unknown` is the reason if the result is unknown."""
 
     message: str
     validation: int
@@ -48,10 +51,10 @@ class CELViolation(NamedTuple):
 
 
 class _Compiler(ExpressionCompiler):
-    """Expressions without `authorizer`; only variables see the whole constraint as `params`."""
+    """Compiler without `authorizer`. Only variables see the whole constraint as `params`."""
 
     def compile(self, kind: ExpressionKind, expression: str) -> CompiledExpression:
-        """Compile an expression of a kind, seeing the variables declared so far."""
+        """Compile an expression, which sees the variables declared before it."""
         return self.compiled_here(kind, expression)
 
     def _env(self, kind: ExpressionKind) -> Env:
@@ -60,7 +63,7 @@ class _Compiler(ExpressionCompiler):
 
 
 class _Evaluation:
-    """The expressions of a template for one input, and whether any message was evaluated."""
+    """Expressions of a template for one input. It records whether a message was evaluated."""
 
     def __init__(self, compiler: ExpressionCompiler, inputs: Inputs) -> None:
         own = OwnEvaluation(compiler, inputs)
@@ -75,7 +78,7 @@ class _Evaluation:
 
 
 class _Validator(Validator):
-    """The expressions of a template."""
+    """Validator of a template's expressions."""
 
     @property
     def compiler(self) -> ExpressionCompiler:
@@ -93,20 +96,20 @@ class _Validator(Validator):
 
 
 class CELTemplate:
-    """The code of a template in CEL."""
+    """Template whose code is CEL."""
 
     def __init__(self, name: str, source: JSON) -> None:
-        """Raises `CELTemplateError` for names that are reserved."""
+        """Compile the code. Raises CELTemplateError for reserved names."""
         self.name = name
         self.source = source
         _check(source)
         self._validator = _Validator(self.policy(), VERSION)
         self.generates_policy = source.get("generateVAP")
         self._known: IdentityMap[JSON, AlikeOutcomes[tuple[CELViolation, ...]]] = IdentityMap()
-        """What each constraint said of requests so far."""
+        """Earlier results of each constraint."""
 
     def policy(self) -> ValidatingAdmissionPolicy:
-        """Return the native policy of the code, without match constraints."""
+        """Return the code as a native policy, without match constraints."""
         own = self.source.get("variables") or ()
         return ValidatingAdmissionPolicy(
             name=self.name,
@@ -134,12 +137,15 @@ class CELTemplate:
 
     @property
     def broken(self) -> tuple[tuple[str, str], ...]:
-        """The expressions that do not compile, with the reason: Gatekeeper takes them, and each request then meets an error."""
+        """Expressions that do not compile, with the error.
+
+        Gatekeeper accepts them, but each request then gets the error.
+        """
         found = (*self._validator.match_conditions, *self._validator.validations)
         return tuple((each.expression, each.error) for each in found if each.error is not None)
 
     def violations(self, inputs: CELInputs, constraint: JSON) -> Sequence[CELViolation]:
-        """What a constraint says of a request, or said of one that is alike."""
+        """Return the violations of a constraint for a request. The result of an alike request is reused."""
         known = self._known.get(constraint)
         if known is None:
             known = self._known[constraint] = self._outcomes()
@@ -157,7 +163,7 @@ class CELTemplate:
 
 
 def _of_request(footprint: frozenset[str]) -> frozenset[str]:
-    """Return the part of a footprint outside the constraint, which is always the same."""
+    """Return the part of a footprint outside of the constraint, which never changes."""
     return frozenset(path for path in footprint if root_of(path) != "params")
 
 
@@ -176,10 +182,10 @@ def _message_of(result: ValidateResult) -> list[CELViolation]:
 
 
 class CELInputs:
-    """Inputs of all templates' expressions from one request."""
+    """Inputs of all templates' expressions for one request."""
 
     def __init__(self, attributes: Attributes, namespace: JSON | PartialObject | Missing | None) -> None:
-        """`attributes` are those of the request as the webhook got it."""
+        """`attributes` are those of the request as the webhook received it."""
         request = admission_request(attributes, attributes.resource, attributes.kind)
         self._bindings: dict[str, Any] = {
             "object": attributes.object,
@@ -198,7 +204,7 @@ class CELInputs:
         return plain
 
     def projected(self, reads: Projection) -> tuple[ProjectionKey, Hashable] | None:
-        """The projection of what expressions read of the request, with its kind; None where there is none."""
+        """Return the values that expressions read, with the kind, as a key. Return None if there is no such key."""
         if isinstance(self._bindings["namespaceObject"], PartialObject | Missing):
             return None
         if reads not in self._projections:
@@ -207,12 +213,12 @@ class CELInputs:
         return None if projected is None else (projected, self._attributes.kind)
 
     def of(self, constraint: JSON) -> Inputs:
-        """With a constraint as parameter."""
+        """Return the inputs with a constraint as parameter."""
         return Inputs({**self._bindings, "params": constraint}, self._request)
 
 
 def _check(source: Mapping[str, JSON]) -> None:
-    """`schema.Source.Validate`."""
+    """Raise CELTemplateError if the code is invalid (`schema.Source.Validate`)."""
     for condition in source.get("matchCondition") or ():
         if str(condition.get("name") or "").startswith(RESERVED):
             raise CELTemplateError(

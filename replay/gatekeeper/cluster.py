@@ -1,4 +1,4 @@
-"""What policies see of the objects of the cluster: the namespace of a request, and `data.inventory` (`gatekeeper/pkg/target`)."""
+"""Cluster objects as policies see them: the namespace of a request, and `data.inventory` (`gatekeeper/pkg/target`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,10 @@ from replay.kube.schema import OBJECT_META_FIELDS
 
 
 def typed_namespace(value: Mapping[str, JSON]) -> dict[str, Any]:
-    """A Namespace as Gatekeeper's client holds it: through Go's type, which has no other fields and no null ones (`k8s.io/api/core/v1`)."""
+    """Return a Namespace as Gatekeeper's client decodes it into Go's type (`k8s.io/api/core/v1`).
+
+    Fields that the type does not have, and empty ones, are dropped.
+    """
     metadata = {
         name: item
         for name in OBJECT_META_FIELDS
@@ -30,7 +33,7 @@ def typed_namespace(value: Mapping[str, JSON]) -> dict[str, Any]:
 
 
 def inventory_of(policies: GatekeeperPolicies, objects: Iterable[Mapping[str, JSON]]) -> Value:
-    """The inventory that a set's synchronization makes of the cluster's objects: by namespace or in the cluster, group and version, kind, name."""
+    """Return the inventory of a set: the cluster's synchronized objects by namespace, apiVersion, kind and name."""
     return inventory_of_all(value for value in objects if _is_synced(policies, value))
 
 
@@ -41,7 +44,7 @@ def _is_synced(policies: GatekeeperPolicies, value: Mapping[str, JSON]) -> bool:
 
 
 def inventory_of_all(objects: Iterable[Mapping[str, JSON]]) -> Value:
-    """Return the inventory of these objects; undefined if it is empty."""
+    """Return the inventory of these objects, or undefined if there are none."""
     found: dict[str, Any] = {}
     for value in objects:
         api_version, kind = str(value.get("apiVersion") or ""), str(value.get("kind") or "")

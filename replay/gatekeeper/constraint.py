@@ -23,32 +23,38 @@ _SUBDOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-
 
 
 class Constraint(Struct, frozen=True):
-    """A constraint of a template."""
+    """Constraint of a template."""
 
     template: ConstraintTemplate
     name: str
     object: JSON
     match: Match | None
-    """None matches all, without a look at any object."""
+    """Match criteria. None matches every object."""
     action: str
     scoped: dict[str, tuple[str, ...]]
-    """The actions by enforcement point, where the action is `scoped`."""
+    """Actions by enforcement point, if the action is `scoped`."""
     parameters: Value
 
     @property
     def key(self) -> str:
-        """Its kind and name."""
+        """Kind and name."""
         return f"{self.template.kind}/{self.name}"
 
     def actions_at(self, point: str) -> tuple[str, ...]:
-        """Return the actions of a violation at an enforcement point; none if the constraint is not enforced there."""
+        """Return the actions of a violation at an enforcement point.
+
+        There are none if the constraint is not enforced there.
+        """
         if self.action != "scoped":
             return (self.action,)
         return self.scoped.get(point, ())
 
 
 def constraint_of(value: JSON, template: ConstraintTemplate, *, prune: bool = False) -> Constraint:
-    """A constraint as an object, pruned first where the API server has seen it. Raises `RefusedError`."""
+    """Return a constraint. Raises RefusedError.
+
+    `prune` drops unknown fields first, as the API server does.
+    """
     metadata = value.get("metadata") or {}
     name = metadata.get("name") or ""
     if not name:
@@ -107,12 +113,12 @@ def _check_selector(value: JSON) -> None:
 
 
 def aggregate(problems: Sequence[str]) -> str:
-    """Several problems in one text, as an aggregate of errors of Kubernetes prints them."""
+    """Return several problems as one text, as an `Aggregate` error of Kubernetes does."""
     return problems[0] if len(problems) == 1 else f"[{', '.join(problems)}]"
 
 
 def _scoped(spec: JSON) -> dict[str, tuple[str, ...]]:
-    """The actions by enforcement point (`GetEnforcementActionsForEP`)."""
+    """Return the actions by enforcement point (`GetEnforcementActionsForEP`). Raises RefusedError."""
     given = spec.get("scopedEnforcementActions")
     if not isinstance(given, list):
         raise RefusedError("missing required field: spec.scopedEnforcementActions must be defined")
@@ -131,7 +137,7 @@ def _scoped(spec: JSON) -> dict[str, tuple[str, ...]]:
 
 
 def stored(value: Any) -> Value:
-    """A value as Gatekeeper keeps it in OPA's storage: through JSON, so that integers are written in full."""
+    """Return a value as it is in OPA's storage: written as JSON, with integers in full."""
     if isinstance(value, dict):
         return {key: stored(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -140,7 +146,7 @@ def stored(value: Any) -> Value:
 
 
 def _with_floats(value: JSON) -> JSON:
-    """A value whose numbers are all float64, as Gatekeeper hands it to the schema."""
+    """Return a value with all numbers as float64, as Gatekeeper validates it against the schema."""
     if isinstance(value, dict):
         return {key: _with_floats(each) for key, each in value.items()}
     if isinstance(value, list):
@@ -150,21 +156,21 @@ def _with_floats(value: JSON) -> JSON:
 
 GroupKind = tuple[str, str]
 Asked = tuple[tuple[Constraint, tuple[str, ...]], ...]
-"""Constraints with what a violation does."""
+"""Constraints with the actions on a violation."""
 _MOST_ASKED: Final = 4096
-"""How many kinds, operations and points are remembered: kinds come from objects."""
+"""Size limit of the cache by kinds, operation and enforcement point. The kinds come from untrusted objects."""
 
 
 class ConstraintIndex:
-    """The constraints of a set, by what they may match: kind, operation and enforcement point."""
+    """Constraints of a set, indexed by the kind, operation and enforcement point that they may match."""
 
     def __init__(self, constraints: Iterable[Constraint]) -> None:
-        """Keep the constraints in the order given."""
+        """Keep the constraints in the given order."""
         self._constraints = tuple(constraints)
         self._asked: dict[tuple[frozenset[GroupKind], str, str], Asked] = {}
 
     def of(self, kinds: frozenset[GroupKind], operation: str, point: str) -> Asked:
-        """Return the constraints at a point that handle an operation and whose `match` allows one of the kinds."""
+        """Return the constraints that are enforced at a point and may match one of the kinds and the operation."""
         key = kinds, operation, point
         asked = self._asked.get(key)
         if asked is None:

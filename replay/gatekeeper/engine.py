@@ -1,4 +1,4 @@
-"""Gatekeeper alone on AdmissionRequests: `replay plugin gatekeeper`."""
+"""`replay plugin gatekeeper`: decisions of Gatekeeper for AdmissionRequests, against a fixed cluster."""
 
 from __future__ import annotations
 
@@ -18,26 +18,29 @@ from replay.manifests.read.documents import Unreadable, read_file
 
 
 class Case(Protocol):
-    """One request as it reached either webhook."""
+    """One request as it reached each of the webhooks."""
 
     @property
     def id(self) -> str:
-        """Return the case's name."""
+        """Return the name of the case."""
         ...
 
     @property
     def mutating(self) -> dict[str, JSON] | None:
-        """The request of the mutating webhook."""
+        """Return the request of the mutating webhook."""
         ...
 
     @property
     def validating(self) -> dict[str, JSON] | None:
-        """The request of the validating webhook."""
+        """Return the request of the validating webhook."""
         ...
 
 
 def decide(config: Path, cases: Iterator[Case], cluster: Sequence[dict[str, JSON]]) -> Iterator[dict[str, JSON]]:
-    """Yield a line for each case that is not allowed unchanged, first one of the objects that are refused."""
+    """Decide cases with the policies of a file, and yield a result line per case.
+
+    A first line `load` names the refused objects. Raises ManifestError if the file cannot be read.
+    """
     engine = GatekeeperEngine(read_objects(config), cluster)
     if refused := engine.refused():
         yield {"load": refused}
@@ -56,7 +59,7 @@ _Loader.yaml_implicit_resolvers = {
 
 
 def read_objects(path: Path) -> list[JSON]:
-    """The objects of a file of YAML documents, those of lists one by one; raises `ManifestError`."""
+    """Return the objects of a YAML file, with `List` objects split into their items. Raises ManifestError."""
     found: list[JSON] = []
     try:
         for value in yaml.load_all(read_file(path), _Loader):
@@ -72,10 +75,10 @@ def read_objects(path: Path) -> list[JSON]:
 
 
 class GatekeeperEngine:
-    """Policies and a cluster that does not change."""
+    """Policies of a set, with a fixed cluster."""
 
     def __init__(self, policies: Iterable[JSON], cluster: Iterable[JSON]) -> None:
-        """The objects of a set, and those of the cluster."""
+        """`policies` are the objects of the set, `cluster` those of the cluster."""
         self.policies = GatekeeperPolicies(policies)
         objects = list(cluster)
         self._namespaces = {
@@ -86,7 +89,7 @@ class GatekeeperEngine:
         self._inventory = inventory_of(self.policies, objects)
 
     def refused(self) -> list[str]:
-        """The objects of the set that are refused, with the reason."""
+        """Return the refused objects of the set, with the reason."""
         return [str(each) for each in self.policies.refused]
 
     def results(self, mutating: Mapping[str, JSON] | None, validating: Mapping[str, JSON] | None) -> dict[str, Any]:
@@ -134,5 +137,5 @@ def _line(answer: Answer, request: Mapping[str, JSON]) -> dict[str, Any]:
 
 
 def _action(own: str, actions: tuple[str, ...]) -> str:
-    """Return the action of a violation: `scoped` if the constraint says so, else its only action."""
+    """Return the action of a violation: `scoped` if the constraint says so, otherwise its only action."""
     return own if own == "scoped" else actions[0]

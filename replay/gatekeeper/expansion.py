@@ -1,4 +1,4 @@
-"""Expansion of workloads to the objects that they make (`gatekeeper/pkg/expansion`)."""
+"""Expansion of workloads to the objects that they create (`gatekeeper/pkg/expansion`)."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ GroupVersionKind = tuple[str, str, str]
 
 
 class ExpansionError(Exception):
-    """A workload cannot be expanded; Gatekeeper's text."""
+    """Workload that cannot be expanded. `str()` is Gatekeeper's message."""
 
 
 class ExpansionTemplate(Struct, frozen=True):
-    """Which kinds are expanded, from which field, to which kind."""
+    """Kinds that are expanded, the field that holds the template, and the generated kind."""
 
     name: str
     applies: tuple[tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]], ...]
@@ -32,14 +32,14 @@ class ExpansionTemplate(Struct, frozen=True):
     action: str = ""
 
     def is_for(self, kind: GroupVersionKind) -> bool:
-        """Whether a kind is expanded."""
+        """Return whether the template expands a kind."""
         return any(
             kind[0] in groups and kind[1] in versions and kind[2] in kinds for groups, versions, kinds in self.applies
         )
 
 
 class Resultant(NamedTuple):
-    """An object that a workload would make."""
+    """Object that a workload would create."""
 
     object: dict[str, JSON]
     template: str
@@ -47,7 +47,7 @@ class Resultant(NamedTuple):
 
 
 def expansion_template_of(value: JSON) -> ExpansionTemplate:
-    """A template as an object. Raises `RefusedError`."""
+    """Return an ExpansionTemplate. Raises RefusedError."""
     name = (value.get("metadata") or {}).get("name") or ""
     spec = value.get("spec") or {}
     generated = spec.get("generatedGVK") or {}
@@ -74,15 +74,15 @@ def expansion_template_of(value: JSON) -> ExpansionTemplate:
 
 
 class ExpansionSystem:
-    """All templates, without those in a cycle."""
+    """All expansion templates, except those in a cycle."""
 
     def __init__(self) -> None:
-        """Without any template."""
+        """Start without templates."""
         self._templates: dict[str, ExpansionTemplate] = {}
         self._circular: set[str] = set()
 
     def add(self, template: ExpansionTemplate) -> None:
-        """Add a template; raises `RefusedError` where it closes a circle."""
+        """Add a template. Raises RefusedError if it closes a cycle."""
         self._templates[template.name] = template
         circular = {name for name in self._templates if self._reaches(name, name)}
         is_new = bool(circular - self._circular) or template.name in circular
@@ -106,11 +106,11 @@ class ExpansionSystem:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing is expanded."""
+        """Whether there are no templates."""
         return not self._templates
 
     def templates_for(self, kind: GroupVersionKind) -> Iterator[ExpansionTemplate]:
-        """The templates that expand a kind."""
+        """Yield the templates that expand a kind."""
         return (
             each for name, each in sorted(self._templates.items()) if name not in self._circular and each.is_for(kind)
         )
@@ -122,7 +122,7 @@ class ExpansionSystem:
         mutate: Callable[[dict[str, JSON]], dict[str, JSON]],
         depth: int = 0,
     ) -> list[Resultant]:
-        """Return all objects that an object makes, recursively; raises `ExpansionError`."""
+        """Return all objects that an object creates, recursively. Raises ExpansionError."""
         if depth >= _DEEPEST:
             raise ExpansionError(f"maximum recursion depth of {_DEEPEST} reached")
         version = str(value.get("apiVersion") or "").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""`match` of constraints and mutators (`gatekeeper/pkg/mutation/match/match.go`, `pkg/target/matcher.go`, `pkg/wildcard`)."""
+"""`match` of constraints and mutators (`gatekeeper/pkg/mutation/match`, `pkg/target/matcher.go`, `pkg/wildcard`)."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ ORIGINAL, GENERATED, ALL = "Original", "Generated", "All"
 
 
 class MatchError(Exception):
-    """An object cannot be matched; Gatekeeper's text."""
+    """Object that cannot be matched. `str()` is Gatekeeper's message."""
 
 
 class NotKnownError(Exception):
-    """Whether an object matches is not known; the reason."""
+    """Match that is unknown. `str()` is the reason."""
 
 
 class Matchable(Struct, frozen=True):
-    """An object with its namespace and where it comes from; `namespace` is None for an object of the cluster."""
+    """Object with its namespace and origin. `namespace` is None for a cluster-scoped object."""
 
     object: Mapping[str, JSON]
     namespace: Mapping[str, JSON] | None = None
@@ -32,7 +32,7 @@ class Matchable(Struct, frozen=True):
 
 
 class Match(Struct, frozen=True):
-    """Selected objects. Empty fields match everything."""
+    """Match criteria. Empty fields match everything."""
 
     kinds: tuple[tuple[frozenset[str], frozenset[str]], ...] = ()
     scope: str = ""
@@ -44,7 +44,7 @@ class Match(Struct, frozen=True):
     source: str = ""
 
     def matches(self, target: Matchable) -> bool:
-        """Whether an object is in scope; raises `MatchError` and `NotKnownError`."""
+        """Return whether an object matches. Raises MatchError and NotKnownError."""
         return (
             self.may_match(*group_kind_of(target.object))
             and self._scope_matches(target)
@@ -59,7 +59,7 @@ class Match(Struct, frozen=True):
         )
 
     def may_match(self, group: str, kind: str) -> bool:
-        """Whether objects of a kind may be in scope."""
+        """Return whether objects of a kind can match."""
         return not self.kinds or any(
             (not kinds or "*" in kinds or kind in kinds) and (not groups or "*" in groups or group in groups)
             for groups, kinds in self.kinds
@@ -74,7 +74,7 @@ class Match(Struct, frozen=True):
         return True
 
     def _namespace_is_one_of(self, patterns: tuple[str, ...], target: Matchable) -> bool | None:
-        """Whether the namespace fits a pattern, None for an object without one."""
+        """Return whether the namespace fits one of the patterns, or None for an object without a namespace."""
         if is_namespace(target.object):
             name = _metadata(target.object, "name")
         elif target.namespace is not None:
@@ -112,7 +112,7 @@ class Match(Struct, frozen=True):
 
 
 def match_of(value: JSON) -> Match:
-    """The `match` of a constraint or mutator."""
+    """Return the match criteria of a constraint or mutator."""
     value = value if isinstance(value, dict) else {}
     return Match(
         kinds=tuple(
@@ -130,7 +130,7 @@ def match_of(value: JSON) -> Match:
 
 
 def _selector(value: JSON) -> Selector | str | None:
-    """A selector, or why it cannot be used."""
+    """Return a parsed selector, or the error text of an invalid one."""
     if value is None:
         return None
     expressions = tuple(
@@ -153,7 +153,7 @@ def _selected(selector: Selector | str, labels: Mapping[str, Any]) -> bool:
 
 
 def fits(pattern: str, text: str) -> bool:
-    """Whether a text fits a pattern that may begin and end with `*` (`wildcard.Matches`)."""
+    """Return whether a text fits a pattern, which can begin and end with `*` (`wildcard.Matches`)."""
     if pattern.startswith("*") and pattern.endswith("*"):
         return pattern.removeprefix("*").removesuffix("*") in text
     if pattern.startswith("*"):
@@ -162,18 +162,18 @@ def fits(pattern: str, text: str) -> bool:
 
 
 def group_of(value: Mapping[str, JSON]) -> str:
-    """The group of an object's `apiVersion`."""
+    """Return the group of an object's `apiVersion`."""
     group, slash, _ = str(value.get("apiVersion") or "").rpartition("/")
     return group if slash else ""
 
 
 def group_kind_of(value: Mapping[str, JSON]) -> tuple[str, str]:
-    """The group and kind that an object says it is of."""
+    """Return the group and kind of an object."""
     return group_of(value), str(value.get("kind") or "")
 
 
 def is_namespace(value: Mapping[str, JSON]) -> bool:
-    """Whether an object is a Namespace."""
+    """Return whether an object is a Namespace."""
     return value.get("kind") == "Namespace" and not group_of(value)
 
 
@@ -183,7 +183,7 @@ def _metadata(value: Mapping[str, JSON], name: str) -> str:
 
 
 def known_field(value: Mapping[str, JSON], name: str) -> JSON:
-    """A field of an object's metadata; raises `NotKnownError`."""
+    """Return a field of an object's metadata. Raises NotKnownError."""
     metadata = value.get("metadata")
     if isinstance(metadata, Missing):
         raise NotKnownError(metadata.reason)
@@ -194,7 +194,7 @@ def known_field(value: Mapping[str, JSON], name: str) -> JSON:
 
 
 def labels_of(value: Mapping[str, JSON]) -> Mapping[str, Any]:
-    """The labels of an object; those that are not strings are left out, as `GetLabels` leaves out all then."""
+    """Return the labels of an object, or none if one of them is not a string, as Go's `GetLabels` does."""
     found = known_field(value, "labels")
     if not isinstance(found, dict) or any(not isinstance(item, str | Missing) for item in found.values()):
         return {}

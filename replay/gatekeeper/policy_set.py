@@ -1,4 +1,4 @@
-"""All Gatekeeper objects of a set, as its controllers load them. Refused ones are reported and skipped."""
+"""All Gatekeeper objects of a set, loaded as its controllers do. Refused objects are reported and skipped."""
 
 from __future__ import annotations
 
@@ -32,22 +32,25 @@ GroupVersionKind = tuple[str, str, str]
 
 
 class Refusal(NamedTuple):
-    """An object that Gatekeeper refuses, and its text."""
+    """Object that Gatekeeper refuses, with the message."""
 
     kind: str
     name: str
     message: str
 
     def __str__(self) -> str:
-        """`Kind/name: message`."""
+        """Return `Kind/name: message`."""
         return f"{self.kind}/{self.name}: {self.message}"
 
 
 class GatekeeperPolicies:
-    """Templates, constraints, mutators, expansion and configuration."""
+    """Templates, constraints, mutators, expansion and configuration of a set."""
 
     def __init__(self, objects: Iterable[JSON], *, engine: str = "", prune: bool = False) -> None:
-        """Templates come first, then all else in its order; `engine` is asked where a template has code for it."""
+        """Load templates first, then the other objects in order.
+
+        `engine` is preferred if a template has code for it. `prune` drops unknown fields of constraints.
+        """
         self.templates: dict[str, ConstraintTemplate] = {}
         self.constraints: dict[str, Constraint] = {}
         self.mutation = MutationSystem()
@@ -55,15 +58,15 @@ class GatekeeperPolicies:
         self.synced: set[GroupVersionKind] = set()
         self.excluded: dict[str, list[str]] = {process: [] for process in _PROCESSES}
         self.answers: dict[str, dict[str, ProviderAnswer]] = {}
-        """Recorded answers of providers."""
+        """Recorded answers of external data providers."""
         self.refused: list[Refusal] = []
         self.alike = AlikeSaid()
-        """What the constraints said of reviews so far."""
+        """Earlier results of the constraints for alike reviews."""
         self._engine, self._prune = engine, prune
         own = [each for each in objects if isinstance(each, dict) and is_of_gatekeeper(each)]
         groups = {group_of(each) for each in own}
         self.mutates = MUTATIONS in groups
-        """Whether the set has mutators, and be they refused: then the mutating webhook is asked."""
+        """Whether the set has mutators, even refused ones. The mutating webhook then exists."""
         self.validates = bool(groups & {GROUP, TEMPLATES})
         for each in sorted(own, key=lambda value: value.get("kind") != "ConstraintTemplate"):
             try:
@@ -77,12 +80,12 @@ class GatekeeperPolicies:
 
     @cached_property
     def index(self) -> ConstraintIndex:
-        """Return the constraints by what they may match."""
+        """Constraints indexed by what they may match."""
         return ConstraintIndex(self.constraints.values())
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing here decides anything."""
+        """Whether nothing in the set decides or changes anything."""
         return not self.constraints and not self.mutation.mutators
 
     def _add(self, value: JSON) -> None:
@@ -131,18 +134,18 @@ class GatekeeperPolicies:
         return any(each.rego is not None and each.rego.uses_inventory for each in self.templates.values())
 
     def excludes_synced(self, group: str, kind: str, value: Mapping[str, JSON]) -> bool:
-        """Whether the configuration leaves an object out of the inventory."""
+        """Return whether the configuration excludes an object from the inventory."""
         metadata = value.get("metadata") or {}
         own = metadata.get("name" if (group, kind) == ("", "Namespace") else "namespace") or ""
         return self.excludes("sync", str(own))
 
     def excludes(self, process: str, name: str) -> bool:
-        """Whether the configuration leaves a namespace out."""
+        """Return whether the configuration excludes a namespace."""
         return any(fits(pattern, name) for pattern in self.excluded.get(process, ()))
 
 
 def is_of_gatekeeper(value: JSON) -> bool:
-    """Whether an object is Gatekeeper's."""
+    """Return whether an object belongs to Gatekeeper."""
     return group_of(value) in GROUPS
 
 

@@ -1,4 +1,4 @@
-"""The webhooks that Gatekeeper's released manifests register (`manifest_staging/charts/gatekeeper`)."""
+"""Webhooks that Gatekeeper's released manifests register (`manifest_staging/charts/gatekeeper`)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _SUBRESOURCES = (
 
 
 def with_gatekeeper_webhooks(manifests: ManifestSet, _version: KubernetesVersion) -> ManifestSet:
-    """A set with objects of Gatekeeper, and with the webhooks of its released manifests where it has no own ones."""
+    """Return the set with Gatekeeper's default webhooks, unless it has them or has no Gatekeeper objects."""
     configurations = (*manifests.validating_webhooks, *manifests.mutating_webhooks)
     names = {webhook.name for configuration in configurations for webhook in configuration.webhooks}
     validating, mutating = manifests.validating_webhooks, manifests.mutating_webhooks
@@ -63,7 +63,7 @@ def with_gatekeeper_webhooks(manifests: ManifestSet, _version: KubernetesVersion
 
 
 def _default(name: str, path: str, resources: tuple[str, ...], timeout: int) -> Webhook:
-    """A webhook as Gatekeeper's released manifests register it."""
+    """Return a webhook as Gatekeeper's released manifests register it."""
     rule = Rule(operations=("CREATE", "UPDATE"), api_groups=("*",), api_versions=("*",), resources=resources)
     return Webhook(
         name=name,

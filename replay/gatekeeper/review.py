@@ -1,4 +1,4 @@
-"""Results of all constraints for one object under review (`constraint/pkg/client/client.go`, the drivers of Rego and CEL)."""
+"""Results of all constraints for one object (`constraint/pkg/client/client.go`, the drivers of Rego and CEL)."""
 
 from __future__ import annotations
 
@@ -37,22 +37,22 @@ _NO_OBJECT = "invalid request object: neither object nor old object are defined"
 
 
 Inventory = Callable[[], Value]
-"""The synchronized objects, looked up where a template reads them."""
+"""Function that returns the synchronized objects. It is called only if a template reads them."""
 
 
 class Violation(Struct):
-    """A violation of a constraint: its message, the actions, and where in the template it comes from."""
+    """Violation of a constraint: its message, its actions, and its place in the template."""
 
     constraint: Constraint
     message: str
     actions: tuple[str, ...]
     details: Value = None
     line: int = 0
-    """The line of the Rego rule, or the number of the CEL validation, from 1; 0 where neither said it."""
+    """Line of the Rego rule, or number of the CEL validation, from 1. It is 0 if neither reported it."""
 
     @property
     def place(self) -> str:
-        """Return the place in the template, with the code; empty if neither a rule nor a validation reported it."""
+        """Place in the template, with the code. It is empty if neither a rule nor a validation reported the violation."""
         template = self.constraint.template
         if not self.line:
             return ""
@@ -64,15 +64,15 @@ class Violation(Struct):
 
 
 class ReviewError(Exception):
-    """The whole review fails; Gatekeeper's text."""
+    """Failure of the whole review. `str()` is Gatekeeper's message."""
 
 
 class Review(Struct, dict=True):
-    """An object under review: the request as the webhook passes it on, and what the constraints are matched with."""
+    """Object under review: the request as constraints see it, and what the constraints match."""
 
     request: Mapping[str, JSON]
     asked: Mapping[str, JSON]
-    """The request as the webhook got it."""
+    """Request as the webhook received it."""
     known: Attributes | None
     """Attributes of a request that is partly unknown."""
     object: Mapping[str, JSON] | None
@@ -81,23 +81,23 @@ class Review(Struct, dict=True):
     source: str
     operation: str
     namespace_object: Mapping[str, JSON] | None = None
-    """The namespace as policies see it."""
+    """Namespace as policies see it."""
 
     @cached_property
     def attributes(self) -> Attributes:
-        """The attributes that expressions see."""
+        """Attributes that CEL expressions see."""
         return _attributes(self.asked) if self.known is None else self.known
 
 
 class Reviewed(Struct):
-    """Result of a review: violations, and what is unknown about which constraint."""
+    """Result of a review: violations, and constraints whose result is unknown with the reason."""
 
     violations: list[Violation]
     undetermined: list[tuple[Constraint, str]]
 
 
 def review(policies: GatekeeperPolicies, under: Review, inventory: Inventory, point: str) -> Reviewed:
-    """The violations of all constraints at an enforcement point; raises `ReviewError`."""
+    """Return the violations of all constraints at an enforcement point. Raises ReviewError."""
     found = Reviewed([], [])
     asked: dict[str, list[tuple[Constraint, tuple[str, ...]]]] = {}
     objects = [each for each in (under.object, under.old_object) if each is not None]
@@ -122,7 +122,7 @@ def review(policies: GatekeeperPolicies, under: Review, inventory: Inventory, po
 
 
 def _matches(constraint: Constraint, under: Review, objects: Sequence[Mapping[str, JSON]]) -> bool:
-    """Whether the new object or the old one is in scope (`matchAny`)."""
+    """Return whether the new or the old object matches (`matchAny`). Raises MatchError and NotKnownError."""
     if constraint.match is None:
         return True
     for each in objects:
@@ -140,7 +140,7 @@ def _matches(constraint: Constraint, under: Review, objects: Sequence[Mapping[st
 
 
 class _Inputs:
-    """Inputs of templates' code for a review, made on first use."""
+    """Inputs of templates' code for a review, created on first use."""
 
     def __init__(self, under: Review, inventory: Inventory, answers: Answers) -> None:
         self.request = under.request
@@ -162,7 +162,10 @@ class _Inputs:
 
 
 def _violations(constraints: Sequence[Constraint], inputs: _Inputs, alike: AlikeSaid) -> Said:
-    """Return the violations of one template's constraints."""
+    """Return the violations of one template's constraints.
+
+    Results of a template that reads the inventory are not reused, because the inventory changes between requests.
+    """
     template = constraints[0].template
     if template.unsupported:
         return Said(undetermined=tuple((constraint, template.unsupported) for constraint in constraints))
@@ -191,7 +194,11 @@ def _violations_by_cel(cel: CELTemplate, constraint: Constraint, inputs: CELInpu
 
 
 def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs: _Inputs) -> tuple[Said, set[int]]:
-    """What all constraints of one template say in one query, and which paths they read: an error is the message of each of them."""
+    """Return the violations of one template's constraints, and the numbers of the paths that they read.
+
+    A conflict between rules is the message of each constraint.
+    """
+    # Gatekeeper evaluates all constraints of a template in one query, so they share one budget.
     left = [STEPS]
     reads: set[int] = set()
     results: list[tuple[Value, Finding]] = []
@@ -236,7 +243,7 @@ def _violations_by_rego(rego: Program, constraints: Sequence[Constraint], inputs
 
 
 def _field(value: Value, name: str) -> list[Value] | None:
-    """A field of a violation in a list of one, None where it has none."""
+    """Return a field of a violation in a list, or None if it has no such field."""
     return [value[name]] if isinstance(value, dict) and name in value else None
 
 
@@ -245,7 +252,7 @@ def _response(constraint: Constraint, details: Value, message: Value) -> Value:
 
 
 def _in_order(results: list[tuple[Value, Finding]]) -> Iterable[Finding]:
-    """The findings in the order of their responses, which are members of a set."""
+    """Return the findings in the order of their responses, which OPA returns as a set."""
     by_key = {key_of(response): (response, finding) for response, finding in results}
     if len(by_key) < 2:
         return [finding for _, finding in by_key.values()]
@@ -254,7 +261,7 @@ def _in_order(results: list[tuple[Value, Finding]]) -> Iterable[Finding]:
 
 
 def _go(value: Any) -> str:
-    """A value and its type as Go prints them in an accessor's error."""
+    """Return a value and its type as Go prints them in an accessor's error."""
     if isinstance(value, bool):
         return f"{str(value).lower()} is of the type bool"
     if value is None:
@@ -297,9 +304,9 @@ _ALWAYS = frozenset({"uid", "operation"})
 
 
 def reviewed_request(request: Mapping[str, JSON], namespace: JSON, attributes: Attributes | None = None) -> Review:
-    """A request under review; on DELETE the old object stands as the object, too (`setObjectOnDelete`).
+    """Return the review of a request. On DELETE the old object is also the object (`setObjectOnDelete`).
 
-    `attributes` are those of the request where some of it is not known.
+    `attributes` are given if a part of the request is unknown.
     """
     value, old = request.get("object"), request.get("oldObject")
     operation = str(request.get("operation") or "")
@@ -321,7 +328,7 @@ def reviewed_request(request: Mapping[str, JSON], namespace: JSON, attributes: A
 
 
 def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, source: str) -> Review:
-    """An object under review without a request (`augmentedUnstructuredToAdmissionRequest`)."""
+    """Return the review of an object without a request (`augmentedUnstructuredToAdmissionRequest`)."""
     group, slash, version = str(value.get("apiVersion") or "").rpartition("/")
     metadata = value.get("metadata") or {}
     old = value if operation == "DELETE" else None
@@ -346,7 +353,7 @@ def reviewed_object(value: dict[str, JSON], namespace: JSON, operation: str, sou
 
 
 def _attributes(request: Mapping[str, JSON]) -> Attributes:
-    """The attributes that expressions see; a request without an operation has none."""
+    """Return the attributes that CEL expressions see. The operation is empty if the request has none."""
     kind, resource = (
         {"group": "", "version": "", name: "", **(request.get(name) or {})} for name in ("kind", "resource")
     )

@@ -1,4 +1,4 @@
-"""The schema of a kind of constraints, with that of a template's parameters (`constraint/pkg/client/crds`)."""
+"""Schema of a kind of constraints, including the template's parameters (`constraint/pkg/client/crds`)."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ _SCOPED = {
 
 
 def constraint_schema(parameters: JSON) -> dict[str, Any]:
-    """Return the schema of a kind of constraints (`crds.CreateSchema`); None means no parameters."""
+    """Return the schema of a kind of constraints (`crds.CreateSchema`). None means no parameters."""
     spec: dict[str, Any] = {
         "match": MATCH,
         "enforcementAction": {"type": "string", "default": "deny"},
@@ -93,7 +93,7 @@ def with_any_fields(schema: JSON) -> JSON:
 def untyped_field(
     schema: JSON, path: str = "spec.validation.openAPIV3Schema.properties[spec].properties[parameters]"
 ) -> str | None:
-    """The first field that has no type, which no structural schema may have."""
+    """Return the error for the first field without a type, which a structural schema needs, or None."""
     if not isinstance(schema, dict):
         return None
     if not schema.get("type") and not schema.get(PRESERVE) and not schema.get("x-kubernetes-int-or-string"):

@@ -1,4 +1,4 @@
-"""`replay check` of Gatekeeper's objects: refusals by its webhook, and objects that it accepts but cannot use."""
+"""`replay check` for Gatekeeper's objects: refusals, and objects that Gatekeeper accepts but cannot use."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _SOURCES = ("spec.targets[0].rego", *(f"spec.targets[0].code[{number}].source.re
 
 
 def with_gatekeeper(checked: CheckedSet, silenced: Iterable[str] = ()) -> CheckedSet:
-    """Return a checked set with the problems of its Gatekeeper objects."""
+    """Return a checked set with the findings about its Gatekeeper objects."""
     return checked.with_findings(_findings(checked.engine), silenced) if checked.engine else checked
 
 
@@ -54,7 +54,10 @@ def _finding(document: EngineDocument, severity: Severity, name: str, message: s
 
 
 def _rego_position(document: EngineDocument, message: str) -> Position | None:
-    """The line of Rego that a message names, where the template is a block of its file."""
+    """Return the position of the Rego line that a message names, or None.
+
+    The line is exact if the Rego is a literal block of its file.
+    """
     line = _REGO_LINE.search(message)
     if line is None:
         return None
@@ -67,7 +70,7 @@ def _rego_position(document: EngineDocument, message: str) -> Position | None:
 
 
 def _holds(node: Node, path: str) -> bool:
-    """Whether a field is there: its position differs from that of what would hold it."""
+    """Return whether a field exists. If it does not, its position is that of its parent."""
     return position_of(node, path) != position_of(node, path.rpartition(".")[0])
 
 

@@ -1,4 +1,4 @@
-"""Tests of gator: what the violations of an object have to be (`gatekeeper/pkg/gator/verify`)."""
+"""Tests of gator: expected violations of an object (`gatekeeper/pkg/gator/verify`)."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ _SCHEMA = "schema validation failed"
 
 
 class SuiteTest:
-    """A template with a constraint, and templates of expansion, decided by one of the engines that the template has code for."""
+    """Template with a constraint and expansion templates, evaluated by one of the template's engines."""
 
     def __init__(self, objects: Sequence[JSON], engine: str) -> None:
-        """Of these objects."""
+        """Load these objects."""
         self._policies = GatekeeperPolicies(objects, engine=engine)
 
     @property
     def refused(self) -> Sequence[Refusal]:
-        """The objects that are refused."""
+        """Objects that Gatekeeper refuses."""
         return self._policies.refused
 
     def invalid_differences(self) -> list[str]:
@@ -38,7 +38,10 @@ class SuiteTest:
         return [f'expected constraint to be invalid: got error {got} but want "{_SCHEMA}"']
 
     def violations(self, value: JSON, inventory: Sequence[JSON]) -> tuple[list[Violation], list[str]]:
-        """Return the violations of an object or AdmissionReview, and unknowns; raises `ReviewError` and `ExpansionError`."""
+        """Return the violations of an object or AdmissionReview, and what is unknown.
+
+        Raises ReviewError and ExpansionError.
+        """
         known = inventory_of_all(inventory)
         namespaces = {
             str((each.get("metadata") or {}).get("name")): typed_namespace(each)
@@ -66,7 +69,7 @@ class SuiteTest:
     def _reviewed(
         self, under: Review, namespaces: Mapping[str, JSON], inventory: JSON
     ) -> tuple[list[Violation], list[str]]:
-        """A review, with the namespace of the inventory for the match, which policies do not see."""
+        """Review an object. Only the match sees the namespace of the inventory; policies do not."""
         under.namespace = namespaces.get(str(under.request.get("namespace") or ""))
         found = review(self._policies, under, lambda: inventory, GATOR)
         return found.violations, [reason for _, reason in found.undetermined]

@@ -1,4 +1,4 @@
-"""ConstraintTemplates: refusals, and compiled Rego (`constraint/pkg/client`, `drivers/rego/compilers.go`, `regorewriter`)."""
+"""ConstraintTemplates: refusals and compiled code (`constraint/pkg/client`, `drivers/rego`, `regorewriter`)."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ _LIBRARY = "lib"
 
 
 class RefusedError(Exception):
-    """An object that Gatekeeper refuses; its text."""
+    """Object that Gatekeeper refuses. `str()` is the message."""
 
 
 class ConstraintTemplate(Struct, frozen=True):
-    """A template: its kind of constraints, their schema, and the code that decides."""
+    """Template: its kind of constraints, their schema, and the compiled code."""
 
     name: str
     kind: str
@@ -37,7 +37,7 @@ class ConstraintTemplate(Struct, frozen=True):
     rego_text: str = ""
     cel: CELTemplate | None = None
     unsupported: str = ""
-    """Why the code is not decided here, if it is not."""
+    """Reason if the code is not supported here."""
 
     def handles(self, operation: str) -> bool:
         """Return whether the template handles an operation."""
@@ -45,7 +45,10 @@ class ConstraintTemplate(Struct, frozen=True):
 
 
 def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
-    """A template as an object, with the engine that Gatekeeper prefers, or with this one. Raises `RefusedError`."""
+    """Return a template, compiled for an engine. Raises RefusedError.
+
+    `engine` is used if the template has code for it, otherwise the engine that Gatekeeper prefers.
+    """
     name = (value.get("metadata") or {}).get("name") or ""
     spec = value.get("spec") or {}
     targets = spec.get("targets") or []
@@ -95,7 +98,7 @@ def template_of(value: JSON, engine: str = "") -> ConstraintTemplate:
 
 
 def engines_of(value: JSON) -> tuple[str, ...]:
-    """The engines that a template has code for."""
+    """Return the engines that a template has code for."""
     targets = (value.get("spec") or {}).get("targets") or [{}]
     return tuple(name for name in (CEL, REGO) if name in _sources(targets[0]))
 
@@ -111,7 +114,7 @@ def _parameters_schema(validation: JSON, api_version: str) -> JSON:
 
 
 def _sources(target: Mapping[str, JSON]) -> dict[str, JSON]:
-    """The code by engine; `rego` of a target comes before its `code` (`Convert_v1_Target_To_templates_Target`)."""
+    """Return the code by engine. `rego` of a target overrides its `code` (`Convert_v1_Target_To_templates_Target`)."""
     found: dict[str, JSON] = {}
     for code in target.get("code") or ():
         found.setdefault(code.get("engine") or "", code.get("source") or {})
@@ -121,7 +124,7 @@ def _sources(target: Mapping[str, JSON]) -> dict[str, JSON]:
 
 
 def _program(source: JSON) -> Program:
-    """Compiled Rego: the template as `data.template`, its libraries under `data.lib`."""
+    """Compile Rego: the template as `data.template`, its libraries below `data.lib`. Raises RefusedError and RegoError."""
     rego = source.get("rego")
     if not isinstance(rego, str):
         raise RefusedError("missing required field in ConstraintTemplate: rego")
@@ -147,7 +150,7 @@ def _program(source: JSON) -> Program:
 
 
 def _check_imports(module: Module) -> None:
-    """Imports are of libraries, or keywords (`RegoRewriter.checkImport`)."""
+    """Raise RefusedError unless all imports are libraries or keywords (`RegoRewriter.checkImport`)."""
     for found in module.imports:
         path = ".".join(found.path)
         if found.path[0] == "input":
@@ -157,7 +160,7 @@ def _check_imports(module: Module) -> None:
 
 
 def _check_references(module: Module, file: str) -> None:
-    """Check that a module reads only a library or the inventory of `data` (`RegoRewriter.checkRef`)."""
+    """Raise RefusedError if a module reads anything of `data` but libraries and inventory (`RegoRewriter.checkRef`)."""
     refused = [
         f"disallowed ref {_text(ref)}"
         for rule in module.rules

@@ -1,4 +1,4 @@
-"""Templates with both Rego and CEL, taken apart: the same set with each of the two sources alone."""
+"""Templates with both Rego and CEL, split into two sets with one source each."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _TEMPLATE = "ConstraintTemplate"
 
 
 class TwoSources(NamedTuple):
-    """The objects of a set by the source that decides, and the names of the templates that have both."""
+    """Objects of a set by the source that decides, and the names of the templates that have both."""
 
     rego: tuple[JSON, ...]
     cel: tuple[JSON, ...]
@@ -25,10 +25,10 @@ class TwoSources(NamedTuple):
 
 
 def two_sources(objects: Iterable[JSON], path: str = "") -> TwoSources:
-    """Take a set apart; raise ReplayError where no template has both sources, or one of them is refused.
+    """Split a set. Raises ReplayError if no template has both sources, or if an object is refused.
 
-    Every constraint denies, whatever its enforcement action is. A template without a constraint gets one that matches all. Mutators are left
-    out.
+    Every constraint denies, whatever its enforcement action. A template without a constraint gets one that matches
+    everything. Mutators are skipped.
     """
     own = list(objects)
     both = {str(each["metadata"].get("name")): each for each in own if _is_template(each) and len(engines_of(each)) > 1}
@@ -55,7 +55,7 @@ def _is_template(value: JSON) -> bool:
 
 
 def _with_one_engine(template: JSON, engine: str) -> JSON:
-    """A template with the code of one engine."""
+    """Return a template with the code of one engine only."""
     spec = template["spec"]
     target = dict(spec["targets"][0])
     target["code"] = [each for each in target.get("code") or () if each.get("engine") == engine]

@@ -1,4 +1,4 @@
-"""Gatekeeper's two webhooks (`gatekeeper/pkg/webhook/policy.go`, `mutation.go`): from an AdmissionRequest to an answer."""
+"""Gatekeeper's two webhooks: from an AdmissionRequest to an answer (`gatekeeper/pkg/webhook/{policy,mutation}.go`)."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ EMPTY_REQUEST: dict[str, JSON] = {
     "operation": "",
     "userInfo": {},
 }
-"""The zero value of an AdmissionRequest."""
+"""Zero value of an AdmissionRequest."""
 
 Namespaces = Callable[[str], JSON]
-"""Function from a name to a namespace, None if there is none. Raises `NotKnownError`."""
+"""Function from a name to a namespace, None if there is none. Raises NotKnownError."""
 
 
 class Answer(Struct):
-    """A webhook's answer: allowed or not, with messages; `code` is 500 if it fails."""
+    """Answer of a webhook: allowed or not, with messages. `code` is 500 if the webhook fails."""
 
     allowed: bool = True
     code: int = 0
@@ -50,15 +50,15 @@ class Answer(Struct):
     warnings: list[str] = field(default_factory=list)
     violations: list[Violation] = field(default_factory=list)
     undetermined: list[tuple[str, str]] = field(default_factory=list)
-    """Undecided parts: kind and name of a constraint, empty if all depend on it, and the reason."""
+    """Undetermined parts with the reason. The key is a constraint, empty if everything depends on it."""
     object: dict[str, JSON] | None = None
-    """The object after all mutators, where one changed it."""
+    """Object after all mutators, or None if it did not change."""
     patches: dict[str, list[JSON]] = field(default_factory=dict)
-    """Change by each mutator, by kind and name."""
+    """Changes by mutator."""
 
 
 def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces: Namespaces) -> Answer:
-    """The answer of the mutating webhook."""
+    """Return the answer of the mutating webhook."""
     user = (request.get("userInfo") or {}).get("username") or ""
     operation, value = request.get("operation") or "", request.get("object")
     if user == SERVICE_ACCOUNT or operation not in OPERATIONS or _is_own(request) or not policies.mutates:
@@ -91,7 +91,7 @@ def mutate(policies: GatekeeperPolicies, request: Mapping[str, JSON], namespaces
 
 
 def _in_namespace(value: Mapping[str, JSON], namespace: str) -> dict[str, JSON]:
-    """An object with another namespace; an empty one is left out (`SetNamespace`)."""
+    """Return an object with another namespace. An empty namespace is removed (`SetNamespace`)."""
     metadata = dict(value.get("metadata") or {})
     if namespace:
         metadata["namespace"] = namespace
@@ -172,7 +172,7 @@ def _is_of_namespace(request: Mapping[str, JSON]) -> bool:
 def _is_excluded(
     policies: GatekeeperPolicies, process: str, request: Mapping[str, JSON], value: Mapping[str, JSON]
 ) -> bool:
-    """Whether the configuration leaves the namespace of a request out (`skipExcludedNamespace`)."""
+    """Return whether the configuration excludes the request's namespace (`skipExcludedNamespace`)."""
     if not policies.excluded.get(process):
         return False
     name = (value.get("metadata") or {}).get("name") if is_namespace(value) else request.get("namespace")
@@ -180,7 +180,10 @@ def _is_excluded(
 
 
 def _expanded(policies: GatekeeperPolicies, request: Mapping[str, JSON], raw: JSON, namespace: JSON) -> list[Any]:
-    """The objects that a workload makes, mutated as generated ones."""
+    """Return the objects that a workload creates, mutated as generated objects.
+
+    Raises ExpansionError, MutationError and NotKnownError.
+    """
     if not isinstance(raw, dict) or policies.expansion.is_empty:
         return []
     kind = request.get("kind") or {}
@@ -224,7 +227,7 @@ def _add(  # noqa: PLR0913, PLR0917 - what a review needs, and who generated the
 
 
 def _set_messages(answer: Answer) -> None:
-    """Denials and warnings of all violations (`getValidationMessages`); an action that Gatekeeper does not know does nothing."""
+    """Set the denials and warnings of all violations (`getValidationMessages`). An unknown action has no effect."""
     for violation in answer.violations:
         text = f"[{violation.constraint.name}] {violation.message}"
         for action in violation.actions:

@@ -1,4 +1,4 @@
-"""The schema that mutators imply, and which contradict each other (`gatekeeper/pkg/mutation/schema`)."""
+"""Schemas that mutators imply, and conflicts between them (`gatekeeper/pkg/mutation/schema`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Binding = tuple[str, str, str, str]
 
 
 class _SchemaNode:
-    """A place of the implied schema."""
+    """Node of the implied schema."""
 
     def __init__(self) -> None:
         self.referenced: set[str] = set()
@@ -22,7 +22,7 @@ class _SchemaNode:
         self.terminating: set[str] = set()
 
     def add(self, name: str, path: Sequence[Node], terminal: str, *, terminates: bool) -> set[str]:
-        """Add a path; the mutators that contradict each other on it."""
+        """Add a path. Return the mutators that conflict on it."""
         self.referenced.add(name)
         if not path:
             if terminates:
@@ -54,17 +54,17 @@ class _SchemaNode:
 
 
 class ImpliedSchemas:
-    """The schemas of all kinds, as mutators are added one by one."""
+    """Implied schemas of all kinds. Mutators are added one by one."""
 
     def __init__(self) -> None:
-        """Without any mutator."""
+        """Start without mutators."""
         self._schemas: dict[Binding, _SchemaNode] = {}
         self.conflicting: set[str] = set()
 
     def add(
         self, name: str, bindings: Sequence[Binding], location: Location, terminal: str, *, terminates: bool
     ) -> set[str]:
-        """Add a mutator; those that now contradict each other, which are not applied any more."""
+        """Add a mutator. Return the mutators that now conflict, which are no longer applied."""
         found: set[str] = set()
         for binding in bindings:
             found |= self._schemas.setdefault(binding, _SchemaNode()).add(

@@ -1,4 +1,4 @@
-"""Locations of mutators, `spec.containers[name: *].image`, and tests of paths (`gatekeeper/pkg/mutation/path`)."""
+"""Locations of mutators, such as `spec.containers[name: *].image`, and path tests (`gatekeeper/pkg/mutation/path`)."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ MUST_EXIST, MUST_NOT_EXIST = "MustExist", "MustNotExist"
 
 
 class FieldNode(Struct, frozen=True):
-    """A field of an object."""
+    """Field of an object."""
 
     name: str
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the node as it is written."""
         return _quoted(self.name)
 
 
 class ListNode(Struct, frozen=True):
-    """An element of a list, by its key, or each of them where `value` is None."""
+    """List element selected by its key, or all elements if `value` is None."""
 
     key: str
     value: str | int | None = None
 
     def __str__(self) -> str:
-        """As it is written."""
+        """Return the node as it is written."""
         shown = "*" if self.value is None else str(self.value) if isinstance(self.value, int) else _quoted(self.value)
         return f"[{_quoted(self.key)}: {shown}]"
 
@@ -39,7 +39,7 @@ Location = tuple[Node, ...]
 
 
 def location_text(location: Sequence[Node]) -> str:
-    """A location as it is written."""
+    """Return a location as it is written."""
     return "".join(
         f"{'.' if place and isinstance(node, FieldNode) else ''}{node}" for place, node in enumerate(location)
     )
@@ -112,7 +112,7 @@ def _string(text: str, at: int) -> tuple[str, int, bool]:
 
 
 def parse_location(text: str) -> Location:
-    """The nodes of a location. Raises `RefusedError`."""
+    """Parse a location. Raises RefusedError."""
     tokens = _tokens(text)
     nodes: list[Node] = []
     at = 0
@@ -136,7 +136,7 @@ def parse_location(text: str) -> Location:
 
 
 def _list_node(tokens: Sequence[_Token], at: int) -> tuple[ListNode, int]:
-    """The element of a list whose bracket was read, and the place of the bracket that closes it."""
+    """Parse a list element after its opening bracket. Return it with the index of the closing bracket's token."""
     if tokens[at].kind != "IDENT":
         raise RefusedError(f"unexpected token: expected keyField in listSpec, got: {tokens[at]}")
     key = tokens[at].text
@@ -160,21 +160,21 @@ def _list_node(tokens: Sequence[_Token], at: int) -> tuple[ListNode, int]:
 
 
 class PathTests(Struct, frozen=True):
-    """Which nodes of a location must be there, or must not, by their depth."""
+    """Conditions on nodes of a location, by depth: a node must exist, or must not."""
 
     conditions: dict[int, str]
 
     def allows_existing(self, depth: int) -> bool:
-        """Whether the node may be there."""
+        """Return whether the node may exist."""
         return self.conditions.get(depth, MUST_EXIST) == MUST_EXIST
 
     def allows_missing(self, depth: int) -> bool:
-        """Whether the node may be missing."""
+        """Return whether the node may be missing."""
         return self.conditions.get(depth, MUST_NOT_EXIST) == MUST_NOT_EXIST
 
 
 def path_tests(location: Location, tests: Sequence[tuple[Location, str]]) -> PathTests:
-    """The tests of a location. Raises `RefusedError`."""
+    """Return the path tests of a location. Raises RefusedError."""
     for path, _ in tests:
         if location[: len(path)] != path:
             raise RefusedError(

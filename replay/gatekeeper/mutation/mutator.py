@@ -1,4 +1,4 @@
-"""The four kinds of mutators, and their refusals (`gatekeeper/pkg/mutation/mutators`)."""
+"""Mutators of all four kinds, and their refusals (`gatekeeper/pkg/mutation/mutators`)."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _METADATA = FieldNode("metadata")
 
 
 class ApplyTo(Struct, frozen=True):
-    """Kinds and operations that a mutator is for."""
+    """Kinds and operations that a mutator applies to."""
 
     groups: tuple[str, ...]
     versions: tuple[str, ...]
@@ -39,7 +39,7 @@ class ApplyTo(Struct, frozen=True):
     operations: tuple[str, ...]
 
     def applies(self, value: Mapping[str, JSON], operation: str) -> bool:
-        """Return whether it applies to an object. No operation means any."""
+        """Return whether it applies to an object. An empty operation stands for CREATE and UPDATE."""
         version = str(value.get("apiVersion") or "").rpartition("/")[2]
         if group_of(value) not in self.groups or version not in self.versions or value.get("kind") not in self.kinds:
             return False
@@ -49,7 +49,7 @@ class ApplyTo(Struct, frozen=True):
 
 
 class Mutator(Struct, frozen=True):
-    """A mutator: its match, location and change."""
+    """Mutator with its match criteria, location and change."""
 
     kind: str
     name: str
@@ -63,17 +63,17 @@ class Mutator(Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """Its name as errors have it."""
+        """Name as it appears in Gatekeeper's errors."""
         return f"{self.kind}.{GROUP} /{self.name}"
 
     @property
     def policy(self) -> str:
-        """Its kind and name, as reports have it."""
+        """Kind and name as they appear in reports."""
         return f"{self.kind}/{self.name}"
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
-        """The kinds and operations whose schema it implies something of; None of `AssignMetadata`."""
+        """Kinds and operations whose schema it implies. There are none for AssignMetadata."""
         return tuple(
             dict.fromkeys(
                 (group, version, kind, operation)
@@ -93,7 +93,7 @@ class Mutator(Struct, frozen=True):
         return self.match.matches(target)
 
     def mutate(self, value: dict[str, JSON], username: str) -> bool:
-        """Change an object in place; whether anything was set."""
+        """Change an object in place. Return whether anything was set."""
         set_field, element = self._setter(value, username)
         return LocationWalk(self.location, self.tests, set_field, element).mutate(value)
 
@@ -164,7 +164,7 @@ def _same(one: JSON, other: JSON) -> bool:
 
 
 def _plain(value: JSON) -> str:
-    """A value as `%v` prints it."""
+    """Return a value as `%v` prints it."""
     if isinstance(value, dict):
         return "map[" + " ".join(f"{key}:{_plain(value[key])}" for key in sorted(value)) + "]"
     if isinstance(value, list):
@@ -175,7 +175,7 @@ def _plain(value: JSON) -> str:
 
 
 def mutator_of(value: JSON) -> Mutator:
-    """A mutator as an object. Raises `RefusedError`."""
+    """Return a mutator. Raises RefusedError."""
     kind, name = str(value.get("kind") or ""), str((value.get("metadata") or {}).get("name") or "")
     spec = value.get("spec") or {}
     parameters = spec.get("parameters") or {}
@@ -251,7 +251,7 @@ def _check_metadata(name: str, location: Location, text: str, parameters: Mappin
 
 
 def _check_assign(assign: JSON) -> None:
-    """`AssignField.Validate`."""
+    """Raise RefusedError if an assignment is invalid (`AssignField.Validate`)."""
     given = [
         key
         for key in ("value", "fromMetadata", "externalData")
@@ -272,7 +272,7 @@ def _check_assign(assign: JSON) -> None:
 
 
 def _check_key(location: Location) -> None:
-    """A mutator does not change the key of a list's element (`CheckKeyNotChanged`)."""
+    """Raise RefusedError if a mutator changes the key of a list element (`CheckKeyNotChanged`)."""
     if not location:
         raise RefusedError("empty path")
     if len(location) < 2 or not isinstance(before := location[-2], ListNode):
@@ -359,7 +359,10 @@ def _check_image(parameters: Mapping[str, JSON]) -> None:
 
 
 def _is_path(path: str) -> bool:
-    """Whether a path is parts of letters and digits with separators between them; said without backtracking."""
+    """Return whether a text is an image path: parts of letters and digits with separators between them.
+
+    The expression avoids backtracking.
+    """
     return re.fullmatch(r"[a-z0-9]+(?:(?:[._/]|__|-+)[a-z0-9]+)*", path, re.ASCII) is not None
 
 

@@ -13,20 +13,20 @@ from replay.json import JSON
 from replay.kube.json_patch import diff
 
 NO_UUID = "00000000-0000-0000-0000-000000000000"
-"""Replacement of the random identifier in a mutation's errors."""
+"""Placeholder for the random identifier in the errors of a mutation."""
 
 
 class MutationSystem:
-    """Mutators in the order of their names."""
+    """Mutators, ordered by kind and name."""
 
     def __init__(self) -> None:
-        """Without any mutator."""
+        """Start without mutators."""
         self._mutators: dict[tuple[str, str], Mutator] = {}
         self._schemas = ImpliedSchemas()
         self._ordered: list[Mutator] = []
 
     def add(self, mutator: Mutator) -> None:
-        """Add a mutator; raises `RefusedError` where it contradicts others, which are all left out then."""
+        """Add a mutator. Raises RefusedError if it conflicts with others; none of these is applied then."""
         self._mutators[mutator.kind, mutator.name] = mutator
         self._ordered = [self._mutators[key] for key in sorted(self._mutators)]
         found = self._schemas.add(
@@ -37,16 +37,17 @@ class MutationSystem:
 
     @property
     def mutators(self) -> tuple[Mutator, ...]:
-        """The mutators that are applied, in their order."""
+        """Mutators that are applied, in order."""
         return tuple(each for each in self._ordered if each.key not in self._schemas.conflicting)
 
     def mutate(
         self, value: dict[str, JSON], namespace: JSON, source: str, operation: str, username: str
     ) -> tuple[dict[str, JSON], dict[str, list[JSON]]]:
-        """The object after all mutators, and what each changed, by its kind and name; raises `MutationError` and `NotKnownError`."""
+        """Return the object after all mutators, and each mutator's changes. Raises MutationError and NotKnownError."""
         mutators = self.mutators
         patches: dict[str, list[JSON]] = {}
         current = copy.deepcopy(value)
+        # Each round applies every mutator once. As in Gatekeeper, there is one round more than mutators.
         for _ in range(len(self._ordered) + 1):
             before = copy.deepcopy(current)
             applied = False

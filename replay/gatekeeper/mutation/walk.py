@@ -1,4 +1,4 @@
-"""How a mutator changes an object along its location (`gatekeeper/pkg/mutation/mutators/core/mutation_function.go`)."""
+"""Change of an object along a mutator's location (`gatekeeper/pkg/mutation/mutators/core/mutation_function.go`)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from replay.json import JSON
 from replay.kube.attributes import Missing
 
 Setter = Callable[[dict[str, JSON], str], None]
-"""Sets a field of an object."""
+"""Function that sets a field of an object."""
 
 
 class MutationError(Exception):
-    """A mutator cannot change an object; Gatekeeper's text."""
+    """Mutation that fails. `str()` is Gatekeeper's message."""
 
 
 class LocationWalk:
-    """A mutator's location, tests and change; `element` changes an element of a list, if it may."""
+    """Location, tests and change of a mutator. `element` makes a new list element, or is None if that is impossible."""
 
     def __init__(
         self, location: Location, tests: PathTests, set_field: Setter, element: Callable[[], JSON] | None
     ) -> None:
-        """All that does not depend on the object."""
+        """Keep what does not depend on the object."""
         self.location = location
         self.tests = tests
         self.set_field = set_field
         self.element = element
 
     def mutate(self, value: dict[str, JSON]) -> bool:
-        """Change an object in place; whether the mutator was applied."""
+        """Change an object in place. Return whether the mutator was applied."""
         return self._mutate(value, 0)[0]
 
     def _mutate(self, current: Any, depth: int) -> tuple[bool, Any]:
@@ -91,7 +91,7 @@ class LocationWalk:
         return mutated, items
 
     def _set_element(self, items: list[JSON], node: ListNode, depth: int) -> tuple[bool, Any]:
-        """An element of a keyed list, replaced or added as a whole."""
+        """Replace or add an element of a keyed list."""
         assert self.element is not None
         if node.value is None:
             raise MutationError("last path entry can not be globbed")
@@ -111,7 +111,7 @@ class LocationWalk:
         return True, [*items, new]
 
     def _created(self, depth: int) -> JSON:
-        """Return what is created on the way to the location."""
+        """Return the node to create on the way to the location."""
         node, following = self.location[depth], self.location[depth + 1]
         created: Any = {} if isinstance(following, FieldNode) else []
         if isinstance(node, ListNode):
@@ -128,7 +128,7 @@ def _same(one: JSON, other: JSON) -> bool:
 
 
 def go_type(value: JSON) -> str:
-    """The type of a value as `%T` prints it."""
+    """Return the type of a value as `%T` prints it."""
     names = {
         dict: "map[string]interface {}",
         list: "[]interface {}",

@@ -1,1 +1,1 @@
-"""Rego: parser, compiler to Python, builtins."""
+"""Rego: parser, compiler to Python, and builtins."""

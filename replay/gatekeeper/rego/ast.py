@@ -1,4 +1,4 @@
-"""The syntax tree of Rego (`opa/v1/ast/term.go`, `policy.go`)."""
+"""Syntax tree of Rego (`opa/v1/ast/term.go`, `policy.go`)."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ Operator = Literal["=", ":=", "==", "!=", "<", "<=", ">", ">=", "+", "-", "*", "
 
 
 class Scalar(Struct, frozen=True):
-    """A constant."""
+    """Constant."""
 
     value: Any
     line: int
 
 
 class Var(Struct, frozen=True):
-    """A variable. Each wildcard has its own name that begins with `$`."""
+    """Variable. Each wildcard has its own name, which begins with `$`."""
 
     name: str
     line: int
 
 
 class Ref(Struct, frozen=True):
-    """A reference: its head, and the operands after it."""
+    """Reference: its head, and the operands after it."""
 
     head: Term
     operands: tuple[Term, ...]
@@ -32,7 +32,7 @@ class Ref(Struct, frozen=True):
 
 
 class Call(Struct, frozen=True):
-    """A call of a function or builtin by its dotted name."""
+    """Call of a function or builtin."""
 
     function: Ref | Var
     arguments: tuple[Term, ...]
@@ -49,7 +49,7 @@ class Infix(Struct, frozen=True):
 
 
 class Membership(Struct, frozen=True):
-    """`key, value in collection`; `key` is None without one."""
+    """Membership test `key, value in collection`. `key` is None if it is not written."""
 
     key: Term | None
     value: Term
@@ -58,28 +58,28 @@ class Membership(Struct, frozen=True):
 
 
 class ArrayTerm(Struct, frozen=True):
-    """An array of terms."""
+    """Array of terms."""
 
     items: tuple[Term, ...]
     line: int
 
 
 class SetTerm(Struct, frozen=True):
-    """A set of terms."""
+    """Set of terms."""
 
     items: tuple[Term, ...]
     line: int
 
 
 class ObjectTerm(Struct, frozen=True):
-    """An object of terms."""
+    """Object of terms."""
 
     entries: tuple[tuple[Term, Term], ...]
     line: int
 
 
 class Comprehension(Struct, frozen=True):
-    """An array, set or object comprehension; `key` is set for an object."""
+    """Array, set or object comprehension. `key` is set for an object."""
 
     kind: Literal["array", "set", "object"]
     key: Term | None
@@ -89,7 +89,7 @@ class Comprehension(Struct, frozen=True):
 
 
 class TemplateString(Struct, frozen=True):
-    """A string with expressions in it (`$"..."`)."""
+    """String with embedded expressions (`$"..."`)."""
 
     parts: tuple[str | Term, ...]
     line: int
@@ -101,20 +101,20 @@ Term = (
 
 
 class With(Struct, frozen=True):
-    """A `with` modifier: the replaced path and the new value."""
+    """Modifier `with`: the replaced path and the new value."""
 
     target: Term
     value: Term
 
 
 class SomeDeclaration(Struct, frozen=True):
-    """`some x, y`."""
+    """Declaration `some x, y`."""
 
     names: tuple[str, ...]
 
 
 class SomeIn(Struct, frozen=True):
-    """`some k, v in collection`."""
+    """Iteration `some k, v in collection`."""
 
     key: Term | None
     value: Term
@@ -122,7 +122,7 @@ class SomeIn(Struct, frozen=True):
 
 
 class Every(Struct, frozen=True):
-    """`every k, v in collection { body }`."""
+    """Condition `every k, v in collection { body }`."""
 
     key: str | None
     value: str
@@ -131,7 +131,7 @@ class Every(Struct, frozen=True):
 
 
 class Literal_(Struct, frozen=True):  # noqa: N801 - `Literal` is Python's
-    """One expression of a body. A negated body means `not { ... }`."""
+    """One expression of a body, with its modifiers."""
 
     expression: Term | SomeDeclaration | SomeIn | Every | NegatedBody
     line: int
@@ -140,13 +140,13 @@ class Literal_(Struct, frozen=True):  # noqa: N801 - `Literal` is Python's
 
 
 class NegatedBody(Struct, frozen=True):
-    """`not { body }`."""
+    """Negated body `not { body }`."""
 
     body: tuple[Literal_, ...]
 
 
 class Head(Struct, frozen=True):
-    """The head of a rule: `name` is its path, `key` and `value` are what it defines."""
+    """Head of a rule. `name` is its path; `key` and `value` are what it defines."""
 
     name: tuple[str, ...]
     line: int
@@ -158,7 +158,7 @@ class Head(Struct, frozen=True):
 
 
 class Rule(Struct, frozen=True):
-    """A rule with one body; `otherwise` is its `else`."""
+    """Rule with one body. `otherwise` is its `else`."""
 
     head: Head
     body: tuple[Literal_, ...]
@@ -167,7 +167,7 @@ class Rule(Struct, frozen=True):
 
 
 class Import(Struct, frozen=True):
-    """An import: its path and its local name."""
+    """Import with its path and local name."""
 
     path: tuple[str, ...]
     alias: str
@@ -175,7 +175,7 @@ class Import(Struct, frozen=True):
 
 
 class Module(Struct, frozen=True):
-    """A file of Rego."""
+    """Rego file."""
 
     package: tuple[str, ...]
     imports: tuple[Import, ...] = ()

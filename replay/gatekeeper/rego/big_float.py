@@ -1,4 +1,7 @@
-"""Go's `big.Float` with its 64 bits, as OPA calculates with numbers that are no small integers (`opa/v1/topdown/arithmetic.go`)."""
+"""Go's `big.Float` with 64 bits, in which OPA calculates unless numbers are small integers.
+
+The rules are those of `opa/v1/topdown/arithmetic.go`.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ _BITS = 64
 
 
 def rounded(value: Fraction) -> Fraction:
-    """The nearest number with a mantissa of 64 bits; ties go to the even one."""
+    """Return the nearest number with a mantissa of 64 bits. Ties go to the even one."""
     if not value:
         return value
     sign, value = (-1, -value) if value < 0 else (1, value)
@@ -20,13 +23,16 @@ def rounded(value: Fraction) -> Fraction:
 
 
 def _exponent(value: Fraction) -> int:
-    """The exponent e with 2**(e-1) <= value < 2**e."""
+    """Return the exponent `e` with `2**(e-1) <= value < 2**e`."""
     exponent = value.numerator.bit_length() - value.denominator.bit_length()
     return exponent + 1 if value >= Fraction(2) ** exponent else exponent
 
 
 def float_text(value: Fraction) -> str:
-    """`builtins.FloatToNumber`: an integer in full, anything else in the shortest digits that give the 64 bits back."""
+    """Return a number as `builtins.FloatToNumber` does.
+
+    An integer is written in full, another number with the fewest digits that identify the 64 bits.
+    """
     digits, point = _shortest(abs(value)) if value else ("0", 1)
     sign = "-" if value < 0 else ""
     if value.denominator == 1:
@@ -35,7 +41,7 @@ def float_text(value: Fraction) -> str:
 
 
 def general_text(value: float) -> str:
-    """A float64 as `strconv.FormatFloat(value, 'g', -1, 64)` writes it."""
+    """Return a float64 as `strconv.FormatFloat(value, 'g', -1, 64)` does."""
     if not math.isfinite(value):
         return "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
     if value == 0:
@@ -47,7 +53,7 @@ def general_text(value: float) -> str:
 
 
 def _general(digits: str, point: int) -> str:
-    """Digits with the decimal point before the digit `point`: with an exponent if that is below -4 or at least 6."""
+    """Return digits with the decimal point before digit `point`. An exponent is used below -4 and from 6."""
     exponent = point - 1
     if exponent < -4 or exponent >= 6:
         fraction = f".{digits[1:]}" if len(digits) > 1 else ""
@@ -60,7 +66,7 @@ def _general(digits: str, point: int) -> str:
 
 
 def _shortest(value: Fraction) -> tuple[str, int]:
-    """The fewest decimal digits that round to `value` at 64 bits, and where the point is among them."""
+    """Return the fewest digits that round to `value` at 64 bits, and the position of the decimal point."""
     shift = _exponent(value) - _BITS
     unit = Fraction(2) ** shift
     mantissa = value / unit

@@ -1,7 +1,7 @@
-"""Python source for rules: a body is nested loops, and what is undefined or false goes on with the next turn.
+"""Code generator: Python source of Rego rules. A body becomes nested loops; undefined or false means `continue`.
 
-A rule is a function of the context `c` (`replay.gatekeeper.rego.program.Context`); its value is kept for the length of a query.
-Nothing of a policy's text reaches the source but short constants as Python writes them.
+A rule is a function of the context `c` (`replay.gatekeeper.rego.program.Context`). Its value is kept for one query. Of
+a policy's text, only short constants reach the source, written as Python literals.
 """
 
 from __future__ import annotations
@@ -35,27 +35,27 @@ from replay.gatekeeper.rego.order import Bound, needs, ordered
 from replay.gatekeeper.rego.parser import UnsupportedRegoError
 
 _LOOPS = 17
-"""Python nests at most 20 loops in a function."""
+"""Limit of ours for nested loops in a function. Python allows 20."""
 _OPERATORS = {"+": "plus", "-": "minus", "*": "mul", "/": "div", "%": "rem", "&": "and", "|": "or"}
 _RELATIONS = {"<": "<", "<=": "<=", ">": ">", ">=": ">="}
 
 
 class Names(msgspec.Struct):
-    """Names for a program's code: rules by path, builtins, constants."""
+    """Names in a program's code: rules by path, builtins and constants."""
 
     rules: dict[tuple[str, ...], int]
     functions: dict[tuple[str, ...], tuple[int, int]]
     builtins: dict[str, tuple[int, Callable[..., Any]]]
     called: set[tuple[str, ...]]
-    """Rules that may be called as functions without arguments."""
+    """Rules that can be called like functions without arguments."""
     constants: list[Any] = msgspec.field(default_factory=list)
     used: set[str] = msgspec.field(default_factory=set)
     uses: set[tuple[str, ...]] = msgspec.field(default_factory=set)
     reads: dict[tuple[str, ...], int] = msgspec.field(default_factory=dict)
-    """The paths at which the code reads `input`, each with its number."""
+    """Numbers of the paths at which the code reads `input`."""
 
     def constant(self, value: Any) -> str:
-        """The name of a constant; short ones are written as they are."""
+        """Return the name of a constant, or a short constant itself."""
         if value is None or isinstance(value, bool) or (isinstance(value, int) and abs(value) < 2**60):
             return repr(value)
         if isinstance(value, str) and len(value) < 200 and value.isascii():
@@ -64,12 +64,12 @@ class Names(msgspec.Struct):
         return f"K[{len(self.constants) - 1}]"
 
     def builtin(self, name: str) -> str:
-        """The name of a builtin in the code."""
+        """Return the name of a builtin in the code."""
         self.used.add(name)
         return "b_" + name.replace(".", "__")
 
     def arity(self, call: Call) -> int | None:
-        """How many arguments a function has, None for one that is not known."""
+        """Return the number of arguments of a function, or None for an unknown function."""
         if isinstance(call.function, Var):
             found = self.builtins.get(call.function.name)
             return None if found is None else found[0]
@@ -78,7 +78,7 @@ class Names(msgspec.Struct):
 
 
 def path_of(function: Ref | Var) -> tuple[str, ...] | None:
-    """The path of a function from `data`."""
+    """Return the path of a function from `data`, or None for a builtin."""
     if isinstance(function, Var):
         return None
     return tuple(operand.value for operand in function.operands if isinstance(operand, Scalar))
@@ -125,16 +125,16 @@ _SMALL = frozenset(
     ]
 )
 _SMALL_FAMILIES = ("is_", "time.", "semver.", "net.cidr_contains")
-"""Builtins with small results, or results that are part of their operands."""
+"""Families of builtins whose results are small or part of their operands."""
 _ITEM = 3
-"""The steps that an item of a comprehension costs, for the memory that it takes."""
+"""Steps charged for each item of a comprehension, for the memory that it takes."""
 
 
 class FunctionWriter:
-    """Writes the code of one rule or function."""
+    """Writer of the code of one rule or function."""
 
     def __init__(self, names: Names, file: str) -> None:
-        """With these names in reach."""
+        """Start without code. `names` are the names that it can use."""
         self.names = names
         self.file = file
         self.lines: list[str] = []
@@ -151,7 +151,7 @@ class FunctionWriter:
         self.lines.append("    " * self.indent + text)
 
     def fresh(self, prefix: str = "t") -> str:
-        """A name that is not used yet."""
+        """Return an unused name."""
         self.count += 1
         return f"{prefix}{self.count}"
 
@@ -164,8 +164,9 @@ class FunctionWriter:
         self.indent += 1
 
     def block(self, write: Callable[[], None]) -> None:
-        """Code that is left where something in it is undefined."""
+        """Write code that ends early if something in it is undefined."""
         indent, loops, bound = self.indent, self.loops, self.bound
+        # A loop with one turn: `continue` in it leaves the block, as `goto` would.
         self.loop("for _ in ONCE:")
         write()
         self.indent, self.loops, self.bound = indent, loops, bound
@@ -173,14 +174,14 @@ class FunctionWriter:
     # Bodies
 
     def body(self, body: Sequence[Literal_], then: Callable[[], None]) -> None:
-        """Add a body, and the code for each of its solutions."""
+        """Write a body, and the code that runs for each of its solutions."""
         literals, _ = ordered(tuple(body), self.bound, self.file, self.names.arity)
         for literal in literals:
             self.literal(literal)
         then()
 
     def literal(self, literal: Literal_) -> None:
-        """Add one literal. The code after it runs if it is true."""
+        """Write one literal. The code after it runs if the literal is true."""
         depth = len(self.context)
         for with_ in literal.modifiers:
             self._with(with_.target, with_.value)
@@ -215,9 +216,9 @@ class FunctionWriter:
         self.line(f"if not {flag}: continue")
 
     def _hoisted(self, term: Any) -> Any:
-        """A negated term whose operands are evaluated before the negation, where OPA does so (`compile.go`, `rewriteDynamics`).
+        """Return a negated term without the operands that OPA evaluates before it (`compile.go`, `rewriteDynamics`).
 
-        Operands of calls and comparisons are; a reference that stands alone, or on a side of `==`, is not.
+        These are the operands of calls and comparisons. A reference by itself, or on a side of `==`, stays.
         """
         match term:
             case Infix(operator="==" | "="):
@@ -289,7 +290,7 @@ class FunctionWriter:
         self.line(f"if not {flag}: continue")
 
     def statement(self, term: Any) -> None:
-        """A term as a literal: what follows runs where it is neither undefined nor false."""
+        """Write a term as a literal. The code after it runs if the term is neither undefined nor false."""
         match term:
             case Infix(operator="="):
                 self.unify(term.left, term.right)
@@ -306,7 +307,7 @@ class FunctionWriter:
                 self.line(f"if {value} is False or type({value}) is Unknown and {value}.touched(): continue")
 
     def unify(self, left: Term, right: Term) -> None:
-        """Unify two terms. Unbound variables get the values that they need."""
+        """Unify two terms. Unbound variables get their values."""
         if self._is_ground(right):
             self.destructure(left, self.value(right))
         elif self._is_ground(left):
@@ -328,7 +329,7 @@ class FunctionWriter:
         return needs(term, self.bound, self.bound) is not None and not (frozenset(variables_of(term)) - self.bound)
 
     def destructure(self, pattern: Any, value: str) -> None:
-        """A pattern against a value."""
+        """Match a value with a pattern."""
         match pattern:
             case Var() if pattern.name not in self.bound:
                 self.bind(pattern.name, value)
@@ -353,13 +354,14 @@ class FunctionWriter:
                 self.line(f"if not {self._equal(self.value(pattern), value, pattern, None)}: continue")
 
     def bind(self, name: str, value: str) -> None:
-        """Give a variable its value."""
+        """Bind a variable to a value."""
         self.bound |= {name}
         if not name.startswith("$"):
             self.line(f"{local(name)} = {value}")
 
     def _equal(self, left: str, right: str, left_term: Any, right_term: Any) -> str:
-        """The condition that two values are the same."""
+        """Return the condition that two values are equal."""
+        # Python's `==` suffices if one side is known to be a string.
         for term in (left_term, right_term):
             if isinstance(term, Scalar) and isinstance(term.value, str):
                 return f"({left} == {right})"
@@ -375,7 +377,7 @@ class FunctionWriter:
     # Terms
 
     def value(self, term: Any) -> str:
-        """Return the code of a term's value. If it is undefined, the code before continues with the next iteration."""
+        """Return the code of a term's value. If it is undefined, the code before it continues with the next turn."""
         match term:
             case Scalar():
                 return self.names.constant(term.value)
@@ -505,7 +507,10 @@ class FunctionWriter:
         return self._defined(f"f{number}({', '.join([self.context[-1], *arguments])})")
 
     def _reads_one_key(self, term: Call) -> bool:
-        """Whether `object.get` is asked about the input itself, of which only what is got is read then."""
+        """Record the read key and return True if `object.get` reads the input itself.
+
+        Then only that key is read, not the whole input.
+        """
         found, key = term.arguments[:2]
         if isinstance(found, Ref):
             found = found if found.operands else found.head
@@ -538,7 +543,10 @@ class FunctionWriter:
         return value
 
     def _read(self, operands: Sequence[Any]) -> None:
-        """Note that the input is read, up to the first operand that is not written out; the parameters are the constraint's."""
+        """Record a read of the input, up to the first operand that is not constant.
+
+        Parameters do not count, because they belong to the constraint.
+        """
         path: list[str] = []
         for operand in operands:
             if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):
@@ -568,7 +576,7 @@ class FunctionWriter:
         return item
 
     def _data(self, operands: list[Any], term: Ref) -> tuple[str, list[Any]]:
-        """Return the start of a path from `data`: a rule, or the inventory."""
+        """Return the code for the start of a path from `data`: a rule or the inventory."""
         path: list[str] = []
         for operand in operands:
             if not (isinstance(operand, Scalar) and isinstance(operand.value, str)):
@@ -588,5 +596,5 @@ class FunctionWriter:
 
 
 def local(name: str) -> str:
-    """The name of a variable in the code."""
+    """Return the name of a variable in the code."""
     return "_" if name == "_" else "v" + name.rpartition("#")[2] if "#" in name else "v0"

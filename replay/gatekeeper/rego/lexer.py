@@ -1,4 +1,4 @@
-"""The tokens of a Rego file (`opa/v1/ast/internal/scanner`)."""
+"""Lexer of Rego (`opa/v1/ast/internal/scanner`)."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from typing import NamedTuple
 
 
 class RegoError(Exception):
-    """Rego that OPA refuses; the text is OPA's: the file, the line, the code and the message."""
+    """Rego that OPA refuses. `str()` has OPA's form: file, line, code and message."""
 
     def __init__(self, line: int, message: str, code: str = "rego_parse_error", file: str = "template") -> None:
-        """What is wrong, and where."""
+        """Format the message with its position."""
         super().__init__(f"{file}:{line}: {code}: {message}")
 
 
 class Token(NamedTuple):
-    """A token: its kind (`name`, `number`, `string`, `template`, `newline`, `end`, or the symbol itself), text and place."""
+    """Token: `kind` is `name`, `number`, `string`, `template`, `newline`, `end`, or the symbol itself."""
 
     kind: str
     text: str
@@ -44,7 +44,7 @@ _OPERAND_ENDS = frozenset({"name", "number", "string", "]", "}", ")"})
 
 
 def tokens(text: str, file: str = "template") -> list[Token]:
-    """The tokens of a text, with one of kind `newline` for each line's end."""
+    """Return the tokens of a text, with a token of kind `newline` at the end of each line. Raises RegoError."""
     found: list[Token] = []
     at, line, start = 0, 1, 0
     is_spaced = False
@@ -83,7 +83,7 @@ def tokens(text: str, file: str = "template") -> list[Token]:
 
 
 def _is_after_operand(found: list[Token], *, is_spaced: bool) -> bool:
-    """Whether a `-` here is an operator: it follows an operand."""
+    """Return whether a `-` at this point is an operator, because it follows an operand."""
     del is_spaced
     return (
         bool(found)
@@ -100,7 +100,10 @@ def _unquoted(text: str, line: int, file: str) -> str:
 
 
 def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tuple[object, ...], int]:
-    """The parts of a string with expressions: texts, and pairs of an expression's text and line; and where it ends."""
+    """Return the parts of a string with expressions, and where it ends.
+
+    A part is a text, or the text and line of an expression.
+    """
     parts: list[object] = []
     plain: list[str] = []
 
@@ -132,7 +135,7 @@ def _template(text: str, at: int, quote: str, line: int, file: str) -> tuple[tup
 
 
 def _closing(text: str, at: int, line: int, file: str) -> int:
-    """Return the place of the closing brace for the one at `at`."""
+    """Return the index of the brace that closes the one at `at`."""
     depth = 0
     while at < len(text):
         match = _TOKEN.match(text, at)

@@ -1,4 +1,4 @@
-"""The types of operands that are written out: OPA's type checker refuses a call of a builtin with another one (`ast/check.go`)."""
+"""Types of literal operands. OPA's type checker refuses a builtin call with a literal of a wrong type (`ast/check.go`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _ARITHMETIC: Final = {"+": ("plus", "nn"), "*": ("mul", "nn"), "/": ("div", "nn"
 
 
 def literal_type(term: Term) -> str:
-    """The type of a term that is written out; empty for one whose type only its value tells."""
+    """Return the type of a literal term, or an empty text if its type depends on its value."""
     match term:
         case Scalar(value=bool()):
             return "boolean"
@@ -43,7 +43,7 @@ def literal_type(term: Term) -> str:
 
 
 def refused_call(name: str, operands: Sequence[Term]) -> str:
-    """Return the type error of a call's operands, empty if none is known."""
+    """Return the type error of a call's operands, or an empty text."""
     shown, kinds = _ARITHMETIC.get(name, (name, OPERANDS.get(name, "")))
     found = [literal_type(operand) for operand in operands]
     if any(own and kind in _ALLOWED and own not in _ALLOWED[kind] for own, kind in zip(found, kinds, strict=False)):

@@ -1,4 +1,7 @@
-"""Evaluation order of a body: each literal after everything that it needs is bound (`opa/v1/ast/compile.go`, `reorderBodyForSafety`)."""
+"""Evaluation order of a body: a literal follows all literals that bind its variables.
+
+The rule is `reorderBodyForSafety` in `opa/v1/ast/compile.go`.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +37,7 @@ Bound = frozenset[str]
 
 
 def ordered(body: tuple[Literal_, ...], bound: Bound, file: str, arities: Any) -> tuple[tuple[Literal_, ...], Bound]:
-    """The literals in their order, and all that is bound after them. Raises `RegoError` if a variable stays unsafe."""
+    """Return the literals in evaluation order, and all bound variables. Raises RegoError for an unsafe variable."""
     outside = frozenset(name for literal in body for name in outer_variables(literal)) | bound
     left = list(body)
     found: list[Literal_] = []
@@ -63,7 +66,7 @@ def _unsafe(waiting: list[Literal_], bound: Bound, file: str) -> RegoError:
 
 
 def binds(literal: Literal_, bound: Bound, outside: Bound, arities: Any) -> Bound | None:
-    """Return what a literal binds, None if it needs something unbound."""
+    """Return the variables that a literal binds, or None if it needs an unbound one."""
     expression: Any = literal.expression
     for with_ in literal.modifiers:
         if needs(with_.value, bound, outside) is None:
@@ -105,7 +108,10 @@ def _closed(literal: Literal_, bound: Bound, outside: Bound) -> Bound | None:
 
 
 def needs(term: Any, bound: Bound, outside: Bound) -> Bound | None:
-    """Return what a term's evaluation binds: operands of references; None if it needs something unbound."""
+    """Return the variables that evaluating a term binds, or None if it needs an unbound one.
+
+    Operands of references can bind variables.
+    """
     match term:
         case Scalar() | str():
             return frozenset()
@@ -154,7 +160,7 @@ def _all(parts: Any, bound: Bound, outside: Bound) -> Bound | None:
 
 
 def _pattern(term: Term, bound: Bound, outside: Bound) -> Bound | None:
-    """Return what a pattern binds for a known value."""
+    """Return the variables that a pattern binds for a known value, or None if it needs an unbound one."""
     match term:
         case Var():
             return frozenset() if term.name in bound else frozenset({term.name})
@@ -197,7 +203,7 @@ def _unified(left: Term, right: Term, bound: Bound, outside: Bound) -> Bound | N
 
 
 def _pairs(left: Term, right: Term) -> list[tuple[Term, Term]] | None:
-    """The parts of two patterns of the same form."""
+    """Return the corresponding parts of two patterns of the same form, or None."""
     if isinstance(left, ArrayTerm) and isinstance(right, ArrayTerm) and len(left.items) == len(right.items):
         return list(zip(left.items, right.items, strict=True))
     if isinstance(left, ObjectTerm) and isinstance(right, ObjectTerm) and len(left.entries) == len(right.entries):
@@ -208,7 +214,7 @@ def _pairs(left: Term, right: Term) -> list[tuple[Term, Term]] | None:
 
 
 def outer_variables(literal: Literal_) -> list[str]:
-    """The variables of a literal outside of comprehensions and inner bodies."""
+    """Return the variables of a literal outside of comprehensions and nested bodies."""
     found: list[str] = []
     _collect(literal, found, into_closures=False)
     return found
@@ -240,10 +246,10 @@ def _collect(node: Any, found: list[str], *, into_closures: bool) -> None:
 
 
 def indexed_order(rules: Sequence[Rule]) -> list[Rule]:
-    """The rules of one name as OPA's index gives them (`opa/v1/ast/index.go`): it matters for the place of a conflict.
+    """Return the rules of one name in the order of OPA's index (`opa/v1/ast/index.go`).
 
-    Rules without an indexed reference come first; of the others, reference by reference, those that have it not, that have it
-    with any value, that have it with a constant.
+    The order decides which rule a conflict names. Rules without an indexed reference come first. The others are ordered
+    reference by reference: rules without the reference, with any value, with a constant.
     """
     indexes = [_index(rule) for rule in rules]
     counts = Counter(ref for index in indexes for ref in index)
@@ -257,7 +263,7 @@ def indexed_order(rules: Sequence[Rule]) -> list[Rule]:
 
 
 def _index(rule: Rule) -> dict[tuple[Any, ...], int]:
-    """The references to `input` that a body needs: 1 with any value, 2 with a constant."""
+    """Return the references to `input` that a body needs: 1 with any value, 2 with a constant."""
     found: dict[tuple[Any, ...], int] = {}
     for literal in rule.body:
         expression: Any = literal.expression

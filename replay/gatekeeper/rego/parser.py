@@ -1,4 +1,4 @@
-"""The parser of Rego v0 and v1 (`opa/v1/ast/parser.go`): rules, bodies and expressions; terms are read by `TermParser`."""
+"""Parser of Rego v0 and v1: rules, bodies and expressions (`opa/v1/ast/parser.go`). `TermParser` parses terms."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FUTURE = frozenset({"in", "every", "contains", "if", "not"})
 
 
 def parse_module(text: str, *, is_v1: bool = False, file: str = "template") -> Module:
-    """The module that a text is. Raises `RegoError`."""
+    """Parse a module. Raises RegoError."""
     try:
         return _ModuleParser(text, file, is_v1=is_v1).module()
     except RecursionError:
@@ -35,18 +35,18 @@ def parse_module(text: str, *, is_v1: bool = False, file: str = "template") -> M
 
 
 class UnsupportedRegoError(RegoError):
-    """Rego that OPA accepts and that is not decided here."""
+    """Rego that OPA accepts but that is not supported here."""
 
     def __init__(self, line: int, message: str, file: str = "template") -> None:
-        """What is not supported, and where."""
+        """Name the unsupported feature and its position."""
         super().__init__(line, message, "unsupported", file)
 
 
 class _ModuleParser(TermParser):
-    """Reads a file."""
+    """Parser of a file."""
 
     def __init__(self, text: str, file: str, *, is_v1: bool) -> None:
-        """Of this text; v1 has all keywords without an import."""
+        """Start at the first token. Rego v1 has all keywords without an import."""
         super().__init__(tokens(text, file), file)
         self.keywords = set(_FUTURE - {"not"}) if is_v1 else set()
         self.is_v1 = is_v1
@@ -68,7 +68,7 @@ class _ModuleParser(TermParser):
         return Module(package, tuple(imports), tuple(rules))
 
     def _path(self) -> tuple[str, ...]:
-        """Return a dotted path, whose later parts may be in brackets."""
+        """Return a dotted path, whose later parts can be in brackets."""
         parts = [self.name()]
         while True:
             if self.kind == "." and not self.token.is_spaced:
@@ -143,7 +143,7 @@ class _ModuleParser(TermParser):
         return found
 
     def _is_body(self) -> bool:
-        """Whether the brace here opens a body, and no object or set that is the only expression."""
+        """Return whether a brace opens a body, and not an object or set that is the only expression."""
         place = self.place
         try:
             self._braced_body()
@@ -224,7 +224,7 @@ class _ModuleParser(TermParser):
         return body
 
     def body(self, end: str) -> tuple[Literal_, ...]:
-        """Literals up to a closing token, which is left."""
+        """Return the literals up to a closing token, which is not consumed."""
         found: list[Literal_] = []
         while self.kind != end:
             found.append(self.literal())
@@ -256,7 +256,7 @@ class _ModuleParser(TermParser):
         return self.peek().kind != "(" or self.peek().is_spaced
 
     def statement(self) -> Term:
-        """A term, or two joined by `=` or `:=`."""
+        """Return a term, or two terms joined by `=` or `:=`."""
         line = self.token.line
         left = self.expression()
         if self.kind in ("=", ":="):

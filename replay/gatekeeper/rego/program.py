@@ -1,4 +1,4 @@
-"""A compiled set of modules: one entry rule, evaluated with an input and an inventory."""
+"""Compiled modules with one entry rule, evaluated for an input and an inventory."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ Path = tuple[str, ...]
 
 
 class SourceModule:
-    """A module with the name that errors give its file."""
+    """Module with the file name that its errors show."""
 
     def __init__(self, module: Module, file: str, *, is_v1: bool) -> None:
-        """Of this file."""
+        """Keep the module with its file name."""
         self.module = module
         self.file = file
         self.is_v1 = is_v1
 
 
 class Program:
-    """Compiled modules: `entry` is a partial set."""
+    """Compiled modules. The entry rule is a partial set."""
 
     def __init__(self, modules: Sequence[SourceModule], entry: Path) -> None:
-        """Compile. Raises `RegoError`."""
+        """Compile the modules. Raises RegoError."""
         grouped: dict[Path, list[Rule]] = {}
         files: dict[int, str] = {}
         for source in modules:
@@ -86,7 +86,7 @@ class Program:
         self._entry = namespace[f"r{self.names.rules[entry]}"]
 
     def paths(self, reads: Iterable[int]) -> tuple[Path, ...]:
-        """The paths of some numbers of reads, those left out that lead on from another one."""
+        """Return the paths for the numbers of reads, without paths below another one of them."""
         every = list(self.names.reads)
         found = {every[number] for number in reads}
         return tuple(path for path in sorted(found) if not any(path[:length] in found for length in range(len(path))))
@@ -98,7 +98,10 @@ class Program:
     def ask(
         self, input_: Value, inventory: Value, left: list[int] | None = None, reads: set[int] | None = None
     ) -> tuple[Set, Context]:
-        """Return the entry rule's members for an input, and how they arose; `reads` receives the read paths."""
+        """Return the members of the entry rule for an input, and the context.
+
+        `left` is the step budget, `reads` receives the numbers of the paths that were read.
+        """
         context = Context(input_, inventory, len(self.names.rules), [STEPS] if left is None else left)
         if reads is not None:
             context.reads = reads
@@ -110,7 +113,10 @@ class Program:
 
 
 def _has_type(rule: Rule) -> bool:
-    """Whether the value of a rule has a type that its text tells; OPA lets what may be anything be called like a function."""
+    """Return whether the type of a rule's value is known from its text.
+
+    OPA lets a value of unknown type be called like a function.
+    """
     if rule.head.is_set or rule.head.key is not None:
         return True
     value = rule.head.value
@@ -130,14 +136,14 @@ def _has_type(rule: Rule) -> bool:
 
 
 def _check_entry(rules: Sequence[Rule] | None, entry: Path) -> None:
-    """The entry rule has members: it is no function, and no rule whose value is a number, a text, a boolean or null."""
+    """Raise RegoError if the entry rule cannot have members: a function, a number, a string, a boolean or null."""
     values = [rule.head.value for rule in rules or () if rule.head.key is None]
     if rules is None or (values and all(isinstance(value, Scalar) or value is None for value in values)):
         raise RegoError(15, f"undefined ref: data.{'.'.join(entry)}[r]", "rego_type_error", "hooks.hooks_builtin")
 
 
 def _check_alike(path: Path, rules: Sequence[Rule], files: Mapping[int, str]) -> None:
-    """The rules of one name are of one form (`ast/compile.go`, `checkRuleConflicts`)."""
+    """Raise RegoError if rules of one name differ in form (`ast/compile.go`, `checkRuleConflicts`)."""
     name = f"data.{'.'.join(path)}"
     first = rules[0].head
     kinds = {
@@ -160,7 +166,7 @@ def _check_alike(path: Path, rules: Sequence[Rule], files: Mapping[int, str]) ->
 def _check_recursion(
     uses: Mapping[Path, set[Path]], rules: Mapping[Path, Sequence[Rule]], files: Mapping[int, str]
 ) -> None:
-    """No rule needs itself."""
+    """Raise RegoError if a rule needs itself."""
     done: set[Path] = set()
     for start in uses:
         stack: list[tuple[Path, list[Path]]] = [(start, sorted(uses[start]))]

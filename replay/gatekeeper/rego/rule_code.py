@@ -1,4 +1,4 @@
-"""Python source for whole rules: sets, objects, single values with their `else`, and functions."""
+"""Python source of whole rules: sets, objects, single values with their `else`, and functions."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _EMPTY = {"set": "Set()", "object": "Entries()", "value": "[]"}
 def rule_code(
     rules: Sequence[Rule], number: int, names: Names, file_of: Callable[[Rule], str], *, is_entry: bool
 ) -> list[str]:
-    """The code of a rule that has no arguments: a set, an object, or one value."""
+    """Return the code of a rule without arguments: a set, an object or one value."""
     first = rules[0].head
     kind = "set" if first.is_set else "object" if first.key is not None else "value"
     lines = [f"def r{number}(c):", f"    out = c.memo[{number}]", "    if out is not None: return out"]
@@ -65,7 +65,7 @@ def _clause(writer: FunctionWriter, rule: Rule, kind: str, *, is_entry: bool) ->
 
 
 def _alternatives(writer: FunctionWriter, rule: Rule, message: str) -> None:
-    """A rule with its chain of `else`: the first of them that has a value."""
+    """Write a rule with its chain of `else`. The first clause that has a value counts."""
     target = writer.fresh("o")
     writer.line(f"{target} = []")
 
@@ -98,7 +98,7 @@ def _alternatives(writer: FunctionWriter, rule: Rule, message: str) -> None:
 
 
 def function_code(rules: Sequence[Rule], number: int, names: Names, file_of: Callable[[Rule], str]) -> list[str]:
-    """The code of a function."""
+    """Return the code of a function."""
     count = len(rules[0].head.arguments or ())
     lines = [
         f"def f{number}({', '.join(['c', *(f'a{place}' for place in range(count))])}):",

@@ -1,4 +1,4 @@
-"""Runtime of compiled rules: the context of a query, references and iterations, rules with one value (`opa/v1/topdown/eval.go`)."""
+"""Runtime of compiled rules: the context of a query, references, iterations and conflicts (`opa/v1/topdown/eval.go`)."""
 
 from __future__ import annotations
 
@@ -24,35 +24,35 @@ from replay.gatekeeper.rego.value import (
 
 ONCE = (None,)
 STEPS = 4_000_000
-"""What a query may take: each element of an iteration and each call is a step, and so is the memory of some 64 bytes.
+"""Step budget of a query. An element of an iteration and a call cost one step each, as do about 64 bytes of memory.
 
-That is some seconds and some hundred MiB in all.
+The budget amounts to a few seconds and a few hundred MiB.
 """
 _SHORT, _ENTRY, _LARGE = 64, 3, 2**1000
 
 
 class ConflictError(Exception):
-    """A rule with two values, which ends the query; the text is OPA's."""
+    """Rule with two values, which ends the query. `str()` is OPA's message."""
 
     def __init__(self, line: int, message: str, file: str) -> None:
-        """Which rule."""
+        """Format the message with the rule's position."""
         super().__init__(f"{file}:{line}: eval_conflict_error: {message}")
 
 
 class TooManyStepsError(Exception):
-    """A query takes more steps than it may."""
+    """Query that exceeds its step budget."""
 
 
 class Context:
-    """One query: the input, the inventory, the values of rules, and the steps that are left.
+    """Query: the input, the inventory, the values of rules and the remaining steps.
 
-    `reads` has the numbers of the paths at which the input was read so far.
+    `reads` holds the numbers of the paths at which the input was read.
     """
 
     __slots__ = ("input", "inventory", "left", "lines", "memo", "reads", "unknown")
 
     def __init__(self, input_: Value, inventory: Value, size: int, left: list[int]) -> None:
-        """With as many places as there are rules."""
+        """`size` is the number of rules, `left` a list with the remaining steps."""
         self.input = input_
         self.inventory = inventory
         self.memo: list[Any] = [None] * size
@@ -62,13 +62,13 @@ class Context:
         self.lines: dict[str | bytes, int] = {}
 
     def spend(self, count: int) -> None:
-        """Take steps."""
+        """Spend steps. Raises TooManyStepsError."""
         self.left[0] -= count
         if self.left[0] < 0:
             raise TooManyStepsError(f"the policy takes more than {STEPS} steps")
 
     def made(self, value: Value) -> None:
-        """Take steps for the memory of a new value."""
+        """Spend steps for the memory of a new value."""
         kind = type(value)
         if kind is str:
             if len(value) > _SHORT:
@@ -83,13 +83,13 @@ class Context:
             self.spend(value.bit_length() // _SHORT)
 
     def said(self, out: Set, value: Value, line: int) -> None:
-        """A member of the entry rule, and the line of the rule that has it."""
+        """Add a member of the entry rule, and record the line of its rule."""
         out.add(value)
         self.lines.setdefault(key_of(value), line)
 
 
 def replaced(context: Context, root: str, path: Sequence[str], value: Value) -> Context:
-    """The context with another input or inventory, or part of it."""
+    """Return the context with another input or inventory, or with a part of it replaced."""
     if root == "input":
         new = Context(_with_part(context.input, path, value), context.inventory, len(context.memo), context.left)
     else:
@@ -107,16 +107,16 @@ def _with_part(whole: Value, path: Sequence[str], value: Value) -> Value:
 
 
 class Entries:
-    """An object that is made key by key."""
+    """Object built key by key."""
 
     __slots__ = ("found",)
 
     def __init__(self) -> None:
-        """Empty."""
+        """Start without keys."""
         self.found: dict[str | bytes, tuple[Value, Value]] = {}
 
     def put(self, key: Value, value: Value, line: int, file: str, message: str = "object keys must be unique") -> None:
-        """Another key; the same one with another value is a conflict."""
+        """Add a key. Raises ConflictError if it has another value already."""
         name = key_of(key)
         known = self.found.get(name)
         if known is None:
@@ -125,18 +125,18 @@ class Entries:
             raise ConflictError(line, message, file)
 
     def value(self) -> Value:
-        """The object."""
+        """Return the object."""
         return object_of(self.found.values())
 
 
 def joined(parts: Sequence[str]) -> str:
-    """The text of a template."""
+    """Return the text of a template string. Raises TooLargeError."""
     limited(sum(map(len, parts)))
     return "".join(parts)
 
 
 def once(out: list[Value], value: Value, line: int, message: str, file: str) -> None:
-    """A value of what may have one alone."""
+    """Add the value of a rule that has only one. Raises ConflictError if it has another value already."""
     if not out:
         out.append(value)
     elif not equal(out[0], value):
@@ -144,7 +144,7 @@ def once(out: list[Value], value: Value, line: int, message: str, file: str) -> 
 
 
 def step(value: Value, key: Value) -> Value:
-    """Return what a reference finds with one operand."""
+    """Return the value of a reference with one operand."""
     kind = type(value)
     if kind is dict or kind is PartialObject:
         if type(key) is str:
@@ -172,7 +172,7 @@ def _touched(value: Value) -> Value:
 
 
 def values(context: Context, value: Value) -> Iterable[Value]:
-    """The elements of a collection."""
+    """Return the elements of a collection."""
     kind = type(value)
     if kind is list:
         context.spend(len(value))
@@ -187,7 +187,7 @@ def values(context: Context, value: Value) -> Iterable[Value]:
 
 
 def entries(context: Context, value: Value) -> Iterable[tuple[Value, Value]]:
-    """The keys and elements of a collection; the key of a set's member is the member."""
+    """Return the keys and elements of a collection. A set's member is its own key."""
     kind = type(value)
     if kind is list:
         context.spend(len(value))
@@ -210,14 +210,14 @@ lookups = entries
 
 
 def array(value: Value, size: int) -> list[Value] | None:
-    """An array of this size, None for anything else."""
+    """Return an array of this size, or None for anything else."""
     if type(value) is UnknownValue:
         value.touched()
     return value if type(value) is list and len(value) == size else None
 
 
 def fields_of(value: Value, keys: tuple[Value, ...]) -> list[Value] | None:
-    """The values of an object with exactly these keys, None for anything else."""
+    """Return the values of an object with exactly these keys, or None for anything else."""
     if type(value) in (UnknownValue, PartialObject):
         value.touched()
     if type(value) is dict and len(value) == len(keys):
@@ -230,7 +230,7 @@ def fields_of(value: Value, keys: tuple[Value, ...]) -> list[Value] | None:
 
 
 def is_member(context: Context, value: Value, collection: Value) -> bool:
-    """`value in collection` (`topdown/sets.go`, `builtinMember`)."""
+    """Return whether `value in collection` holds (`topdown/sets.go`, `builtinMember`)."""
     kind = type(collection)
     if kind is Set:
         return key_of(value) in collection.members
@@ -241,7 +241,7 @@ def is_member(context: Context, value: Value, collection: Value) -> bool:
 
 
 def has_entry(key: Value, value: Value, collection: Value) -> bool:
-    """`key, value in collection`."""
+    """Return whether `key, value in collection` holds."""
     found = step(collection, key)
     return found is not UNDEFINED and equal(found, value)
 

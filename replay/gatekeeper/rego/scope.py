@@ -1,7 +1,8 @@
-"""Names made plain: every local variable gets a name of its own, and all else becomes a path from `data` or `input`.
+"""Name resolution: local variables get unique names, everything else becomes a path from `data` or `input`.
 
-(`opa/v1/ast/compile.go`, `resolveAllRefs` and `rewriteLocalVars`.) What `some`, `:=`, `every` and a function's arguments declare is
-seen in the body and in those inside it; a variable that is declared nowhere belongs to the body that it first occurs in.
+The rules are `resolveAllRefs` and `rewriteLocalVars` in `opa/v1/ast/compile.go`. Names that `some`, `:=`, `every` and
+function arguments declare are visible in the body and in nested bodies. An undeclared variable belongs to the body in
+which it first occurs.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ Names = dict[str, str]
 
 
 class Scope:
-    """The names of one module."""
+    """Names of one module."""
 
     def __init__(self, module: Module, file: str) -> None:
-        """Of its rules and imports."""
+        """Collect the names of the module's imports and rules."""
         self.file = file
         self.globals: dict[str, tuple[str, ...]] = {}
         for found in module.imports:
@@ -54,7 +55,7 @@ class Scope:
         self._count = 0
 
     def rule(self, rule: Rule) -> Rule:
-        """A rule with its names made plain."""
+        """Return a rule with its names resolved."""
         names: Names = {}
         return self._clause(rule, names)
 
@@ -79,7 +80,7 @@ class Scope:
         return f"{name}#{self._count}"
 
     def body(self, body: tuple[Literal_, ...], outer: Names) -> tuple[tuple[Literal_, ...], Names]:
-        """A body with its names made plain, and the names as they are after it."""
+        """Return a body with its names resolved, and the names that are visible after it."""
         names = dict(outer)
         declared: set[str] = set()
         for literal in body:
@@ -140,7 +141,7 @@ class Scope:
         names[name] = self._fresh(name)
 
     def term(self, term: Term, names: Mapping[str, str]) -> Term:
-        """A term with its names made plain."""
+        """Return a term with its names resolved."""
         match term:
             case Scalar():
                 return term
@@ -210,7 +211,7 @@ class Scope:
         return Ref(self.term(term.head, names), operands, term.line)
 
     def _function(self, parts: tuple[str, ...], names: Mapping[str, str], line: int) -> Ref | Var:
-        """A function's path from `data`, or the name of a builtin."""
+        """Return the path of a function from `data`, or the name of a builtin."""
         if parts[0] in self.globals and parts[0] not in names:
             path = (*self.globals[parts[0]], *parts[1:])
             return Ref(Var(path[0], line), tuple(Scalar(part, line) for part in path[1:]), line)
@@ -224,7 +225,7 @@ def _global(path: tuple[str, ...], operands: tuple[Term, ...], line: int) -> Ref
 
 
 def variables_of(pattern: Term) -> list[str]:
-    """The variables that a pattern binds: those outside references and calls."""
+    """Return the variables that a pattern binds, which are those outside of references and calls."""
     match pattern:
         case Var():
             return [pattern.name]
@@ -236,7 +237,7 @@ def variables_of(pattern: Term) -> list[str]:
 
 
 def _in_term(term: Any, *, is_head: bool = False) -> list[str]:
-    """The names of all variables in a term outside of comprehensions."""
+    """Return the names of all variables in a term outside of comprehensions."""
     del is_head
     match term:
         case Var():
@@ -261,7 +262,7 @@ def _in_term(term: Any, *, is_head: bool = False) -> list[str]:
 
 
 def _undeclared(literal: Literal_) -> list[str]:
-    """The names in a literal that belong to its body, unless something declares them."""
+    """Return the names in a literal that belong to its body unless they are declared."""
     expression: Any = literal.expression
     found = [name for with_ in literal.modifiers for name in _in_term(with_.value)]
     match expression:
@@ -277,7 +278,7 @@ def _undeclared(literal: Literal_) -> list[str]:
 
 
 def _mentions(node: Any, name: str) -> bool:
-    """Whether a variable occurs anywhere in a tree."""
+    """Return whether a variable occurs in a tree."""
     if isinstance(node, tuple):
         return any(_mentions(part, name) for part in node)
     if isinstance(node, Var):

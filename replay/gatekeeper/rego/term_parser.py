@@ -1,4 +1,4 @@
-"""The parser of Rego's terms (`opa/v1/ast/parser.go`, `parseTermInfixCall`): membership, relations, `|`, `&`, sums, products."""
+"""Parser of Rego terms: membership, relations, `|`, `&`, sums, products (`opa/v1/ast/parser.go`, `parseTermInfixCall`)."""
 
 from __future__ import annotations
 
@@ -28,39 +28,40 @@ _DEPTH = 200
 
 
 class TermParser:
-    """Reads terms from tokens."""
+    """Parser of terms."""
 
     def __init__(self, found: list[Token], file: str) -> None:
-        """Lines are told apart by the tokens' places, so that tokens of line ends are left out."""
+        """Start at the first token. Newline tokens are dropped, because each token has its line."""
         self.file = file
         self.all = [token for token in found if token.kind != "newline"]
         self.place = 0
         self.keywords: set[str] = set()
         self._wildcards = 0
         self._depth = 0
+        # Backtracking re-reads tokens. The limit stops nested texts for which that grows exponentially.
         self._steps = 100 * len(self.all) + 10_000
 
     @property
     def token(self) -> Token:
-        """The token that is next."""
+        """Next token."""
         return self.all[self.place]
 
     @property
     def kind(self) -> str:
-        """Its kind."""
+        """Kind of the next token."""
         return self.all[self.place].kind
 
     @property
     def last_line(self) -> int:
-        """The line of the token before."""
+        """Line of the previous token."""
         return self.all[self.place - 1].line
 
     def peek(self) -> Token:
-        """The token after the next."""
+        """Return the token after the next one."""
         return self.all[min(self.place + 1, len(self.all) - 1)]
 
     def next(self) -> Token:
-        """Take the token that is next."""
+        """Consume the next token."""
         self._steps -= 1
         if self._steps < 0:
             raise self.error("the text is nested too deeply")
@@ -69,32 +70,32 @@ class TermParser:
         return token
 
     def accept(self, kind: str) -> bool:
-        """Take a token of this kind, if it is next."""
+        """Consume the next token if it has this kind. Return whether it had."""
         if self.kind != kind:
             return False
         self.next()
         return True
 
     def is_word(self, word: str) -> bool:
-        """Whether this word is next."""
+        """Return whether the next token is this word."""
         token = self.token
         return token.kind == "name" and token.text == word
 
     def accept_word(self, word: str) -> bool:
-        """Take a word, if it is next."""
+        """Consume a word if it is next. Return whether it was."""
         if not self.is_word(word):
             return False
         self.next()
         return True
 
     def expect(self, kind: str) -> Token:
-        """Take a token of this kind."""
+        """Consume a token of this kind. Raises RegoError for another."""
         if self.kind != kind:
             raise self.error(f"unexpected {_described(self.token)} token: expected {kind}")
         return self.next()
 
     def name(self) -> str:
-        """Take a name."""
+        """Consume a name."""
         return self.expect("name").text
 
     def error(self, message: str, line: int | None = None, code: str = "rego_parse_error") -> RegoError:
@@ -102,11 +103,11 @@ class TermParser:
         return RegoError(self.token.line if line is None else line, message, code, self.file)
 
     def expression(self) -> Term:
-        """A term with operators, `key, value in collection` among them."""
+        """Return a term with operators, including `key, value in collection`."""
         return self._membership(with_key=True)
 
     def item(self) -> Term:
-        """A term with operators where a comma separates terms."""
+        """Return a term with operators in a list of terms, where a comma separates terms."""
         return self._membership(with_key=False)
 
     def _membership(self, *, with_key: bool) -> Term:
@@ -131,7 +132,7 @@ class TermParser:
         return left
 
     def relation(self) -> Term:
-        """A term without `in`."""
+        """Return a term without `in`."""
         self._depth += 1
         if self._depth > _DEPTH:
             raise self.error("the expression is nested too deeply")
@@ -152,7 +153,7 @@ class TermParser:
         return left
 
     def term(self) -> Term:
-        """A term without operators, with what follows it: fields, brackets, arguments."""
+        """Return a term without operators, with its fields, brackets and arguments."""
         token = self.token
         line = token.line
         match token.kind:
@@ -236,7 +237,7 @@ class TermParser:
         return Ref(head, tuple(operands), getattr(head, "line", line)) if operands else head
 
     def terms_until(self, end: str) -> list[Term]:
-        """Terms with commas between them, up to and with a closing token."""
+        """Return the comma-separated terms before a closing token, and consume the token."""
         found: list[Term] = []
         while not self.accept(end):
             found.append(self.item())
@@ -274,7 +275,7 @@ class TermParser:
         return ObjectTerm(tuple(entries), line)
 
     def _comprehension(self, end: str, line: int) -> Comprehension | None:
-        """A comprehension, if one is here: its head, a bar, and a body that reads to the closing token."""
+        """Return a comprehension if there is one here, otherwise None. It consists of head, bar and body."""
         place, depth = self.place, self._depth
         key: Term | None = None
         try:
@@ -292,7 +293,7 @@ class TermParser:
         return None
 
     def body(self, end: str) -> tuple[Literal_, ...]:
-        """The literals of a body up to a closing token."""
+        """Return the literals of a body up to a closing token."""
         raise NotImplementedError
 
 

@@ -1,4 +1,4 @@
-"""How a Rego value is printed (`ast/term.go`, `String`)."""
+"""Text of a Rego value (`ast/term.go`, `String`)."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ from replay.gatekeeper.rego.value import Number, Object, PartialObject, Set, Unk
 from replay.go.format import quote
 
 LONGEST = 16 * 2**20
-"""No text of a policy is longer; what would be ends the evaluation."""
+"""Limit for the length of a policy's texts. A longer text ends the evaluation."""
 
 
 class TooLargeError(Exception):
-    """A policy makes a value that is larger than it may be."""
+    """Value of a policy that exceeds the size limit."""
 
     def __init__(self) -> None:
-        """Say so."""
+        """Format the message."""
         super().__init__(f"the policy makes a text of more than {LONGEST >> 20} MiB")
 
 
 def limited(size: int) -> None:
-    """Refuse a text of this many characters if it is too long."""
+    """Raise TooLargeError if a text has too many characters."""
     if size > LONGEST:
         raise TooLargeError
 

@@ -1,8 +1,8 @@
-"""Rego values: JSON as Python has it, with sets, objects of any keys, and numbers as OPA writes them (`opa/v1/ast/term.go`).
+"""Rego values: Python's JSON, plus sets, objects with any keys, and OPA's numbers (`opa/v1/ast/term.go`).
 
-Strings, lists, booleans and None are Python's own, and so are dicts whose keys are all strings. An int is a number that is
-written as it is; any other number is a `Number`, which keeps its text. What is absent is `UNDEFINED`, and what the log does not
-hold is an `UnknownValue`: whoever looks at it ends the evaluation.
+Strings, lists, booleans, None and dicts with string keys are Python's own. An int is a number whose text is that of the
+int; any other number is a `Number`, which keeps its text. An absent value is `UNDEFINED`. A value that the log does not
+hold is an `UnknownValue`: reading it ends the evaluation.
 """
 
 from __future__ import annotations
@@ -18,61 +18,61 @@ from replay.gatekeeper.rego.big_float import general_text
 from replay.kube.attributes import Missing
 
 Value = Any
-"""A Rego value."""
+"""Rego value."""
 
 
 class Undefined:
-    """The absence of a value."""
+    """Absence of a value."""
 
     def __repr__(self) -> str:
-        """Its name."""
+        """Return the name."""
         return "undefined"
 
 
 _MOST_DIGITS = 4_000
-"""Python reads integers of 4,300 digits."""
+"""Limit of ours for digits. Python parses integers of up to 4,300 digits."""
 UNDEFINED: Final = Undefined()
 
 
 class UnknownTouchedError(Exception):
-    """The evaluation needs something that is not known; the message says what."""
+    """Evaluation that needs an unknown value. `str()` is the reason."""
 
 
 class UnknownValue:
-    """A value that is not known: any use of it raises `UnknownTouchedError`."""
+    """Unknown value. Any use of it raises UnknownTouchedError."""
 
     __slots__ = ("reason",)
 
     def __init__(self, reason: str) -> None:
-        """Why it is not known."""
+        """`reason` says why it is unknown."""
         self.reason = reason
 
     def touched(self, *_: object) -> NoReturn:
-        """Raise the reason."""
+        """Raise UnknownTouchedError with the reason."""
         raise UnknownTouchedError(self.reason)
 
     __eq__ = __hash__ = __getitem__ = __iter__ = __len__ = __bool__ = __str__ = touched
 
 
 class PartialObject(dict[str, Value]):
-    """Object with known fields: `absent` are certainly missing, all others are unknown."""
+    """Object with known fields. The fields in `absent` are certainly missing, all others are unknown."""
 
     __slots__ = ("absent", "reason")
 
     def __init__(self, fields: Mapping[str, Value], absent: frozenset[str], reason: str) -> None:
-        """The fields that are known, the fields that are not there, and why others are not known."""
+        """`reason` says why the other fields are unknown."""
         super().__init__(fields)
         self.absent = absent
         self.reason = reason
 
     def __missing__(self, key: str) -> NoReturn:
-        """A field that is not there, or not known."""
+        """Raise KeyError for an absent field and UnknownTouchedError for an unknown one."""
         if key in self.absent or not isinstance(key, str):
             raise KeyError(key)
         raise UnknownTouchedError(self.reason)
 
     def touched(self, *_: object) -> NoReturn:
-        """Raise the reason."""
+        """Raise UnknownTouchedError with the reason."""
         raise UnknownTouchedError(self.reason)
 
     __eq__ = __hash__ = __iter__ = __len__ = keys = items = values = __contains__ = touched  # type: ignore[assignment]
@@ -86,62 +86,62 @@ def _fraction(text: str) -> Fraction:
 
 
 class Number:
-    """A number that is not written as an int is: with a fraction, an exponent, or a sign that counts."""
+    """Number whose text differs from that of an int: with a fraction, an exponent or the sign of -0."""
 
     __slots__ = ("text", "value")
 
     def __init__(self, text: str, value: Fraction | None = None) -> None:
-        """Its text, and its value where that is known already."""
+        """Keep the text, and the value if it is already known."""
         self.text = text
         self.value = _fraction(text) if value is None else value
 
     def __eq__(self, other: object) -> bool:
-        """Whether the other is the same number, however written."""
+        """Return whether both are the same number, in whatever notation."""
         if type(other) is Number:
             return self.value == other.value
         return self.value == other if type(other) is int else NotImplemented
 
     def __hash__(self) -> int:
-        """Equal for equal numbers."""
+        """Return the hash of the value. Equal numbers have equal hashes."""
         return hash(self.value)
 
 
 class Object:
-    """An object with at least one key that is no string."""
+    """Object with at least one key that is not a string."""
 
     __slots__ = ("entries",)
 
     def __init__(self, entries: dict[str | bytes, tuple[Value, Value]]) -> None:
-        """Each key and value under `key_of(key)`."""
+        """`entries` holds each key and value by `key_of(key)`."""
         self.entries = entries
 
     def __getitem__(self, key: Value) -> Value:
-        """The value of a key."""
+        """Return the value of a key."""
         return self.entries[key_of(key)][1]
 
 
 class Set:
-    """A set of values."""
+    """Set of values."""
 
     __slots__ = ("members",)
 
     def __init__(self, values: Iterable[Value] = ()) -> None:
-        """Of these values."""
+        """Start with these values."""
         self.members: dict[str | bytes, Value] = {}
         for value in values:
             self.members.setdefault(value if type(value) is str else key_of(value), value)
 
     def __getitem__(self, value: Value) -> Value:
-        """The value itself, if it is a member."""
+        """Return the value itself if it is a member. Raises KeyError."""
         return self.members[key_of(value)]
 
     def add(self, value: Value) -> None:
-        """Put a value in."""
+        """Add a value."""
         self.members.setdefault(value if type(value) is str else key_of(value), value)
 
 
 def key_of(value: Value) -> str | bytes:
-    """A hashable name of a value: two values are equal if and only if their names are."""
+    """Return a hashable key for a value. Two values are equal exactly if their keys are."""
     if type(value) is str:
         return value
     try:
@@ -168,7 +168,7 @@ def _plain(value: Value) -> Value:
 
 
 def _name(value: Value) -> tuple[Any, ...]:
-    """Return the input of `key_of` for values that the fast writer refuses: integers above 64 bits, lone surrogates."""
+    """Return the input of `key_of` for values that orjson refuses: integers above 64 bits, lone surrogates."""
     match value:
         case UnknownValue():
             value.touched()
@@ -190,7 +190,7 @@ def _name(value: Value) -> tuple[Any, ...]:
 
 
 def object_of(pairs: Iterable[tuple[Value, Value]]) -> Value:
-    """The object of these keys and values; a later pair replaces an earlier one."""
+    """Return the object of these keys and values. A later pair replaces an earlier one."""
     plain: dict[str, Value] = {}
     others: dict[str | bytes, tuple[Value, Value]] = {}
     for key, value in pairs:
@@ -204,7 +204,7 @@ def object_of(pairs: Iterable[tuple[Value, Value]]) -> Value:
 
 
 def pairs_of(value: Value) -> list[tuple[Value, Value]]:
-    """The keys and values of an object in the order of its keys."""
+    """Return the keys and values of an object, ordered by key."""
     if isinstance(value, dict):
         if isinstance(value, PartialObject):
             value.touched()
@@ -213,7 +213,7 @@ def pairs_of(value: Value) -> list[tuple[Value, Value]]:
 
 
 def members_of(value: Set) -> list[Value]:
-    """The members of a set in their order."""
+    """Return the members of a set in order."""
     members = value.members
     if len(members) < 2:
         return list(members.values())
@@ -226,7 +226,10 @@ _RANK = {type(None): 0, bool: 1, int: 2, Number: 2, str: 3, list: 6, dict: 7, Pa
 
 
 def compare(a: Value, b: Value) -> int:
-    """The order of two values: null, booleans, numbers, strings, arrays, objects, sets (`ast/compare.go`)."""
+    """Return -1, 0 or 1 for the order of two values (`ast/compare.go`).
+
+    The types are ordered: null, booleans, numbers, strings, arrays, objects, sets.
+    """
     try:
         rank, other = _RANK[type(a)], _RANK[type(b)]
     except KeyError:
@@ -273,7 +276,7 @@ _BY_FIRST = cmp_to_key(_compare_first)
 
 
 def equal(a: Value, b: Value) -> bool:
-    """Whether two values are the same; true is not 1."""
+    """Return whether two values are equal. True is not equal to 1."""
     kind = type(a)
     if kind is str:
         return bool(a == b)
@@ -291,7 +294,7 @@ def equal(a: Value, b: Value) -> bool:
 
 
 def kind_name(value: Value) -> str:
-    """The name of a value's type, as `type_name` gives it."""
+    """Return the name of a value's type, as `type_name` does."""
     return {0: "null", 1: "boolean", 2: "number", 3: "string", 6: "array", 7: "object", 8: "set"}[_rank(value)]
 
 
@@ -301,7 +304,10 @@ def _rank(value: Value) -> int:
 
 
 def from_json(value: Any) -> Value:
-    """A value of JSON that went through Go's float64, as an input does; the same value if that changes nothing."""
+    """Return a JSON value whose numbers went through Go's float64, as those of an input do.
+
+    A value that does not change is returned itself.
+    """
     kind = type(value)
     if kind is dict:
         changed: dict[str, Value] | None = None
@@ -329,13 +335,13 @@ def _is(one: object, other: object) -> bool:
 
 
 def _double(value: float) -> Value:
-    """A float64, written as `strconv.FormatFloat(x, 'g', -1, 64)`."""
+    """Return a float64 as the number that `strconv.FormatFloat(x, 'g', -1, 64)` writes."""
     text = general_text(value)
     return int(text) if text.lstrip("-").isdecimal() and text != "-0" else Number(text)
 
 
 def number_of(text: str) -> Value:
-    """A number as written."""
+    """Return a number that keeps its text."""
     digits = text.removeprefix("-")
     if len(digits) > _MOST_DIGITS:
         raise MemoryError(f"the number {text[:40]} is too large")
@@ -345,12 +351,12 @@ def number_of(text: str) -> Value:
 
 
 def text_of_number(value: int | Number) -> str:
-    """How a number is written."""
+    """Return the text of a number."""
     return value.text if type(value) is Number else str(value)
 
 
 def iterate(value: Value) -> Iterator[Value]:
-    """The elements of a collection, or the values of an object, in order."""
+    """Return the elements of a collection, or the values of an object, in order."""
     if isinstance(value, list):
         return iter(value)
     return iter(members_of(value)) if isinstance(value, Set) else (item for _, item in pairs_of(value))

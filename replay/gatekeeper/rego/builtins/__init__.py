@@ -1,1 +1,1 @@
-"""The builtins of Rego."""
+"""Builtins of Rego."""

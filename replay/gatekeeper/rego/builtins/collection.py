@@ -1,4 +1,8 @@
-"""Arrays, objects, types and graphs (`opa/v1/topdown/array.go`, `object.go`, `json.go`, `subset.go`, `walk.go`, `type.go`, `reachable.go`)."""
+"""Builtins for arrays, objects, types and graphs.
+
+The Go sources are in `opa/v1/topdown`: `array.go`, `object.go`, `json.go`, `subset.go`, `walk.go`, `type.go` and
+`reachable.go`.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +31,7 @@ from replay.gatekeeper.rego.value import (
 )
 
 _MOST = 2_000_000
-"""The most elements of an array."""
+"""Limit for the elements of a concatenated array."""
 
 
 @builtin("array.concat", "aa")
@@ -154,7 +158,7 @@ def _object_subset(whole: Value, part: Value) -> bool:
 
 
 def _array_subset(whole: list[Value], part: list[Value]) -> bool:
-    """The search of OPA, which starts over one element later than where it began."""
+    """Return whether an array contains another one as a sequence, by OPA's search."""
     if len(part) > len(whole):
         return False
     at = matched = 0
@@ -172,7 +176,7 @@ def _array_subset(whole: list[Value], part: list[Value]) -> bool:
 
 @plain("walk", 1)
 def _walk(context: Context, value: Value) -> Iterator[Value]:
-    """Each part of a value with its path, the value itself first."""
+    """Yield each part of a value with its path, the value itself first."""
     stack: list[tuple[list[Value], Value]] = [([], value)]
     while stack:
         path, part = stack.pop()
@@ -212,7 +216,7 @@ def _paths(value: Value) -> list[list[Value]]:
 
 
 def _tree(paths: list[list[Value]]) -> dict[str | bytes, Any]:
-    """The paths as nested dicts; None is a leaf."""
+    """Return the paths as nested dicts. None is a leaf."""
     root: dict[str | bytes, Any] = {}
     for path in paths:
         node: Any = root
@@ -231,7 +235,7 @@ def _json_filter(value: Value, paths: Value) -> Value:
 
 
 def _filtered(value: Value, tree: dict[str | bytes, Any]) -> Value:
-    """The parts of a value that a tree of paths leads to (`ast/term.go`, `filterObject`)."""
+    """Return the parts of a value on the paths of a tree (`ast/term.go`, `filterObject`)."""
     if isinstance(value, dict | Object):
         return object_of(
             (key, _chosen(item, tree[key_of(key)])) for key, item in pairs_of(value) if key_of(key) in tree

@@ -1,4 +1,4 @@
-"""JSON, YAML, base64, hexadecimal, URLs and hashes (`opa/v1/topdown/encoding.go`, `crypto.go`)."""
+"""Builtins for JSON, base64, hexadecimal, URLs and hashes (`opa/v1/topdown/encoding.go`, `crypto.go`)."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from replay.go.format import marshal_string
 
 
 def octets_of(text: str) -> bytes:
-    """The bytes of a text."""
+    """Return the bytes of a text."""
     return text.encode("utf-8", "surrogateescape")
 
 
 def text_of(octets: bytes) -> str:
-    """Return bytes as text; invalid UTF-8 is kept."""
+    """Return bytes as text. Invalid UTF-8 is kept."""
     return octets.decode("utf-8", "surrogateescape")
 
 
@@ -94,7 +94,7 @@ def _marshal_with_options(value: Value, options: Value) -> Value:
 
 
 def _indented(value: Value, prefix: str, indent: str) -> str:
-    """`json.MarshalIndent`."""
+    """Return indented JSON (`json.MarshalIndent`)."""
     out: list[str] = []
 
     def write(item: Value, depth: int) -> None:
@@ -128,7 +128,7 @@ def _indented(value: Value, prefix: str, indent: str) -> str:
 
 
 def decoded_json(text: str) -> Value:
-    """The value of a JSON text, numbers as written. Raises `BuiltinError`."""
+    """Return the value of a JSON text, with numbers as written. Raises BuiltinError."""
     try:
         return json.loads(text, parse_int=number_of, parse_float=number_of, parse_constant=_no_constant)
     except (ValueError, RecursionError):

@@ -1,4 +1,4 @@
-"""`external_data`: what providers answered, where their answers are recorded (`constraint/pkg/client/drivers/rego/builtin.go`)."""
+"""Builtin `external_data`, answered from recorded answers (`constraint/pkg/client/drivers/rego/builtin.go`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.gatekeeper.rego.value import UnknownTouchedError, Value
 
 
 class ProviderAnswer(Struct, frozen=True):
-    """A provider's answer about a key: a value, or an error."""
+    """Answer of a provider for a key: a value or an error."""
 
     value: Value = None
     error: str = ""
@@ -26,7 +26,7 @@ _known: ContextVar[Answers] = ContextVar("answers", default={})  # noqa: B039 - 
 
 @contextmanager
 def answering(answers: Answers) -> Iterator[None]:
-    """Let evaluations find these answers."""
+    """Make these answers available to evaluations."""
     token = _known.set(answers)
     try:
         yield
@@ -36,7 +36,7 @@ def answering(answers: Answers) -> Iterator[None]:
 
 @plain("external_data", 1)
 def external_data(request: Value) -> Value:
-    """The response to a request; a key whose answer is not recorded is not known."""
+    """Return the response to a request. It is unknown if the answer for a key is not recorded."""
     if not isinstance(request, dict):
         return wrong(request)
     provider, keys = request.get("provider"), request.get("keys", [])

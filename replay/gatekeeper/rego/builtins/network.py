@@ -1,4 +1,4 @@
-"""Addresses and versions (`opa/v1/topdown/cidr.go`, `semver.go`)."""
+"""Builtins for IP addresses and versions (`opa/v1/topdown/cidr.go`, `semver.go`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MOST = 2**17
 
 @lru_cache(maxsize=4096)
 def _network(text: str) -> Network | None:
-    """The network of a text, None if `net.ParseCIDR` refuses it."""
+    """Return the network of a text, or None if `net.ParseCIDR` refuses it."""
     if not re.fullmatch(r"[0-9a-fA-F:.]+/(?:0|[1-9][0-9]*)", text, re.ASCII):
         return None
     try:
@@ -26,7 +26,7 @@ def _network(text: str) -> Network | None:
 
 
 def network_of(text: str) -> Network:
-    """The network of a text. Raises `BuiltinError`."""
+    """Return the network of a text. Raises BuiltinError."""
     found = _network(text)
     if found is None:
         raise BuiltinError
@@ -146,7 +146,7 @@ _IDENTIFIERS = re.compile(r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*", re.ASCII)
 
 
 def _version(text: str) -> tuple[tuple[int, int, int], str]:
-    """A version's numbers and its pre-release. Raises `BuiltinError`."""
+    """Return the numbers of a version and its pre-release. Raises BuiltinError."""
     rest, _, metadata = text.removeprefix("v").partition("+")
     rest, _, pre = rest.partition("-")
     if (metadata and not _IDENTIFIERS.fullmatch(metadata)) or (pre and not _IDENTIFIERS.fullmatch(pre)):

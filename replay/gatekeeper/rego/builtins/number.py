@@ -1,4 +1,4 @@
-"""Arithmetic, bits, ranges, and numbers of collections (`opa/v1/topdown/arithmetic.go`, `bits.go`, `numbers.go`, `aggregates.go`)."""
+"""Builtins for arithmetic, bits, ranges and aggregates (`opa/v1/topdown/{arithmetic,bits,numbers,aggregates}.go`)."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _LONGEST_RANGE = 1_000_000
 
 
 def fraction_of(value: int | Number) -> Fraction:
-    """A number at the 64 bits of `big.Float`."""
+    """Return a number at the 64 bits of `big.Float`."""
     if type(value) is int:
         return Fraction(value) if -_EXACT < value < _EXACT else rounded(Fraction(value))
     assert isinstance(value, Number)
@@ -38,7 +38,7 @@ def fraction_of(value: int | Number) -> Fraction:
 
 
 def number(value: Fraction) -> Value:
-    """Return the result of a calculation as a value."""
+    """Return the result of a calculation as a value. Raises TooLargeError."""
     value = rounded(value)
     if max(value.numerator.bit_length(), value.denominator.bit_length()) > _MOST_BITS:
         raise TooLargeError
@@ -47,12 +47,12 @@ def number(value: Fraction) -> Value:
 
 
 def _signed(value: Fraction, *, is_negative: bool) -> Value:
-    """A number; zero has a sign, too, and `-0` is written so."""
+    """Return a number. Zero has a sign too: a negative zero is written `-0`."""
     return number(value) if value or not is_negative else Number("-0", Fraction(0))
 
 
 def _sum_of(a: int | Number, b: int | Number, value: Fraction, *, is_minus: bool = False) -> Value:
-    """The sum of two numbers: -0 if both are."""
+    """Return the sum of two numbers. It is -0 if both are -0."""
     is_zero = not value and not fraction_of(a) and not (_is_small(a) and _is_small(b))
     return _signed(value, is_negative=is_zero and _is_negative(a) and _is_negative(b) is not is_minus)
 
@@ -62,12 +62,12 @@ def _is_negative(value: int | Number) -> bool:
 
 
 def _is_small(value: int | Number) -> bool:
-    """Whether OPA calculates with a machine's integers (`inSmallIntRange`)."""
+    """Return whether OPA calculates with machine integers (`inSmallIntRange`)."""
     return -_SMALL < value < _SMALL if type(value) is int else value.text == "-0"  # type: ignore[union-attr]
 
 
 def integer_of(value: int | Number) -> int:
-    """A number without fraction. Raises `BuiltinError`."""
+    """Return a whole number. Raises BuiltinError for a fraction."""
     exact = fraction_of(value)
     if exact.denominator != 1:
         raise BuiltinError
@@ -132,7 +132,7 @@ def _abs(a: int | Number) -> Value:
 
 
 def _whole(value: int) -> int:
-    """An integer that OPA keeps in full."""
+    """Return an integer that OPA keeps in full. Raises TooLargeError."""
     if value.bit_length() > _MOST_BITS:
         raise TooLargeError
     return value
@@ -344,7 +344,10 @@ def _to_number(value: Value) -> Value:
 
 
 def parsed_number(text: str) -> Value:
-    """The number that a text is to `strconv.ParseFloat`, written as the text; undefined for others."""
+    """Return the number of a text as `strconv.ParseFloat` parses it, or undefined for another text.
+
+    The number keeps the text's spelling.
+    """
     from replay.gatekeeper.rego.builtins.number_text import ParsedNumberError, parse_float  # noqa: PLC0415
 
     try:

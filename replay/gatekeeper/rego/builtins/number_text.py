@@ -1,4 +1,7 @@
-"""Texts that are numbers: `to_number`, `units.parse`, `units.parse_bytes`, `format_int` (`casts.go`, `parse_units.go`, `parse_bytes.go`)."""
+"""Builtins that parse or format numbers: `to_number`, `units.parse`, `units.parse_bytes`, `format_int`.
+
+The Go sources are `casts.go`, `parse_units.go` and `parse_bytes.go`.
+"""
 
 from __future__ import annotations
 
@@ -14,11 +17,11 @@ _HUGE = 400
 
 
 class ParsedNumberError(Exception):
-    """A text that is no number."""
+    """Text that is not a number."""
 
 
 def parse_float(text: str) -> Value:
-    """A text that `strconv.ParseFloat` takes, as the number that it is written as. Raises `ParsedNumberError`."""
+    """Return the number of a text that `strconv.ParseFloat` accepts, as it is written. Raises ParsedNumberError."""
     if not _FLOAT.fullmatch(text):
         raise ParsedNumberError
     exponent = text.lower().partition("e")[2]
@@ -68,7 +71,7 @@ def _units(text: str) -> Value:
 
 
 def _ten_digits(value: Fraction) -> str:
-    """`big.Float.Text('f', 10)`, without trailing zeros."""
+    """Return the result of `big.Float.Text('f', 10)`, without trailing zeros."""
     scaled = round(value * 10**10)
     sign, scaled = ("-", -scaled) if scaled < 0 else ("", scaled)
     text = f"{scaled // 10**10}.{scaled % 10**10:010d}"
@@ -110,7 +113,7 @@ def _bytes(text: str) -> Value:
 
 
 def _split(text: str) -> tuple[str, str]:
-    """A number and its unit (`extractNumAndUnit`)."""
+    """Return a number and its unit (`extractNumAndUnit`). Raises BuiltinError."""
     at = 0
     while at < len(text):
         character = text[at]

@@ -11,7 +11,7 @@ BuiltinFunction = Callable[..., Value]
 
 ARITIES: dict[str, int] = {}
 OPERANDS: dict[str, str] = {}
-"""A letter for the type of each operand, of the builtins that have one type for each."""
+"""Letters for the operand types, for builtins whose operands have one type each."""
 FUNCTIONS: dict[str, BuiltinFunction] = {}
 DEPRECATED = frozenset(
     {
@@ -43,11 +43,11 @@ _KINDS: dict[str, frozenset[type]] = {
 
 
 class BuiltinError(Exception):
-    """An operand that a builtin has no answer for: the expression is undefined."""
+    """Operand for which a builtin has no result. The expression is undefined."""
 
 
 def wrong(*values: Value) -> Value:
-    """Return a builtin's result for operands of other types: undefined, unless one is unknown."""
+    """Return a builtin's result for operands of wrong types: undefined. Raises UnknownTouchedError if one is unknown."""
     for value in values:
         if isinstance(value, UnknownValue | PartialObject):
             value.touched()
@@ -55,7 +55,7 @@ def wrong(*values: Value) -> Value:
 
 
 def plain(name: str, arity: int) -> Callable[[BuiltinFunction], BuiltinFunction]:
-    """Register a builtin that looks at its operands itself."""
+    """Register a builtin that checks its operands itself."""
 
     def register(function: BuiltinFunction) -> BuiltinFunction:
         ARITIES[name] = arity
@@ -66,7 +66,7 @@ def plain(name: str, arity: int) -> Callable[[BuiltinFunction], BuiltinFunction]
 
 
 def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunction]:
-    """Register a builtin with a letter for the type of each operand."""
+    """Register a builtin whose operand types are given as letters."""
     checks = [_KINDS[kind] for kind in kinds]
 
     def register(function: BuiltinFunction) -> BuiltinFunction:
@@ -90,7 +90,7 @@ def builtin(name: str, kinds: str) -> Callable[[BuiltinFunction], BuiltinFunctio
 
 
 def strings_of(values: Any) -> list[str]:
-    """Elements that are all strings. Raises `BuiltinError`."""
+    """Return the elements, which must all be strings. Raises BuiltinError."""
     found = list(values)
     for value in found:
         if type(value) is not str:

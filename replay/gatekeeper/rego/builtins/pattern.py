@@ -1,4 +1,4 @@
-"""Regular expressions and globs (`opa/v1/topdown/regex.go`, `glob.go`; globs as `github.com/gobwas/glob` has them)."""
+"""Builtins for regular expressions and globs (`opa/v1/topdown/regex.go`, `glob.go`; `github.com/gobwas/glob`)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _QUIET.log_errors = False
 
 @lru_cache(maxsize=1024)
 def _compiled(pattern: str) -> Any:
-    """The pattern, None if Go refuses it."""
+    """Return a compiled pattern, or None if Go refuses it."""
     try:
         return re2.compile(re2_pattern(pattern), _QUIET)
     except UnsupportedRegexpError as error:
@@ -31,7 +31,7 @@ def _compiled(pattern: str) -> Any:
 
 
 def regexp(pattern: str) -> Any:
-    """A compiled pattern. Raises `BuiltinError` if Go refuses it."""
+    """Return a compiled pattern. Raises BuiltinError if Go refuses it."""
     found = _compiled(pattern)
     if found is None:
         raise BuiltinError
@@ -60,7 +60,7 @@ def _is_valid(pattern: Value) -> Value:
 
 
 def _all_matches(pattern: str, text: str, most: int) -> Iterator[Any]:
-    """The matches as Go finds them: an empty one does not follow a match directly."""
+    """Yield the matches that Go finds. An empty match directly after another match does not count."""
     found = regexp(pattern)
     at, last, count = 0, -1, 0
     while at <= len(text) and (most < 0 or count < most):
@@ -119,7 +119,7 @@ def _replace(text: str, pattern: str, template: str) -> Value:
 
 
 def _group_names(pattern: str) -> dict[str, int]:
-    """The numbers of named groups."""
+    """Return the numbers of named groups."""
     names: dict[str, int] = {}
     number = 0
     for found in re.finditer(r"\\.|\[\^?\]?(?:\\.|[^\]\\])*\]|\((?:\?P?<([A-Za-z0-9_]+)>|(?!\?))", pattern, re.DOTALL):
@@ -131,7 +131,7 @@ def _group_names(pattern: str) -> dict[str, int]:
 
 
 def _expanded(template: str, match: Any, pattern: str) -> str:
-    """A template with `$1` and `${name}` replaced by groups (`Regexp.Expand`)."""
+    """Return a template with `$1` and `${name}` replaced by groups (`Regexp.Expand`)."""
 
     def group(found: re.Match[str]) -> str:
         name = found.group(1) or found.group(2)
@@ -167,7 +167,7 @@ def _glob_match(pattern: Value, delimiters: Value, text: Value) -> Value:
 
 
 class _GlobError(Exception):
-    """A glob that is refused."""
+    """Invalid glob."""
 
 
 @lru_cache(maxsize=1024)
@@ -182,7 +182,7 @@ def _glob(pattern: str, separators: str) -> Any:
 
 
 def _glob_part(pattern: str, at: int, separators: str, *, is_inner: bool) -> tuple[str, int]:
-    """A glob as a regular expression, up to a comma or brace that ends it."""
+    """Return a glob as a regular expression, up to a comma or brace that ends it."""
     one = f"[^{re.escape(separators)}]" if separators else "."
     out = ""
     while at < len(pattern):

@@ -1,6 +1,6 @@
-"""All builtins of Rego: those that are decided here, and those that are named and end as not known (`opa/v1/ast/builtins.go`).
+"""Registry of all Rego builtins (`opa/v1/ast/builtins.go`). Some are known by name only, and their result is unknown.
 
-`http.send` is not there: Gatekeeper's released manifests disable it, so that a template with it is refused.
+`http.send` is missing: Gatekeeper's released manifests disable it, so a template that uses it is refused.
 """
 
 from __future__ import annotations
@@ -82,7 +82,10 @@ UNDECIDED = {
     "uuid.rfc4122": 1,
     "yaml.marshal": 1,
 }
-"""Builtins without an answer here, by number of arguments: they need a clock, chance, a network, or are not implemented."""
+"""Builtins without a result here, by number of arguments.
+
+They need a clock, randomness or a network, or are not implemented.
+"""
 
 
 def _undecided(name: str, arity: int) -> None:

@@ -1,4 +1,4 @@
-"""Strings (`opa/v1/topdown/strings.go`)."""
+"""Builtins for strings (`opa/v1/topdown/strings.go`)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _argument(value: Value) -> float | str:
 
 
 def interpolated(value: Value) -> str:
-    """A value in a template string."""
+    """Return a value as it appears in a template string."""
     from replay.gatekeeper.rego.value import UNDEFINED  # noqa: PLC0415
 
     if value is UNDEFINED:
@@ -71,7 +71,7 @@ def _upper(text: Value) -> Value:
 
 
 def _simple(character: str, mapped: str) -> str:
-    """Map one character to one, as Go does."""
+    """Return one character for one character, as Go's case mapping does."""
     return mapped if len(mapped) == 1 else mapped[0] if character == "\u0130" else character
 
 
@@ -141,7 +141,10 @@ def _replace_n(patterns: Value, text: str) -> Value:
 
 
 def _replaced(pairs: list[tuple[str, str]], text: str) -> str:
-    """`strings.NewReplacer`: at each place the first pair that fits; an empty one fits where no other does."""
+    """Return a text with all pairs replaced (`strings.NewReplacer`).
+
+    At each position the first pair that fits is used. An empty text is replaced only where no other pair fits.
+    """
     by_first: dict[str, list[tuple[str, str]]] = {}
     empty: str | None = None
     for old, new in pairs:

@@ -1,4 +1,4 @@
-"""Times (`opa/v1/topdown/time.go`): nanoseconds since 1970, with a zone and a layout of Go where they are given."""
+"""Builtins for times (`opa/v1/topdown/time.go`): nanoseconds since 1970, optionally with a zone and a Go layout."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Su
 
 
 class _Instant(NamedTuple):
-    """A time: its seconds as a date with a zone, the nanoseconds beside them, and the layout that it is to be printed in."""
+    """Time in a zone, with nanoseconds and the layout for printing."""
 
     at: datetime
     nanos: int
@@ -72,7 +72,7 @@ _UNSAID = frozenset({"_2006", "002", "Z07", "-07", "_2"})
 
 
 def _pieces(layout: str) -> list[str]:
-    """A layout in its parts; one that is not read here begins with a zero character."""
+    """Return the parts of a layout. A part that is not supported begins with a zero character."""
     found: list[str] = []
     at = 0
     for match in _PIECE.finditer(layout):
@@ -93,7 +93,7 @@ def _pieces(layout: str) -> list[str]:
 
 
 def _instant(value: Value) -> _Instant:
-    """A number, or an array of a number, a zone and a layout (`tzTime`)."""
+    """Return the time of a number, or of an array of a number, a zone and a layout (`tzTime`). Raises BuiltinError."""
     parts = value if type(value) is list else [value]
     if not parts or type(parts[0]) not in (int, Number):
         wrong(*parts)

@@ -1,4 +1,4 @@
-"""YAML (`opa/v1/topdown/encoding.go`; `sigs.k8s.io/yaml`)."""
+"""Builtins for YAML (`opa/v1/topdown/encoding.go`; `sigs.k8s.io/yaml`)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from replay.manifests.read.yaml_reader import YAMLSyntaxError, read_yaml
 
 
 def decoded_yaml(text: str) -> Value:
-    """The value of a YAML text. Raises `BuiltinError`."""
+    """Return the value of a YAML text. Raises BuiltinError."""
     try:
         document = read_yaml(text.encode("utf-8", "surrogateescape"))
     except (YAMLSyntaxError, RecursionError):
