@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from replay.compare.in_force.evidence import Evidence, Sign
-from replay.compare.in_force.finding import findings_of
+from replay.compare.in_force.finding import PolicyState, findings_of
 from replay.pipeline.options import Options
 from replay.pipeline.replay.presence import PolicyWrite, absent
 from replay.pipeline.run import run
@@ -172,3 +172,33 @@ def test_a_policy_that_the_log_writes_is_not_reloaded(written: frozenset[str], c
         for second, sign in enumerate(signs, 1)
     ]
     assert {each.cause for each in findings_of(evidence, written=written).contradictions} == {cause}
+
+
+PLUGIN_STATES = [
+    (
+        "it refused what the set admits",
+        [Sign.SEEN, Sign.OTHER],
+        PolicyState.UNCLEAR,
+        "the plugin read objects in a state that the log does not show",
+    ),
+    ("it never acted", [Sign.ABSENT, Sign.ABSENT], PolicyState.NEVER, "the policy was not in force"),
+    (
+        "it was turned on",
+        [Sign.ABSENT, Sign.ABSENT, Sign.SEEN, Sign.SEEN],
+        PolicyState.CAME,
+        "an API server started with other flags at that time",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("signs", "state", "cause"), [row[1:] for row in PLUGIN_STATES], ids=[row[0] for row in PLUGIN_STATES]
+)
+def test_a_builtin_plugin_has_no_other_text(signs: list[Sign], state: PolicyState, cause: str) -> None:
+    evidence = [
+        Evidence(second * SECOND, second, f"id-{second}", "a", "NamespaceLifecycle", "denial", sign, "", "no")
+        for second, sign in enumerate(signs, 1)
+    ]
+    findings = findings_of(evidence)
+    assert [each.story for each in findings.histories] == [state]
+    assert {each.cause for each in findings.contradictions} == {cause}

@@ -16,12 +16,15 @@ from itertools import pairwise
 from msgspec import Struct, field
 
 from replay.compare.in_force.evidence import FIRST_ONLY, Evidence, Sign
+from replay.manifests.plugin import ALL_PLUGINS
 
 RELOAD = 10_000_000
 """Microseconds around a change in which requests may have met either set: servers look for new manifests now and then."""
 TOLERATED = 0.02
 """The share of signs that may contradict a story, for races of single requests."""
 FEWEST_RUNS = 4
+_PLUGINS = frozenset(each.name for each in ALL_PLUGINS)
+"""Built-in plugins. They have no manifest that a server could reload."""
 
 
 class PolicyState(StrEnum):
@@ -101,6 +104,8 @@ def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
     tolerated = int(TOLERATED * len(signs))
     if counts[Sign.ABSENT] > tolerated:
         return _partly(policy, signs, acting, counts, tolerated)
+    if counts[Sign.OTHER] + counts[Sign.SURPLUS] > tolerated and policy in _PLUGINS:
+        return PolicyHistory(policy, PolicyState.UNCLEAR, counts)
     if counts[Sign.OTHER] + counts[Sign.SURPLUS] > tolerated:
         same = [each.sign is Sign.SEEN for each in signs]
         place, errors = _split(same)
@@ -167,15 +172,21 @@ def _cause(each: Evidence, history: PolicyHistory, *, is_written: bool) -> str:
         return _CAUSES[story]
     if story in (PolicyState.CAME, PolicyState.WENT, PolicyState.CHANGED):
         if history.start - RELOAD <= each.time <= history.end + RELOAD and history.start and history.end:
-            return (
-                "the log writes the policy through the API at that time"
-                if is_written
-                else "the manifests were reloaded at that time"
-            )
+            return _cause_of_change(each.policy, is_written=is_written)
         if story is PolicyState.CHANGED:
             return _CAUSES[story]
         if (story is PolicyState.CAME) == (each.time <= history.start):
             return (
                 "the policy was not in force yet" if story is PolicyState.CAME else "the policy was no longer in force"
             )
+    if each.policy in _PLUGINS:
+        return each.contention or "the plugin read objects in a state that the log does not show"
     return each.contention or "not explained"
+
+
+def _cause_of_change(policy: str, *, is_written: bool) -> str:
+    if policy in _PLUGINS:
+        return "an API server started with other flags at that time"
+    if is_written:
+        return "the log writes the policy through the API at that time"
+    return "the manifests were reloaded at that time"
