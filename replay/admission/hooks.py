@@ -70,7 +70,7 @@ class BoundBinding(Struct, Generic[B], frozen=True):
 
 
 class PolicyHook(Struct, Generic[P, B, E], frozen=True):
-    """A policy, its criteria, its bindings and what evaluates it."""
+    """A policy with its criteria, its bindings and its evaluator."""
 
     policy: P
     criteria: Criteria | None
@@ -81,10 +81,10 @@ class PolicyHook(Struct, Generic[P, B, E], frozen=True):
 def policy_hooks(
     policies: Sequence[P], bindings: Iterable[B], evaluators: Sequence[E], matcher: Matcher
 ) -> tuple[PolicyHook[P, B, E], ...]:
-    """The hooks of a set, in the order of its policies; `evaluators` are aligned with these.
+    """Return the hooks of a set, in the order of its policies; `evaluators` are in the same order.
 
-    A binding belongs to the policy of its name from the same source: static ones to static ones. An API-based policy
-    without bindings is no hook at all (`policySource.calculatePolicyData`); a static one is, and matching it can fail.
+    A binding belongs to the policy of its name from the same source: static bindings to static policies. An API-based
+    policy without bindings is no hook (`policySource.calculatePolicyData`). A static one is, and matching it can fail.
     """
     by_policy: dict[tuple[str, bool], list[BoundBinding[B]]] = {}
     for binding in bindings:
@@ -101,10 +101,10 @@ def policy_hooks(
 
 
 class PlannedHook(Struct, Generic[P, B, E], frozen=True):
-    """A hook that a request may concern, and what is known of it before the request is looked at.
+    """A hook that a request may match, and what is known before the request itself is matched.
 
-    `match` is how the policy certainly matches, without parameters, and `bindings` are those that match too. Without `match`
-    the hook must be asked about each request.
+    `match` is the certain match of the policy, which has no parameters; `bindings` match too. Without `match` the hook
+    must be matched for each request.
     """
 
     hook: PolicyHook[P, B, E]
@@ -125,7 +125,7 @@ class HookIndex(Generic[P, B, E, T]):
         matcher: Matcher,
         plan: Callable[[tuple[PlannedHook[P, B, E], ...]], T],
     ) -> None:
-        """`sets` are the hooks of each set; `plan` makes a set's plan of the hooks that may match, in order."""
+        """`sets` are the hooks of each set; `plan` makes a plan from the hooks of one set that may match, in order."""
         self._sets = sets
         self._matcher = matcher
         self._plan = plan
@@ -172,7 +172,7 @@ class HookIndex(Generic[P, B, E, T]):
 
 
 MOST_PLANS = 4096
-"""How many kinds of requests are remembered: namespaces come and go."""
+"""Number of request kinds whose plan is cached. Namespaces appear and disappear, so the cache needs a limit."""
 
 
 def _planned(hook: PolicyHook[P, B, E], matcher: RequestMatcher) -> PlannedHook[P, B, E] | None:
@@ -217,7 +217,7 @@ class HookWalk(Generic[P, B, E]):
     def __init__(
         self, walker: HookWalker[P, B, E], attributes: Attributes, lister: Lister, observer: HookObserver | None = None
     ) -> None:
-        """`attributes` are matched as they are."""
+        """`attributes` are those to match."""
         self._walker = walker
         self.attributes = attributes
         self.lister = lister
@@ -225,18 +225,18 @@ class HookWalk(Generic[P, B, E]):
 
     @cached_property
     def _matcher(self) -> RequestMatcher:
-        """The matcher of the request, for the hooks that were not matched beforehand."""
+        """The matcher of the request, for hooks that were not matched in advance."""
         return self._walker.matcher.request(self.attributes, self.lister)
 
     def match(self, hook: PolicyHook[P, B, E]) -> MatchResult:
-        """Whether the policy matches."""
+        """Return whether and how the policy matches."""
         match = _NO_CONSTRAINTS if hook.criteria is None else self._matcher.match(hook.criteria)
         if self.observer is not None:
             self.observer.matched(hook, match, self.attributes)
         return match
 
     def params(self, hook: PolicyHook[P, B, E]) -> APIResource | ParamsError | Missing | None:
-        """The resource of the parameters of a policy, None if it takes none."""
+        """Return the resource of a policy's parameters, None if it takes none."""
         kind = hook.policy.param_kind
         resource = None if kind is None else param_kind(kind, self._walker.discovery, self.lister)
         if self.observer is not None:
@@ -244,7 +244,10 @@ class HookWalk(Generic[P, B, E]):
         return resource
 
     def bound(self, hook: PolicyHook[P, B, E], bound: BoundBinding[B], match: Match) -> MatchResult:
-        """Whether a binding of a policy that matches does so too; one without criteria matches as the policy does."""
+        """Return whether and how a binding of a matching policy matches.
+
+        A binding without criteria matches like the policy.
+        """
         by_binding = match if bound.criteria is None else self._matcher.match(bound.criteria)
         if self.observer is not None:
             self.observer.bound(hook, bound.binding, by_binding, self.attributes)
@@ -253,7 +256,7 @@ class HookWalk(Generic[P, B, E]):
     def collect(
         self, hook: PolicyHook[P, B, E], bound: BoundBinding[B], resource: APIResource | None
     ) -> Params | ParamsError | Missing:
-        """The parameters of a binding."""
+        """Return the parameters of a binding."""
         ref, namespace = bound.binding.param_ref, self.attributes.namespace
         params = collect_params(resource, ref, namespace, self.lister, self._walker.version)
         if self.observer is not None:

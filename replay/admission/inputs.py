@@ -51,7 +51,7 @@ class Inputs:
             if type(plain) is PartialObject:
                 self._partial[name] = plain
         self.is_partial = bool(self._partial)
-        """Whether any object is known in part."""
+        """Whether any object is only partly known."""
         self._missing = {name: missing_parts(value) for name, value in self._partial.items()}
         self._places = _NOWHERE
         if self._partial:
@@ -61,7 +61,7 @@ class Inputs:
         self._activation: Activation | None = None
 
     def with_object(self, value: Any) -> Inputs:
-        """The same request with another object, as CEL gets it."""
+        """Return the inputs of the same request with another object, in the form for CEL."""
         return Inputs({**self._bindings, "object": value}, self._match_request)
 
     def unread(self) -> Inputs:
@@ -69,10 +69,10 @@ class Inputs:
         return Inputs(self._bindings, self._match_request)
 
     def activation(self, footprint: frozenset[str], *, matching: bool = False) -> Activation:
-        """The activation for expressions that read at most `footprint`; `matching`: for match conditions.
+        """Return the activation for expressions that read at most `footprint`; `matching` is for match conditions.
 
-        Missing parts of a partly known object that none of them reads are given as if they were not there: the value of
-        the expressions is the same whatever these are.
+        Unknown parts that none of them reads are removed from a partly known object: the value of the expressions does
+        not depend on them.
         """
         has_own_request = matching and self._match_request is not self._bindings["request"]
         if not self._partial and not has_own_request:
@@ -104,14 +104,14 @@ class Inputs:
 
 
 class KindEvaluation(Protocol):
-    """The expressions of one kind."""
+    """Evaluates the expressions of one kind."""
 
     def evaluate(self, compiled: CompiledExpression, /) -> Evaluated:
-        """The outcome of the next one."""
+        """Return the result of the next expression."""
         ...
 
     def covers(self, limit: int, /) -> bool:
-        """Whether so much is certainly left of the budget."""
+        """Return whether at least `limit` of the budget is certainly left."""
         ...
 
     @property
@@ -134,10 +134,10 @@ def evaluations(  # noqa: PLR0913 - what an evaluation depends on
     exact: bool = False,
     variables: Mapping[str, Any] = _NO_VARIABLES,
 ) -> Evaluation | Evaluations:
-    """The evaluation of the expressions of one kind for one input, on one budget.
+    """Return the evaluation of the expressions of one kind for one input, with one budget.
 
-    `matching`: for match conditions; `exact`: by the strict engine alone. `variables` are the values of those that were
-    computed before, for other inputs.
+    `matching` is for match conditions; `exact` uses only the strict engine. `variables` are values that were computed
+    for other inputs before.
     """
     if inputs.is_partial:
         return Evaluations(compiler, inputs, budget, matching=matching, exact=exact, variables=variables)
@@ -146,9 +146,9 @@ def evaluations(  # noqa: PLR0913 - what an evaluation depends on
 
 
 class Evaluations:
-    """The expressions of one kind for one input, on one budget: an `Evaluation` for each part of what is partly known.
+    """Evaluates the expressions of one kind for one input, with one `Evaluation` per activation of a partly known input.
 
-    What one of them spends is not charged to the others until the budget of all is asked for.
+    What one of them spends is not charged to the others until the remaining budget is read.
     """
 
     __slots__ = ("_budget", "_compiler", "_evaluations", "_exact", "_inputs", "_matching", "_variables")
@@ -177,7 +177,7 @@ class Evaluations:
         return self._evaluation(compiled.footprint).evaluate(compiled)
 
     def covers(self, limit: int) -> bool:
-        """Whether so much is certainly left of the budget."""
+        """Return whether at least `limit` of the budget is certainly left."""
         return self.remaining >= limit
 
     @property
@@ -194,7 +194,7 @@ class Evaluations:
         return self._budget - sum(self._budget - each.remaining for each in self._evaluations.values())
 
     def _evaluation(self, footprint: frozenset[str]) -> Evaluation:
-        """The evaluation for expressions with a footprint."""
+        """Return the evaluation for expressions with a footprint."""
         activation = self._inputs.activation(footprint, matching=self._matching)
         if activation not in self._evaluations:
             self._evaluations[activation] = Evaluation(
@@ -204,7 +204,7 @@ class Evaluations:
 
 
 def missing_parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ...]:
-    """The missing parts and where they are: where their paths lead, else wherever they are found."""
+    """Return the missing parts with their places: where their own paths lead, otherwise by a search."""
     parts = []
     for missing in partial.missing:
         part, value = _part(missing.path), partial.value
@@ -221,13 +221,13 @@ def missing_parts(partial: PartialObject) -> tuple[tuple[FieldPath, Missing], ..
 
 @lru_cache(maxsize=4096)
 def _part(path: str) -> FieldPath:
-    """The keys of the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
+    """Return the keys in the path of a `Missing`, after the name of the object: `.spec.volumes[1]['a.b']`."""
     segments = _KEY.findall(path)
     return tuple(name or quoted or int(index) for name, index, quoted in segments)
 
 
 def _missing_parts(value: JSON, part: FieldPath) -> Iterator[tuple[FieldPath, Missing]]:
-    """The missing parts of a partly known value, and where they are."""
+    """Yield the missing parts of a partly known value with their places."""
     if isinstance(value, Missing):
         yield part, value
     elif isinstance(value, dict):

@@ -12,11 +12,11 @@ from replay.kube.admissionregistration import FailurePolicy
 from replay.kube.attributes import Missing
 
 BUDGET = 2_500_000
-"""Cost units for all match conditions of a policy or webhook and one request."""
+"""Cost units for all match conditions of a policy or webhook on one request."""
 
 
 class MatchConditionsResult(Struct, frozen=True):
-    """Whether all conditions hold; `error` refuses the request, `unknown` says what the answer depends on."""
+    """Whether all conditions hold. `error` refuses the request; `unknown` says what the result depends on."""
 
     matches: bool
     error: str | None = None
@@ -30,9 +30,9 @@ SKIPPED = MatchConditionsResult(matches=False)
 def match_conditions(
     compiled: Sequence[CompiledExpression], evaluation: KindEvaluation, failure_policy: FailurePolicy
 ) -> MatchConditionsResult:
-    """Evaluate the conditions: one that is false skips, else an error counts as `failure_policy` says.
+    """Evaluate the conditions. A false one skips the policy; otherwise `failurePolicy` decides about errors.
 
-    The server evaluates all of them before it looks at any, so that running out of budget is an error even where an
+    The server evaluates all conditions before it looks at any result. So exceeding the budget is an error even if an
     earlier condition is false.
     """
     errors: list[str] = []
@@ -62,7 +62,7 @@ def match_conditions(
 
 
 def _failed(errors: Iterable[str], failure_policy: FailurePolicy) -> MatchConditionsResult:
-    """Errors and no false condition: `Ignore` skips."""
+    """Return the result of errors without a false condition: `Ignore` skips the policy."""
     if failure_policy is FailurePolicy.IGNORE:
         return SKIPPED
     distinct = list(dict.fromkeys(errors))

@@ -18,7 +18,7 @@ from replay.matching.matcher import MatchResult
 
 
 class ConditionsObserver(Protocol):
-    """Told which match conditions are evaluated, with the compiler that has their variables."""
+    """Receives the evaluated match conditions."""
 
     def conditions(
         self,
@@ -27,12 +27,12 @@ class ConditionsObserver(Protocol):
         inputs: Inputs,
         result: MatchConditionsResult,
     ) -> None:
-        """Match conditions, and what all of them came to."""
+        """Receive match conditions, the compiler with their variables, and their common result."""
         ...
 
 
 class ValidationObserver(ConditionsObserver, Protocol):
-    """Told what a validating policy evaluates."""
+    """Receives what a validating policy evaluates."""
 
     def validations(
         self,
@@ -41,43 +41,43 @@ class ValidationObserver(ConditionsObserver, Protocol):
         annotations: Sequence[tuple[str, CompiledExpression]],
         inputs: Inputs,
     ) -> None:
-        """The validations, each with its message expression, and the audit annotations by key."""
+        """Receive the validations, each with its message expression, and the audit annotations by key."""
         ...
 
 
 class MutationObserver(ConditionsObserver, Protocol):
-    """Told what a mutating policy evaluates."""
+    """Receives what a mutating policy evaluates."""
 
     def mutation(self, compiler: ExpressionCompiler, compiled: CompiledExpression, inputs: Inputs) -> None:
-        """The next mutation, on what those before it left."""
+        """Receive the next mutation; `inputs` have the result of the ones before."""
         ...
 
 
 class HookObserver(Protocol):
-    """Told how one pass over the policies of a set comes from each to its bindings and parameters."""
+    """Receives the steps of one pass over a set's policies, down to bindings and parameters."""
 
     def excluded(self, hook: Any, resource: str, *, static_only: bool) -> None:
-        """No policy, or only a static one, evaluates this resource."""
+        """Receive that no policy, or only a static one, evaluates this resource."""
         ...
 
     def matched(self, hook: Any, match: MatchResult, attributes: Attributes) -> None:
-        """The policy was matched with the attributes."""
+        """Receive the match of a policy with the attributes."""
         ...
 
     def parameterised(self, hook: Any, resource: APIResource | ParamsError | Missing | None) -> None:
-        """The resource of the parameters of a policy that matches."""
+        """Receive the resource of the parameters of a matching policy."""
         ...
 
     def bound(self, hook: Any, binding: Any, match: MatchResult, attributes: Attributes) -> None:
-        """A binding was matched with the attributes."""
+        """Receive the match of a binding with the attributes."""
         ...
 
     def collected(self, hook: Any, binding: Any, params: Params | ParamsError | Missing) -> None:
-        """The parameters of a binding that matches."""
+        """Receive the parameters of a matching binding."""
         ...
 
     def evaluating(self, hook: Any, binding: Any, param: Any) -> Any:
-        """A policy is about to be evaluated for a binding and a parameter; return the observer of its expressions."""
+        """Receive the start of an evaluation; return the observer of its expressions."""
         ...
 
     def evaluated(self, result: Any) -> None:
@@ -86,12 +86,12 @@ class HookObserver(Protocol):
 
 
 class WebhookObserver(ConditionsObserver, Protocol):
-    """Told how one pass comes from the webhooks of a set to those that are called."""
+    """Receives the steps of one pass over a set's webhooks, down to their calls."""
 
     def matched(self, hook: Any, match: MatchResult, attributes: Attributes) -> None:
-        """The webhook was matched with the attributes; match conditions that follow are its own."""
+        """Receive the match of a webhook with the attributes; the next match conditions belong to it."""
         ...
 
     def called(self, hook: Any, answer: Any) -> None:
-        """The webhook is called, or why the request ends there, or why that is not known."""
+        """Receive the call of a webhook, the denial that ends the request, or why the call is unknown."""
         ...

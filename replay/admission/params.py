@@ -1,4 +1,4 @@
-"""The parameter objects of a binding (`policy/generic.CollectParams`)."""
+"""Parameter objects of a binding (`policy/generic.CollectParams`)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _CRD = GroupVersionKind("apiextensions.k8s.io", "v1", "CustomResourceDefinition"
 
 
 class ParamsError(Struct, frozen=True):
-    """A policy or binding cannot be used for the request; `message` is the server's text without its prefix."""
+    """A policy or binding that is unusable for the request; `message` is the server's text without its prefix."""
 
     message: str
 
@@ -39,10 +39,10 @@ NO_PARAMS: Params = (None,)
 
 
 def param_kind(kind: ParamKind, discovery: Discovery, lister: Lister) -> APIResource | ParamsError | Missing:
-    """The resource of a `paramKind`; without it the whole policy is misconfigured.
+    """Return the resource of a `paramKind`, or a `ParamsError` if it does not exist: then the whole policy is misconfigured.
 
-    A kind that nothing here knows may still be a custom one: that is decided only where the CRDs are known. Gatekeeper makes those of
-    constraints.
+    A kind that discovery lacks may still be a custom one. That is only certain if the CRDs are known. Gatekeeper
+    creates those of constraints.
     """
     gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
     api_resource = discovery.of_kind(gvk)
@@ -66,7 +66,7 @@ def collect_params(
     lister: Lister,
     version: KubernetesVersion = NEWEST,
 ) -> Params | ParamsError | Missing:
-    """The parameters for one binding and a request in `namespace` (empty for cluster scope).
+    """Return the parameters of one binding for a request in `namespace` (empty for cluster scope).
 
     `api_resource` is that of the policy's `paramKind`, None if it has none: then `paramRef` is ignored.
     """
@@ -110,7 +110,7 @@ def _find(
 
 
 def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list[JSON | PartialObject] | Missing:
-    """The objects that a selector matches, unless labels that it needs are not known."""
+    """Return the objects that a selector matches, or `Missing` if a label that it needs is unknown."""
     selected = []
     for obj in objects:
         labels = labels_of(obj)
@@ -127,10 +127,10 @@ def _select(objects: Sequence[JSON | PartialObject], selector: Selector) -> list
 def _as_cached(
     param: JSON | PartialObject, api_resource: APIResource, version: KubernetesVersion
 ) -> JSON | PartialObject | Missing:
-    """The parameter as the server's cache holds it, with its kind (`wrappedParam` of the validating dispatcher).
+    """Return the parameter as the server's cache holds it, with its kind (`wrappedParam` of the validating dispatcher).
 
-    One of a built-in kind is decoded into its Go type: unknown fields are dropped, empty ones left out; managedFields are cut
-    off. One of a custom kind is what was written, read from JSON once more.
+    A built-in kind is decoded into its Go type: unknown and empty fields are dropped, and so is managedFields. A custom
+    kind keeps what was written, decoded from JSON once more.
     """
     if isinstance(param, PartialObject):
         return PartialObject(_typed_meta(param.value, api_resource), param.missing)
@@ -155,7 +155,10 @@ def _typed_meta(param: JSON, api_resource: APIResource) -> JSON:
 
 
 def as_read_again(value: JSON) -> JSON:
-    """JSON written and read again, as custom resources are on their way to CEL: a double without fraction becomes an int."""
+    """Return JSON as it is after encoding and decoding, like custom resources on their way to CEL.
+
+    A double without a fraction becomes an int.
+    """
     if isinstance(value, dict):
         return {key: as_read_again(item) for key, item in value.items()}
     if isinstance(value, list):
@@ -166,14 +169,14 @@ def as_read_again(value: JSON) -> JSON:
 
 
 class GoParam(NamedTuple):
-    """A parameter as mutations see it: a Go object, without the kind that typed caches leave out."""
+    """A parameter as mutations see it: a Go object without apiVersion and kind, which typed caches omit."""
 
     kind: GroupVersionKind
     value: TypedMap
 
 
 def go_param(param: JSON | PartialObject | None) -> GoParam | None:
-    """A parameter of a built-in kind as mutations see it, None for any other (mutating dispatcher: not wrapped)."""
+    """Return a parameter of a built-in kind as mutations see it, None for other kinds (the mutating dispatcher does not wrap it)."""
     value = param.value if isinstance(param, PartialObject) else param
     if value is None:
         return None
@@ -186,7 +189,10 @@ def go_param(param: JSON | PartialObject | None) -> GoParam | None:
 
 
 _DYNAMIC = frozenset({"apiextensions.k8s.io", "apiregistration.k8s.io"})
-"""Built-in groups without typed informers (client-go `informers/generic.go`): their objects are plain JSON to the server."""
+"""Built-in groups without typed informers (client-go `informers/generic.go`).
+
+The server holds their objects as plain JSON.
+"""
 
 
 @cache
@@ -195,5 +201,5 @@ def _schemas() -> Schemas:
 
 
 def _schema(kind: GroupVersionKind) -> Schema | None:
-    """The schema of a kind whose parameters are Go objects, None for any other."""
+    """Return the schema of a kind whose parameters are Go objects, None for other kinds."""
     return None if kind.group in _DYNAMIC else _schemas().for_kind(kind)

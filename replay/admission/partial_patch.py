@@ -19,7 +19,10 @@ _LOOKED_INTO = (dict, list, Missing)
 
 
 def patch_partially(value: Object, change: Callable[[JSON], JSON]) -> Object:
-    """The changed object, or the `Missing` on which it depends; `change` may raise, and is not called for a `Missing`."""
+    """Return the changed object, or the `Missing` that it depends on.
+
+    `change` may raise; it is not called for a `Missing`.
+    """
     if isinstance(value, Missing):
         return value
     if not isinstance(value, PartialObject):
@@ -62,12 +65,12 @@ def _leaves(path: str, value: JSON) -> Iterator[tuple[str, Missing]]:
 
 
 def _overlap(one: str, other: str) -> bool:
-    """Whether one pointer is the other or leads to it."""
+    """Return whether one pointer equals the other or is above it."""
     return f"{one}/".startswith(f"{other}/") or f"{other}/".startswith(f"{one}/")
 
 
 def is_same(one: Object | None, other: Object | None) -> bool:
-    """Whether two states of an object are equal in all that is known, and lack the same."""
+    """Return whether two states of an object are equal in all known parts, and lack the same parts."""
     return one is other or equal(_value(one), _value(other))
 
 

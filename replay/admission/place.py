@@ -1,4 +1,4 @@
-"""Places in the input of an expression: what a footprint reads, and what a change touches."""
+"""Places in the input of an expression, for footprints and for changes."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from functools import lru_cache
 from replay.json import JSON, FieldPath
 
 Place = tuple[str | None, ...]
-"""The names from a binding to a part of it."""
+"""Names that lead from a binding to a part of it."""
 
 ANY = None
-"""Any element of a list, any entry of a map."""
+"""Marker for any element of a list or any entry of a map."""
 
 _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
 
@@ -30,13 +30,16 @@ def _place_of_pointer(name: str, path: str) -> Place:
 
 
 def place_of(name: str, part: FieldPath) -> Place:
-    """A part as a footprint can name it."""
+    """Return a part in the form in which a footprint names it."""
     return (name, *[ANY if isinstance(key, int) else key for key in part])
 
 
 @lru_cache(maxsize=4096)
 def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozenset[Place]:
-    """The places to which, into which or above which a path of a footprint leads; a test for presence only looks there."""
+    """Return the places that paths of a footprint read: at, above or below a path.
+
+    A path that only tests presence does not read below itself.
+    """
     paths = [(segments(path.removesuffix("?")), path.endswith("?")) for path in footprint]
     return frozenset(
         place
@@ -46,7 +49,7 @@ def read_places(footprint: frozenset[str], places: frozenset[Place]) -> frozense
 
 
 def root_of(path: str) -> str:
-    """The binding into which a path of a footprint leads."""
+    """Return the binding of a path in a footprint."""
     return path.rstrip("?").partition(".")[0].partition("[")[0]
 
 
@@ -57,11 +60,11 @@ def shown_roots(footprint: frozenset[str]) -> frozenset[str]:
 
 
 def _overlaps(one: Place, other: Place) -> bool:
-    """Whether one path leads on from the other."""
+    """Return whether one path equals or continues the other."""
     return all(left == right or left is ANY or right is ANY for left, right in zip(one, other, strict=False))
 
 
 def segments(path: str) -> Place:
-    """The names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
+    """Return the names along a path of a footprint: `object.a[]["b.c"]` is `object`, `a`, any, `b.c`."""
     segments = _SEGMENT.findall(path)
     return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in segments)

@@ -1,7 +1,7 @@
-"""What the policies of a set read: its demands on an audit log and a snapshot.
+"""Inputs that the policies of a set read, and so need from an audit log and a snapshot.
 
 Footprints of compiled expressions say which inputs a policy reads, and match criteria for which requests.
-`replay.compare.audit_policy` derives the audit policy.
+`replay.compare.audit_policy` derives the audit policy from them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ OPERATIONS = ("CREATE", "UPDATE", "DELETE", "CONNECT")
 OBJECT, OLD_OBJECT, NAMESPACE, PARAMS, AUTHORIZER = "object", "oldObject", "namespaceObject", "params", "authorizer"
 NAME, OPTIONS = "request.name", "request.options"
 INPUTS_OF_ANY = frozenset({OBJECT, OLD_OBJECT, NAMESPACE, NAME, OPTIONS})
-"""Inputs of a webhook, and of a policy without parameters and `authorizer`."""
+"""Inputs of a webhook, and of a policy that uses neither parameters nor `authorizer`."""
 MANAGED_FIELDS = "metadata.managedFields"
 _EVERYTHING = LabelSelector()
 
@@ -42,10 +42,10 @@ _Binding = ValidatingAdmissionPolicyBinding | MutatingAdmissionPolicyBinding
 
 
 class PolicyReads(Struct, frozen=True):
-    """What one policy or webhook reads: `inputs` are names of this module's constants, for requests that `criteria` match.
+    """Inputs that one policy or webhook reads; `inputs` are constants of this module, for requests that `criteria` match.
 
-    Each of the `criteria` is what a binding and its policy demand together. `managed_fields` tells whether it looks at
-    `metadata.managedFields`, `param_kind` which parameters it takes.
+    Each of the `criteria` combines a binding with its policy. `managed_fields` says that it reads
+    `metadata.managedFields`, `param_kind` is the kind of its parameters.
     """
 
     policy: str
@@ -54,7 +54,7 @@ class PolicyReads(Struct, frozen=True):
     param_kind: ParamKind | None = None
     managed_fields: bool = False
     paths: frozenset[str] = frozenset({OBJECT, OLD_OBJECT})
-    """Paths that it reads, as in footprints. Changed paths count as read."""
+    """Paths that it reads, in the form of footprints. Changed paths count as read."""
 
     def operations(self, group: str, resource: str, subresource: str, mapper: EquivalentResourceMapper) -> set[str]:
         """Return the operations on a resource or subresource that the policy may evaluate."""
@@ -68,7 +68,7 @@ class PolicyReads(Struct, frozen=True):
 def policy_reads(
     policies: Sequence[_Policy], bindings: Sequence[_Binding], version: KubernetesVersion
 ) -> Iterator[PolicyReads]:
-    """The reads of each policy that has a binding."""
+    """Yield the reads of each policy that has a binding."""
     by_policy: dict[tuple[str, bool], list[_Binding]] = {}
     for binding in bindings:
         by_policy.setdefault((binding.policy_name, binding.static), []).append(binding)
@@ -91,7 +91,7 @@ def policy_reads(
 
 
 def webhook_reads(configurations: Iterable[WebhookConfiguration]) -> Iterator[PolicyReads]:
-    """The reads of each webhook: all that there is."""
+    """Yield the reads of each webhook: all inputs."""
     for configuration in configurations:
         for webhook in configuration.webhooks:
             match = MatchResources(
@@ -101,7 +101,7 @@ def webhook_reads(configurations: Iterable[WebhookConfiguration]) -> Iterator[Po
 
 
 def _paths(policy: _Policy, version: KubernetesVersion) -> frozenset[str]:
-    """The footprint of all expressions of a policy; one that does not compile reads nothing."""
+    """Return the footprint of all expressions of a policy. An expression that does not compile reads nothing."""
     compiler = ExpressionCompiler(version, has_params=policy.param_kind is not None)
     for variable in policy.variables:
         compiler.declare_variable(variable.name, variable.expression)
@@ -110,7 +110,7 @@ def _paths(policy: _Policy, version: KubernetesVersion) -> frozenset[str]:
 
 
 def _reads_managed_fields(path: str) -> bool:
-    """Whether a path leads to or through the managed fields of an object."""
+    """Return whether a path reads the managed fields of an object, or a part above or below them."""
     for root in (OBJECT, OLD_OBJECT):
         place = f"{root}.{MANAGED_FIELDS}"
         if path.startswith(place) or place.startswith(f"{path}."):
@@ -136,7 +136,7 @@ def _expressions(policy: _Policy) -> Iterator[tuple[ExpressionKind, str]]:
 
 
 def _inputs(paths: Iterable[str]) -> frozenset[str]:
-    """The inputs that paths lead into; a path that ends early, such as `request`, reads all below it."""
+    """Return the inputs that paths read. A path that ends early, such as `request`, reads everything below it."""
     inputs = set()
     for path in paths:
         root = path.partition(".")[0].partition("[")[0].rstrip("?")
@@ -163,7 +163,7 @@ def _selected(criteria: Iterable[MatchResources]) -> frozenset[str]:
 
 
 def _operations(match: MatchResources, where: tuple[str, str, str], mapper: EquivalentResourceMapper) -> set[str]:
-    """The operations that match criteria allow for `(group, resource, subresource)`; without rules all."""
+    """Return the operations that match criteria allow for `(group, resource, subresource)`; all operations without rules."""
     groups = {where[0]}
     if match.match_policy is MatchPolicy.EQUIVALENT:
         groups |= mapper.equivalent_groups(where[0], where[1])
@@ -179,6 +179,6 @@ def _operations(match: MatchResources, where: tuple[str, str, str], mapper: Equi
 
 
 def _covers(rule: Rule, groups: set[str], where: tuple[str, str, str]) -> bool:
-    """Whether a rule names the resource or subresource."""
+    """Return whether a rule covers the resource or subresource."""
     named = ANY in rule.api_groups or bool(groups & set(rule.api_groups))
     return named and any(matches_resource(pattern, where[1], where[2]) for pattern in rule.resources)

@@ -1,4 +1,4 @@
-"""`request` of CEL: the AdmissionRequest as `k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest` builds it."""
+"""`request` of CEL: the AdmissionRequest that `k8s.io/apiserver/pkg/admission/plugin/cel.CreateAdmissionRequest` builds."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from replay.kube.gvk import GroupVersionKind, GroupVersionResource
 def admission_request(
     attributes: Attributes, resource: GroupVersionResource, kind: GroupVersionKind
 ) -> JSON | PartialObject:
-    """The request as matched: `resource` and `kind` are those of the matcher, `requestResource` and `requestKind` as sent.
+    """Return the request as matched: `resource` and `kind` are the matched ones, `requestResource` and `requestKind` those sent.
 
-    As in the Go struct, empty strings, lists and maps are absent; `uid`, `object` and `oldObject` exist, empty, although
-    the declared type has no such fields. `options` is null where the operation has none.
+    As in the Go struct, empty strings, lists and maps are absent. `uid`, `object` and `oldObject` exist, empty,
+    although the declared type lacks these fields. `options` is null if the operation has none.
     """
     request: dict[str, Any] = {
         "uid": "",

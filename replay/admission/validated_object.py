@@ -89,7 +89,7 @@ def reference_object(original: Object, mutated: Object, validated: Object, chang
 
 
 def _shows(there: JSON, mutated: JSON) -> bool:
-    """Whether a value is what the mutations made; a map may have more."""
+    """Return whether a value is the mutations' result; a map may have further entries."""
     if isinstance(there, dict) and isinstance(mutated, dict) and mutated:
         return all(key in there and there[key] == value for key, value in mutated.items())
     return bool(there == mutated)
@@ -111,7 +111,7 @@ def _value(value: Object) -> JSON:
 
 
 def _same_lists(one: JSON, other: JSON, path: str) -> bool:
-    """Whether every list that a pointer leads through has as many items in both objects: then its indices mean the same."""
+    """Return whether a pointer's indices mean the same in both objects: all lists on its way have equal lengths."""
     for name in tokens(path)[:-1]:
         if isinstance(one, list) and isinstance(other, list):
             index = parse_uint(name)

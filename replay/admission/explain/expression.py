@@ -1,4 +1,4 @@
-"""Evaluated expressions with their parts: match conditions of policies and webhooks, and their variables."""
+"""Evaluation of expressions with their parts, for explanations: match conditions and variables."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from replay.kube.admissionregistration import MatchCondition
 
 
 class TracedExpressions(Struct):
-    """The expressions of one policy, binding and parameter, evaluated one by one with their parts."""
+    """Evaluates the expressions of one policy, binding and parameter one by one, with their parts."""
 
     compiler: ExpressionCompiler
     inputs: Inputs
@@ -26,7 +26,7 @@ class TracedExpressions(Struct):
     _variables: IdentityMap[Activation, VariableValues] = field(default_factory=IdentityMap)
 
     def step(self, label: str, compiled: CompiledExpression, effect: str = "") -> ExpressionStep:
-        """Evaluate an expression."""
+        """Return an evaluated expression."""
         if compiled.program is None:
             return ExpressionStep(label, compiled, EvalError(compiled.error or ""), effect=effect)
         activation = self.inputs.activation(compiled.footprint, matching=self.matching)
@@ -38,7 +38,7 @@ class TracedExpressions(Struct):
         return ExpressionStep(label, compiled, result.value, trace, cost, effect)
 
     def variables(self) -> Iterator[ExpressionStep]:
-        """The variables that were read, each with its parts."""
+        """Yield the variables that were read, each with its parts."""
         for activation, variables in self._variables.items():
             scope = activation.scope(self.compiler.views)
             for name in variables.computed:
@@ -75,7 +75,7 @@ def explain_conditions(
 
 
 def skipped(result: MatchConditionsResult, steps: Sequence[ExpressionStep]) -> str:
-    """Why match conditions end the policy, empty where they do not."""
+    """Return why match conditions end the policy, empty if they do not."""
     if result.error:
         return f"refused: {result.error}"
     if result.matches:

@@ -1,4 +1,4 @@
-"""The policies of one set in one pass, as their plugin tells of them: why each matches or not, and with which parameters."""
+"""Explains the policies of one set in one pass: why each matches or not, and with which parameters."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class EvaluationWatch(Protocol):
     """Observer of one evaluation, and its explanation."""
 
     def explained(self, result: Any) -> BindingExplanation:
-        """The evaluation, which came to `result`."""
+        """Return the explanation of the evaluation with this result."""
         ...
 
 
@@ -99,7 +99,7 @@ class PolicyWatch(Struct):
         self._order.append((hook, explained))
 
     def explained(self, hooks: Sequence[Hook], refused: str) -> tuple[PolicyExplanation, ...]:
-        """Explain all policies of the set; `refused` says why matching ones did not run, if so."""
+        """Explain all policies of the set. `refused` says why matching ones did not run, empty if they did."""
         return tuple(
             replace(
                 self._policies[hook.policy.name],
@@ -109,14 +109,14 @@ class PolicyWatch(Struct):
         )
 
     def ran(self) -> tuple[PolicyExplanation, ...]:
-        """The policies that were evaluated, in that order."""
+        """Return explanations of the evaluated policies, in order."""
         return tuple(
             replace(self._empty(hook), bindings=tuple(explained for _, explained in own))
             for hook, own in groupby(self._order, key=lambda each: each[0])
         )
 
     def _bound(self, hook: Hook, binding: Any, refused: str) -> Iterator[BindingExplanation]:
-        """A binding with each of its parameters; none of a policy that does not match."""
+        """Yield a binding with each of its parameters; nothing for a policy that does not match."""
         key = hook.policy.name, binding.name
         if key not in self._bindings:
             return
@@ -148,7 +148,7 @@ def _reason(why: ParamsError | Missing) -> str:
 
 
 def not_asked(hooks: Sequence[Hook], kind: str, reason: str) -> tuple[PolicyExplanation, ...]:
-    """Policies that are not even matched."""
+    """Return explanations of policies that are not even matched."""
     return tuple(
         PolicyExplanation(hook.policy.name, kind, hook.policy.failure_policy, mismatch=reason) for hook in hooks
     )

@@ -1,4 +1,4 @@
-"""The mutating policies of one set on one request explained: which of them ran on which object, pass by pass."""
+"""Explains the mutating policies of one set for one request: which of them ran on which object, pass by pass."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _KIND = "MutatingAdmissionPolicy"
 
 
 class MutatingPolicyWatch:
-    """The mutating policies of one set on one request, watched."""
+    """Observes the mutating policies of one set on one request."""
 
     def __init__(self, admission: MutatingAdmission, index: int, attributes: Attributes, lister: Lister) -> None:
-        """`index` is the position of the set among those of the plugin; `attributes` are those before mutation."""
+        """`index` is the index of the set among the plugin's sets; `attributes` are those before mutation."""
         self._hooks = admission.hooks[index]
         self._matcher = admission.walker.matcher
         self._lister = lister
@@ -88,7 +88,7 @@ class MutationWatch:
         self._number += 1
 
     def explained(self, result: MutationOutcome) -> BindingExplanation:
-        """The evaluation, which came to `result`."""
+        """Return the explanation of the evaluation with this result."""
         object_before, after, unknown = result
         steps, name = tuple(self._steps), self._binding.name
         if self._end:

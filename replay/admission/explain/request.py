@@ -1,4 +1,4 @@
-"""A request explained in the order of the chain: the plugins of the mutating phase pass by pass, then the validating ones."""
+"""Explains a request in the order of the chain: the mutating plugins pass by pass, then the validating ones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class RequestExplanation(Struct, frozen=True):
 
 
 def explained_request(chain: Chain, asking: Asking, index: int, manifests: ManifestSet) -> RequestExplanation:
-    """Explain what the set at `index` of a chain does with a request; the chain may lack some of its webhooks."""
+    """Explain what the set at `index` of a chain does with a request. The chain may lack some of the set's webhooks."""
     watcher = _Watcher(index, manifests, asking)
     chain.observe(index, asking, watcher)
     return watcher.explained()

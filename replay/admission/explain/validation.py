@@ -1,4 +1,4 @@
-"""The validating policies of one set and request explained."""
+"""Explains the validating policies of one set for one request."""
 
 from __future__ import annotations
 
@@ -30,17 +30,17 @@ _KIND = "ValidatingAdmissionPolicy"
 
 
 class ValidatingPolicyWatch:
-    """The validating policies of one set, watched."""
+    """Observes the validating policies of one set."""
 
     def __init__(self, admission: ValidatingAdmission, index: int) -> None:
-        """`index` is the position of the set among those of the plugin."""
+        """`index` is the index of the set among the plugin's sets."""
         self._admission = admission
         self._index = index
         self._watch: PolicyWatch | None = None
         self.denials: Sequence[Denial] = ()
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """Decide for the set that is watched."""
+        """Decide for the observed set."""
         decisions = [ADMITTED] * len(objects)
         if live[self._index]:
             side = asking.sides[self._index]
@@ -102,7 +102,7 @@ class ValidationWatch:
         self._steps += traced.variables()
 
     def explained(self, result: ValidateResult) -> BindingExplanation:
-        """The evaluation, which came to `result`."""
+        """Return the explanation of the evaluation with this result."""
         actions = tuple(self._binding.validation_actions)
         outcome = self._end or _outcome(result)
         if outcome == DENIES and "Deny" not in actions:

@@ -1,4 +1,4 @@
-"""Why the webhooks of one set and phase are called for a request or not."""
+"""Explains which webhooks of one set and phase are called for a request, and why."""
 
 from __future__ import annotations
 
@@ -75,13 +75,15 @@ class WebhookWatch:
         self._calls[hook.configuration, hook.webhook.name].answer = answer
 
     def calls(self) -> tuple[str, ...]:
-        """The webhooks that were called, in that order."""
+        """Return the names of the called webhooks, in order."""
         return tuple(name for (_, name), call in self._calls.items() if isinstance(call.answer, WebhookInvocation))
 
     def explained(
         self, hooks: Sequence[WebhookHook], hooks_asked: Sequence[WebhookHook], attributes: Attributes, refused: str
     ) -> Iterator[WebhookExplanation]:
-        """Explain all webhooks of a set; `refused` says why the chain did not call matching ones, if so.
+        """Yield explanations of all webhooks of a set.
+
+        `refused` says why the chain did not call matching ones, empty if it did.
 
         For a webhook that was not called, the explanation says whether it matches `attributes`.
         """
@@ -114,7 +116,7 @@ class WebhookWatch:
 
 @dataclass
 class MutatingWebhookWatch:
-    """The mutating webhooks of one set on one request, watched; `hooks` are all that the set has."""
+    """Observes the mutating webhooks of one set on one request; `hooks` are all webhooks of the set."""
 
     plugin: MutatingWebhookPlugin
     hooks: Sequence[WebhookHook]
@@ -122,7 +124,7 @@ class MutatingWebhookWatch:
     original: Attributes
     lister: Lister
     told: list[PolicyExplanation]
-    """The policies of engines, as far as they were asked."""
+    """Explanations of engine policies, as far as engines were called."""
 
     def __post_init__(self) -> None:
         """Start empty."""
@@ -157,10 +159,10 @@ class MutatingWebhookWatch:
 
 
 class ValidatingWebhookWatch:
-    """The validating webhooks of one set, watched."""
+    """Observes the validating webhooks of one set."""
 
     def __init__(self, admission: WebhookAdmission, index: int, manifests: ManifestSet, asking: Asking) -> None:
-        """`index` is the position of the set among those of the plugin; `manifests` may have more of them.
+        """`index` is the index of the set among the plugin's sets; `manifests` may have more webhooks.
 
         The backends of `asking` are those of the set.
         """
@@ -175,7 +177,7 @@ class ValidatingWebhookWatch:
         self.denials: Sequence[Denial] = ()
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """Decide for the set that is watched."""
+        """Decide for the observed set."""
         decisions = [ADMITTED] * len(objects)
         side = asking.sides[self._index]
         self._attributes = side.attributes.with_object(objects[self._index])
@@ -187,7 +189,7 @@ class ValidatingWebhookWatch:
         return decisions
 
     def explained(self, refused: str) -> Explanation:
-        """Every webhook of the set, and why it is called or not."""
+        """Explain every webhook of the set, and why it is called or not."""
         hooks_asked = self._admission.hooks[self._index]
         webhooks = tuple(self._watch.explained(self._hooks, hooks_asked, self._attributes, refused))
         return Explanation(tuple(self._told), webhooks)

@@ -1,8 +1,8 @@
-"""How Go's `fmt` prints a typed object: `%v` and `%#v` of structs, maps and slices of Kubernetes' API types.
+"""Text that Go's `fmt` prints for a typed object: `%v` and `%#v` of structs, maps and slices of Kubernetes' API types.
 
-Structs print their fields in the order of their declaration, which no schema tells: it stands here for the types that
-parameters, `request` and `namespaceObject` are made of. Others print theirs in the order of the object, which is what can
-be said without their source. Pointers print as addresses, which no two servers have in common.
+Structs print their fields in the order of declaration, which no schema has. The order is listed here for the types in
+parameters, `request` and `namespaceObject`. Other structs print in the order of the object, because their source is not
+known here. Pointers print as addresses, which differ on every server.
 """
 
 from __future__ import annotations
@@ -63,17 +63,17 @@ _FIELDS: Mapping[str, Mapping[str, str]] = {
         "type": _TEXT,
     },
 }
-"""The fields of structs in the order of their declaration, and what prints where one is not set."""
+"""Fields of structs in the order of declaration, with the text for an unset field."""
 
 _STRINGERS: Mapping[str, str] = {
     _META + "GroupVersionKind": "{group}/{version}, Kind={kind}",
     _META + "GroupVersionResource": "{group}/{version}, Resource={resource}",
 }
-"""Structs that print themselves."""
+"""Structs with a `String` method."""
 
 
 def go_text(schema: Schema | None, value: JSON) -> str:
-    """`%v` of a value of a Go type."""
+    """Return `%v` of a value of a Go type."""
     if value is None:
         return _NIL
     if isinstance(value, dict):
@@ -88,7 +88,7 @@ def go_text(schema: Schema | None, value: JSON) -> str:
 
 
 def _text(schema: Schema, value: str) -> str:
-    """`%v` of what JSON writes as a string."""
+    """Return `%v` of a value that JSON writes as a string."""
     if schema.name in {_META + "Time", _META + "MicroTime"}:
         return f"{value[:10]} {value[11:].rstrip('Z')} +0000 UTC"
     if schema.name == _QUANTITY:
@@ -116,7 +116,7 @@ def _struct_text(schema: Schema, value: dict[str, JSON]) -> str:
 
 
 def _quantity(text: str) -> tuple[int, int, str]:
-    """The amount of a canonical quantity, its decimal scale and its format, as `resource.Quantity` holds them."""
+    """Return the amount of a canonical quantity, its decimal scale and its format, as `resource.Quantity` holds them."""
     match = _AMOUNT.fullmatch(text)
     assert match is not None, "quantities are written in their canonical form"
     number, suffix, exponent = match[1], match[2], match[3]
@@ -129,7 +129,7 @@ def _quantity(text: str) -> tuple[int, int, str]:
 
 
 def go_syntax(schema: Schema | None, value: JSON) -> str:
-    """`%#v` of a map or slice of a Go type; of a struct as `go_text`."""
+    """Return `%#v` of a map or slice of a Go type; of a struct, the result of `go_text`."""
     name = "interface {}" if schema is None else go_type_name(schema)
     if isinstance(value, dict) and not (schema and schema.fields):
         values = schema and schema.values
@@ -142,7 +142,7 @@ def go_syntax(schema: Schema | None, value: JSON) -> str:
 
 
 def _text_syntax(schema: Schema, value: str) -> str:
-    """`%#v` of what JSON writes as a string."""
+    """Return `%#v` of a value that JSON writes as a string."""
     if schema.name == _QUANTITY:
         amount, scale, form = _quantity(value)
         held = (

@@ -1,8 +1,8 @@
-"""Which containers in the result of a mutation came with the request, and of which Go type they are.
+"""Containers in a mutation's result that come from the inputs, and their Go types.
 
-The server shows plain JSON (`map[string]interface {}`, `[]interface {}`) and typed Go objects to CEL alike
-(apiserver `pkg/cel/common.SchemalessTypedToVal`); what becomes of them in a patch differs. What compiled code answers has
-lost the difference, so a container is told by its identity: it is where it came from.
+The server shows plain JSON (`map[string]interface {}`, `[]interface {}`) and typed Go objects to CEL alike (apiserver
+`pkg/cel/common.SchemalessTypedToVal`), but a patch treats them differently. Results of compiled code no longer show the
+difference. So a container is recognized by its identity.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ _REQUEST = Schema(
         "io.k8s.api.authentication.v1.ExtraValue": {"type": "array", "items": _TEXT},
     },
 )
-"""`request`, which no OpenAPI document describes (`k8s.io/api/admission/v1`)."""
+"""Schema of `request`, which no OpenAPI document describes (`k8s.io/api/admission/v1`)."""
 
 
 @cache
@@ -84,27 +84,28 @@ class GoType(NamedTuple):
 
     @property
     def is_struct(self) -> bool:
-        """Whether it is a struct, and not a map or slice."""
+        """Whether the type is a struct, and not a map or slice."""
         return bool(self.schema.fields)
 
 
 def is_go_object(value: Any, name: str) -> bool:
-    """Whether the server has a Go object under a name that may be plain JSON as well."""
+    """Return whether the server has a Go object under a name that may also be plain JSON."""
     return name == "namespaceObject" or isinstance(value, TypedMap)
 
 
 class InputValues:
-    """Containers that came with the request, as opposed to those that an expression made."""
+    """Containers that came with the request, as opposed to those that an expression created."""
 
     def __init__(
         self, bindings: Mapping[str, Any], kinds: Mapping[str, GroupVersionKind], server: KubernetesVersion = NEWEST
     ) -> None:
         """`bindings` are those of the expression that may be in its result.
 
-        `kinds` are the kinds of those that are Go objects, by name; `request` always is one. The rules are those of a server.
+        `kinds` are the kinds of bindings that are Go objects, by name; `request` always is one. `server` is the version
+        whose rules apply.
         """
         self.are_plain = server.minor < TYPED_SINCE
-        """Whether all inputs are plain maps, which are handed on as they are."""
+        """Whether all inputs are plain maps, which are passed on unchanged."""
         self.crashes = server.minor < _OBJECTS_INSIDE_SINCE
         """Whether an `Object` inside a list or map of a patch crashes the server."""
         self._bindings = bindings
@@ -128,7 +129,7 @@ class InputValues:
         return None if kind is None else _schemas().for_kind(kind)
 
     def __contains__(self, value: object) -> bool:
-        """Whether a value is a list or dict of an input."""
+        """Return whether a value is a list or dict of an input."""
         if not isinstance(value, dict | list):
             return False
         # Most of what a mutation makes is new: types are worked out where it hands on what it was given.
@@ -139,11 +140,11 @@ class InputValues:
         return id(value) in self._ids
 
     def go_type(self, value: object) -> GoType | None:
-        """The Go type of a container, None if it is plain JSON or none of an input."""
+        """Return the Go type of a container, None if it is plain JSON or not from an input."""
         return self._known().get(id(value)) if value in self else None
 
     def go_value(self, value: JSON, go_type: GoType) -> GoValue:
-        """A container of a Go type as structured merge meets it inside a list or map that an expression made."""
+        """Return a container of a Go type as structured merge sees it inside a list or map that an expression created."""
         return GoValue(go_type.name, go_text(go_type.schema, value), value, go_syntax(go_type.schema, value))
 
 
@@ -153,7 +154,7 @@ def _plain(value: Any) -> Any:
 
 
 def _collect_ids(value: Any, ids: set[int]) -> None:
-    """Note each container of an input."""
+    """Add the identity of each container of an input."""
     left = [value] if isinstance(value, dict | list) else []
     for container in left:  # it grows meanwhile
         ids.add(id(container))
@@ -162,7 +163,7 @@ def _collect_ids(value: Any, ids: set[int]) -> None:
 
 
 def _collect(value: Any, schema: Schema | None, types: dict[int, GoType | None]) -> None:
-    """Note each container of an input with its Go type."""
+    """Add the Go type of each container of an input."""
     left: list[tuple[Any, Schema | None]] = [(value, schema)]
     while left:
         value, schema = left.pop()

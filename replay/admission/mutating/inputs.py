@@ -23,12 +23,13 @@ from replay.matching.matcher import Match
 
 
 class Shown(NamedTuple):
-    """How CEL is shown `object` and `oldObject` in one pass; true stands for a Go object, None for not yet made.
+    """The forms in which CEL sees `object` and `oldObject` in one pass; true means a Go object, None not yet created.
 
-    The server keeps the CEL value of each object until the object is replaced (`k8s.io/apiserver/pkg/admission.LazyObject`). Mutations
-    make it of plain JSON; match conditions ask for a typed Go object, for themselves and for all who come after them in the same
-    pass: so a mutation after any policy's match conditions works on a Go object, which a JSON patch cannot hold as a value. Upstream
-    calls the switch temporary. Kept.
+    The server keeps the CEL value of each object until the object is replaced
+    (`k8s.io/apiserver/pkg/admission.LazyObject`). Mutations create it from plain JSON. Match conditions request a typed
+    Go object, for themselves and for everything after them in the same pass. So a mutation after any policy's match
+    conditions works on a Go object, which a JSON patch cannot hold as a value. Upstream calls the switch temporary; it
+    is reproduced here.
     """
 
     typed: bool = False
@@ -36,18 +37,18 @@ class Shown(NamedTuple):
     old_object: bool | None = None
 
     def read(self, *, matching: bool = False) -> Shown:
-        """The state when expressions read the objects; `matching`: as match conditions."""
+        """Return the state after expressions have read the objects; `matching` is for match conditions."""
         typed = self.typed or matching
         object_, old_object = self.object, self.old_object
         return Shown(typed, typed if object_ is None else object_, typed if old_object is None else old_object)
 
     def updated(self) -> Shown:
-        """The state when a mutation has replaced the object."""
+        """Return the state after a mutation has replaced the object."""
         return self._replace(object=None)
 
 
 AS_IT_CAME = Shown()
-"""Nothing has read the objects."""
+"""State before anything has read the objects."""
 
 
 class _Bindings(NamedTuple):
@@ -62,7 +63,7 @@ class _Bindings(NamedTuple):
 
 
 class MutationInputs:
-    """Inputs of the expressions for one match and parameter, without the changing `object`; made on first use."""
+    """Inputs of the expressions for one match and parameter, without the changing `object`; computed at first use."""
 
     def __init__(  # noqa: PLR0913, PLR0917 - all that expressions read comes from these
         self,
@@ -73,7 +74,7 @@ class MutationInputs:
         lister: Lister,
         authorizer: Callable[[Lister], Authorizer | Missing],
     ) -> None:
-        """`attributes` are those before mutation; `authorizer` answers for the instant of a lister."""
+        """`attributes` are those before mutation; `authorizer` returns the authorizer for a lister's time."""
         self.match = match
         self._attributes = attributes
         self._param = param
@@ -83,7 +84,7 @@ class MutationInputs:
         self._earlier: IdentityMemo[Inputs] = IdentityMemo()
         is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind
         self._plain = RequestBindings(attributes) if is_as_sent and param is None else None
-        """What projections are made of, None where that would not tell all."""
+        """Bindings for projections, None if a projection would not cover all inputs."""
 
     @property
     def kinds(self) -> Mapping[str, GroupVersionKind]:

@@ -1,7 +1,8 @@
-"""What the result of a mutation expression is as JSON (apiserver `pkg/cel/mutation`, `policy/mutating/patch`).
+"""Result of a mutation expression as JSON (apiserver `pkg/cel/mutation`, `policy/mutating/patch`).
 
-The server turns CEL values into Go values with rules that show: a map literal inside a list or map, a null, a timestamp or
-a quantity reach structured merge as Go types that it does not know, and fail there. `GoValue` stands for those.
+The server converts CEL values to Go values, and its rules are visible in the result. A map literal inside a list or
+map, a null, a timestamp or a quantity reach structured merge as Go types that it does not know, and fail there.
+`GoValue` represents those.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class NilSlice(list[Any]):
 
 
 def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any]:
-    """The object of an `ApplyConfiguration`, without `apiVersion` and `kind`; its leaves may be `GoValue`s.
+    """Return the object of an `ApplyConfiguration` without `apiVersion` and `kind`; its leaves may be `GoValue`s.
 
     Raises `MutationError`.
     """
@@ -74,7 +75,10 @@ def apply_configuration_from(value: Value, inputs: InputValues) -> dict[str, Any
 
 
 def json_patch_from(value: Value, inputs: InputValues) -> list[dict[str, Any]]:
-    """The operations of a `JSONPatch`: `op` and `path` always, `from` and `value` if set. Raises `MutationError`."""
+    """Return the operations of a `JSONPatch`: always with `op` and `path`, with `from` and `value` if set.
+
+    Raises `MutationError`.
+    """
     return [_operation(item, inputs) for item in elements(value)]
 
 
@@ -124,7 +128,7 @@ def _is_json_string(text: str) -> bool:
 
 
 def _check_type_names(value: ObjectValue) -> None:
-    """Objects must be named by the path of fields that leads to them (`CheckTypeNamesMatchFieldPathNames`)."""
+    """Require that the type names of objects are the field paths that lead to them (`CheckTypeNamesMatchFieldPathNames`)."""
     errors = list(_type_errors(value, value.type_name))
     if errors:
         raise MutationError("type mismatch: " + "\n".join(errors))
@@ -152,7 +156,7 @@ class _NoStringKeyError(Exception):
 
 
 class _Converter:
-    """Fields of an `Object` as Go values (`dynamic.convertField`)."""
+    """Converts the fields of an `Object` to Go values (`dynamic.convertField`)."""
 
     def __init__(self, inputs: InputValues) -> None:
         self._inputs = inputs
@@ -167,7 +171,7 @@ class _Converter:
         return converted
 
     def _field(self, value: Value) -> Any:
-        """The value of a field: containers of the expression itself are opened one level deep, inputs all through."""
+        """Return the value of a field. Containers of the expression are converted one level deep, inputs at all levels."""
         if isinstance(value, OptionalValue):
             if not value.has_value or untyped(value.value) in self._inputs:
                 return self._item(value)
@@ -210,7 +214,7 @@ class _Converter:
 
 
 def _go_time(value: Timestamp) -> str:
-    """Go's `time.Time.String`."""
+    """Return the text of Go's `time.Time.String`."""
     text = value.text()
     day, clock = text[:10], text[11:].rstrip("Z")
     if value.offset == 0:
@@ -220,7 +224,7 @@ def _go_time(value: Timestamp) -> str:
 
 
 def _is_nested(value: Value) -> bool:
-    """Whether it matters who made a container: it holds others, or nulls."""
+    """Return whether the origin of a container matters: it contains other containers, or nulls."""
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return any(item is None or isinstance(item, list | dict) for item in inner)
 
@@ -243,7 +247,7 @@ def _string_key(key: Value) -> str:
 
 
 def _made(value: list[Value] | tuple[Value, ...] | dict[Any, Value]) -> GoValue:
-    """A list or map that an expression made: CEL values all through, which print themselves."""
+    """Return a list or map that an expression created. All of its parts are CEL values, which print themselves."""
     if isinstance(value, dict):
         entries = sorted(
             ((display(plain_key(key)), display(inner), key, inner) for key, inner in value.items()), key=itemgetter(0)
@@ -256,12 +260,12 @@ def _made(value: list[Value] | tuple[Value, ...] | dict[Any, Value]) -> GoValue:
 
 
 def _cel_syntax(value: Value) -> str:
-    """`%#v` of a CEL value."""
+    """Return `%#v` of a CEL value."""
     return quote(value) if isinstance(value, str) else display(value)
 
 
 def _scalar(value: Value) -> Any:
-    """JSON scalars as they are, all else as the Go value that the server has."""
+    """Return a JSON scalar unchanged, and any other value as the server's Go value."""
     for kinds, convert in _GO_VALUES:
         if isinstance(value, kinds):
             return convert(value)
@@ -283,7 +287,7 @@ class _ConversionError(Exception):
 
 
 def _structpb(value: Value, inputs: InputValues) -> JSON:
-    """The value of a JSON patch operation, by way of `structpb.Value`: numbers are doubles there."""
+    """Return the value of a JSON patch operation after its conversion to `structpb.Value`, where numbers are doubles."""
     if isinstance(value, OptionalValue):
         if not value.has_value:
             raise _ConversionError("optional.none() dereference")
@@ -308,7 +312,7 @@ def _structpb(value: Value, inputs: InputValues) -> JSON:
 
 
 def _structpb_joined(item: Value, inputs: InputValues) -> JSON:
-    """An item of lists that were joined: a Go value on its way, so that maps and slices of Go are taken, structs are not."""
+    """Return an item of joined lists. As a Go value on its way, a map or slice is accepted, and a struct is not."""
     plain = untyped(item)
     go_type = inputs.go_type(plain)
     if go_type is None:
@@ -322,7 +326,7 @@ def _structpb_joined(item: Value, inputs: InputValues) -> JSON:
 
 
 def _inside(value: Value, inputs: InputValues, put: str) -> JSON:
-    """The item of a list or map, put there by a function of `reflect`."""
+    """Return the item of a list or map; `put` is the function of `reflect` that stores it on the server."""
     if inputs.crashes and isinstance(value, ObjectValue) and value.type_name != "JSONPatch":
         raise CrashError(f"reflect.{put}: value of type *structpb.Struct is not assignable to type {_TARGET}")
     return _structpb(value, inputs)
@@ -366,7 +370,7 @@ def _structpb_scalar(value: Value) -> JSON:
 
 
 def _number(value: float) -> JSON:
-    """A double as JSON text has it and Kubernetes reads it back: integral ones within int64 become integers."""
+    """Return a double as JSON text has it and Kubernetes reads it: integral values within int64 become integers."""
     if not math.isfinite(value):
         shown = "NaN" if math.isnan(value) else "+Inf" if value > 0 else "-Inf"
         raise _ConversionError(
@@ -377,7 +381,7 @@ def _number(value: float) -> JSON:
 
 
 def _duration(value: Duration) -> str:
-    """Seconds with no, three, six or nine decimals, as protobuf writes durations."""
+    """Return a duration as protobuf writes it: seconds with no, three, six or nine decimals."""
     seconds, rest = divmod(abs(value.nanos), NANOS)
     fraction = f".{rest:09d}" if rest else ""
     while fraction.endswith("000"):

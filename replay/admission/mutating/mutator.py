@@ -33,7 +33,7 @@ from replay.kube.admissionregistration import MutatingAdmissionPolicy, Mutation
 from replay.kube.attributes import Missing
 
 MOST_RESULTS = 1024
-"""How many results of the conditions, and of the mutations, of a policy are remembered."""
+"""Number of cached results of a policy's conditions, and of its mutations."""
 
 _KINDS = {
     "ApplyConfiguration": ExpressionKind.APPLY_CONFIGURATION,
@@ -46,12 +46,12 @@ Change = Callable[[JSON], JSON]
 
 
 class MutateResult(NamedTuple):
-    """What a policy did for one binding and parameter.
+    """Effect of a policy for one binding and parameter.
 
-    `matched` tells whether its match conditions held, `dirty` whether any mutation was applied, changing something or not.
-    `errors` count as `failurePolicy` says, in their order; `status` ends the request. `unknown` says on what it depends what
-    the policy does; `object` is then `Missing` too, unless nothing that is known of it can change. `shown` is how those who
-    come after are shown the objects.
+    `matched` says that its match conditions hold, `dirty` that a mutation was applied, even without a change.
+    `failurePolicy` decides about `errors`, which are in order; `status` ends the request. `unknown` says what the
+    effect depends on; then `object` is `Missing` too, unless its known part cannot change. `shown` is the form of the
+    objects for everything that follows.
     """
 
     object: Object
@@ -64,10 +64,10 @@ class MutateResult(NamedTuple):
 
 
 class Mutator:
-    """The expressions of a policy, compiled on first use; policies that differ in name or match alone share one."""
+    """The expressions of a policy, compiled at first use. Policies that differ only in name or match share one."""
 
     def __init__(self, policy: MutatingAdmissionPolicy, version: KubernetesVersion) -> None:
-        """Nothing is compiled yet."""
+        """Start without compiled expressions."""
         self._policy = policy
         self._version = version
         self.has_match_conditions = bool(policy.match_conditions)
@@ -76,7 +76,7 @@ class Mutator:
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
-        """The compiler, with the variables in their order."""
+        """The compiler, with the variables declared in order."""
         compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
         for variable in self._policy.variables:
             compiler.declare_variable(variable.name, variable.expression)
@@ -107,7 +107,7 @@ class Mutator:
 
     @cached_property
     def _joins_lists(self) -> bool:
-        """Whether a mutation may hold `list + list`, which the strict engine alone keeps apart from other lists."""
+        """Whether a mutation may produce `list + list`. Only the strict engine distinguishes it from other lists."""
         compiled = [*self._compiler.variables.values(), *(each for _, each in self._mutations)]
         return any(joins_lists(each.program.ast) for each in compiled if each.program is not None)
 
@@ -119,10 +119,12 @@ class Mutator:
         shown: Shown = AS_IT_CAME,
         observer: MutationObserver | None = None,
     ) -> MutateResult:
-        """Mutate `value`, with `inputs` for everything but it; `shown` is what those before left of the objects.
+        """Mutate `value`, with `inputs` for everything else; `shown` is the form in which earlier policies left the objects.
 
-        Without a patcher the kind's schema is not known, and so is what the policy makes of the object.
+        Without a patcher the schema of the kind is unknown, and so is the result.
         """
+        # Match conditions change the form of the objects even if they are false: the server has then made typed values
+        # of them.
         matched = self.match(inputs, value, shown, observer)
         if self.has_match_conditions:
             shown = shown.read(matching=True)
@@ -142,7 +144,7 @@ class Mutator:
     def match(
         self, inputs: MutationInputs, value: Object, shown: Shown, observer: MutationObserver | None = None
     ) -> MatchConditionsResult:
-        """Whether the match conditions hold for `value`; arguments as for `mutate`."""
+        """Return whether the match conditions hold for `value`; arguments as for `mutate`."""
         if not self.has_match_conditions:
             return MATCHES
         shown = shown.read(matching=True)
@@ -168,7 +170,7 @@ class Mutator:
         shown: Shown,
         observer: MutationObserver | None,
     ) -> MutateResult:
-        """The mutations in order, each on the result of the one before; one that fails is left out."""
+        """Apply the mutations in order, each to the result of the one before. A failed one is skipped."""
         errors: list[str] = []
         dirty = False
         for mutation, compiled in self._mutations:
@@ -219,7 +221,7 @@ class Mutator:
         object_inputs: Inputs,
         patcher: ObjectPatcher | None,
     ) -> Change | Unknown:
-        """The same, evaluated."""
+        """Return the effect of a mutation by evaluating it; raises like `_change`."""
         if compiled.error:
             raise MutationError(compiled.error)
         evaluated = evaluations(self._compiler, object_inputs, RUNTIME_BUDGET, exact=self._joins_lists).evaluate(
@@ -270,9 +272,9 @@ _ADD_LIST = "add_list"
 
 
 def joins_lists(ast: Ast) -> bool:
-    """Whether an expression may join lists, other than to collect what a macro goes through.
+    """Return whether an expression may join lists, except to collect the results of a macro.
 
-    The server makes other Go values of `list + list` than of other lists (cel-go `concatList`).
+    For `list + list` the server has other Go values than for other lists (cel-go `concatList`).
     """
     return any(_joins_lists(node, ast) for node in descendants(ast.expr))
 

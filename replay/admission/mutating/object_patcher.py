@@ -1,7 +1,7 @@
-"""Applying one mutation to an object of one kind, with what the server does to the object afterwards.
+"""Applies one mutation to an object of one kind, with what the server does to the object afterwards.
 
-A built-in object is converted to its Go type and defaulted after each mutation; an object of a custom kind gets the
-defaults of its schema (apiserver `policy/mutating/dispatcher.go`, `dispatchOne`).
+A built-in object is converted to its Go type and defaulted after each mutation. A custom object gets the defaults of
+its schema (apiserver `policy/mutating/dispatcher.go`, `dispatchOne`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _TYPE_META = (
 
 
 class StatusError(Exception):
-    """The server ends the request at once, with any `failurePolicy`."""
+    """The server ends the request at once, whatever the `failurePolicy`."""
 
     def __init__(self, message: str, reason: str, code: int) -> None:
         """`message` is the whole message of the response."""
@@ -40,12 +40,12 @@ class StatusError(Exception):
 
 
 def internal_error(cause: str) -> StatusError:
-    """`apierrors.NewInternalError`."""
+    """Return an internal error (`apierrors.NewInternalError`)."""
     return StatusError(f"Internal error occurred: {cause}", "InternalError", 500)
 
 
 def with_json_patch(value: JSON, operations: list[dict[str, Any]]) -> JSON:
-    """A value with the JSON patch of a policy applied; the value itself where a `test` fails. Raises `MutationError`."""
+    """Return a value after a policy's JSON patch; the same value if a `test` fails. Raises `MutationError`."""
     try:
         return json_patch.apply(value, operations, explicit_null=True)
     except TestFailed:
@@ -63,14 +63,14 @@ def check_object(value: JSON) -> None:
 
 
 class ObjectPatcher:
-    """Mutates objects of one kind; nothing is changed in place, and unchanged parts are the same objects afterwards."""
+    """Mutates objects of one kind. Nothing is changed in place, and unchanged parts are shared."""
 
     def __init__(
         self, kind: GroupVersionKind, schema: Schema | None, atoms: Atoms, *, custom: bool, mergeable: bool = True
     ) -> None:
         """`schema` is None for the built-in kinds that are never stored, such as PodExecOptions.
 
-        `mergeable` tells whether the type converter knows the kind. It reads the OpenAPI document of the kind's own group
+        `mergeable` says that the type converter knows the kind. It reads the OpenAPI document of the kind's own group
         version (apiserver `policy/mutating/patch/typeconverter.go`).
         """
         self._kind = kind
@@ -93,14 +93,14 @@ class ObjectPatcher:
         return settled
 
     def apply_configuration(self, value: JSON, configuration: dict[str, Any]) -> JSON:
-        """The object with an apply configuration merged in; raises `MutationError`."""
+        """Return the object with an apply configuration merged in and settled; raises `MutationError`."""
         try:
             return self.settle(self.merge(value, configuration), value, lenient=True)
         except DecodeError as error:
             raise MutationError(f"unable to convert unstructured object to {self._shown_kind}: {error}") from None
 
     def merge(self, value: JSON, configuration: dict[str, Any], *, replaces_atomics: bool = False) -> JSON:
-        """The object with an apply configuration merged in, without what the server does to it then; raises `MutationError`."""
+        """Return the object with an apply configuration merged in, before the server settles it; raises `MutationError`."""
         patch = {**configuration, "apiVersion": self._kind.api_version, "kind": self._kind.kind}
         if self._merge_schema is None:
             text = f"failed to convert patch object to typed object: no corresponding type for {self._shown_kind}"
@@ -116,15 +116,15 @@ class ObjectPatcher:
         return f"{self._kind.group}/{self._kind.version}, Kind={self._kind.kind}"
 
     def json_patch(self, value: JSON, operations: list[dict[str, Any]]) -> JSON:
-        """The object with a JSON patch of a policy applied; one whose `test` fails changes nothing.
+        """Return the object after a policy's JSON patch; unchanged if a `test` fails.
 
-        Raises `MutationError`, and `StatusError` where the result is no object of the kind.
+        Raises `MutationError`, and `StatusError` if the result is no object of the kind.
         """
         changed = with_json_patch(value, operations)
         return value if changed is value else self.decode(changed, value, strict=True)
 
     def decode(self, obj: JSON, old: JSON, *, strict: bool) -> JSON:
-        """A patched object as the server reads it back; raises `StatusError`."""
+        """Return a patched object as the server decodes it; raises `StatusError`."""
         check_object(obj)
         api_version, kind = obj.get("apiVersion"), obj.get("kind")
         if (api_version or self._kind.api_version, kind or self._kind.kind) != (
@@ -148,7 +148,7 @@ class ObjectPatcher:
 
 
 class ObjectPatchers:
-    """The patchers of all kinds, each made once."""
+    """The patchers of all kinds, each created once."""
 
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` are those of the cluster."""
@@ -157,7 +157,7 @@ class ObjectPatchers:
         self._patchers: dict[tuple[GroupVersionKind, Schema | None], ObjectPatcher | None] = {}
 
     def of(self, kind: GroupVersionKind, lister: Lister | None = None) -> ObjectPatcher | None:
-        """The patcher of a kind, as `lister` shows the definition of a custom one; None for one whose schema is not known."""
+        """Return the patcher of a kind, None if its schema is unknown. `lister` shows the definition of a custom kind."""
         custom = self._schemas.is_custom(kind)
         schemas = self._schemas.seen_by(lister) if custom and lister is not None else self._schemas
         schema = schemas.for_kind(kind)

@@ -1,7 +1,8 @@
 """The MutatingAdmissionPolicy plugin (`k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go`).
 
-Which policies match is decided once per pass, on the object as it came; they then run one after the other, each on what the
-one before left. Several manifest sets are decided at once: the same policy on the same object is evaluated once.
+Each pass first decides which policies match, on the object at its start. They then run one after the other, each on the
+result of the one before. Several manifest sets are decided at once: the same policy on the same object is evaluated
+once.
 """
 
 from __future__ import annotations
@@ -92,7 +93,7 @@ class Reinvocation(Struct):
     again: set[Any] = field(default_factory=set)
 
     def require(self) -> None:
-        """Something changed the object after those who ran."""
+        """Require another run of the policies that ran: something changed the object after them."""
         self.again |= self.invoked
         self.invoked = set()
 
@@ -121,7 +122,10 @@ class MutatingAdmission:
         patchers: ObjectPatchers,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
-        """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
+        """`authorizer` returns the authorizer for a lister's time.
+
+        Expressions are compiled when a request first needs them.
+        """
         self._version = version
         self._authorizer = authorizer
         self.patchers = patchers
@@ -130,7 +134,7 @@ class MutatingAdmission:
         self.walker: PolicyWalker = HookWalker(self._matcher, discovery)
         self._mutators: dict[Any, Mutator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
-        """For each set all its policies that are asked at all, in order."""
+        """For each set, its policies that can match at all, in order."""
         self._index = HookIndex(self.hooks, self._matcher, tuple[Planned, ...])
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
@@ -139,7 +143,7 @@ class MutatingAdmission:
         return policy_hooks(policies, manifests.mutating_bindings, mutators, self._matcher)
 
     def _mutator(self, policy: MutatingAdmissionPolicy) -> Mutator:
-        """The mutator of a policy, shared with every policy that does the same."""
+        """Return the mutator of a policy, shared by all policies with the same content."""
         key = (
             policy.failure_policy,
             policy.param_kind is not None,
@@ -179,9 +183,12 @@ class MutatingRequest:
         self.changes = Changes() if changes is None else changes
         self._inputs: dict[Any, MutationInputs] = {}
         self._results: dict[Any, tuple[Object, MutateResult]] = {}
-        """With the object that was changed: no other one can then have its identity. Inputs keep their parameter."""
+        """Results with their input object, which is kept so that no other object can have its identity.
+
+        Inputs keep their parameter.
+        """
         self.observer: HookObserver | None = None
-        """Who watches the policies; what they do is then not taken from what is remembered."""
+        """Observer of the policies. With an observer, no cached result is used."""
 
     def mutate(self, invocation: Invocation, value: Object, shown: Shown = AS_IT_CAME) -> MutateResult:
         """Return a policy's effect on an object. Each evaluation runs once per request."""
@@ -230,7 +237,7 @@ class MutatingRequest:
     def _mutate(
         self, invocation: Invocation, value: Object, shown: Shown, observer: MutationObserver | None = None
     ) -> MutateResult:
-        """The same in the version that the policy matched."""
+        """Return a policy's effect, computed in the version that the policy matched."""
         kind, request_kind = invocation.match.kind, self.attributes.kind
         converter = self.admission.converter
         versioned = self._versioned(kind, value)
@@ -245,7 +252,7 @@ class MutatingRequest:
 
 
 class PolicyPlugin:
-    """The plugin for one set and one request; it remembers who ran between the two passes."""
+    """The plugin for one set and one request. It remembers between the two passes which policies ran."""
 
     def __init__(self, hooks: tuple[Planned, ...], request: MutatingRequest) -> None:
         """`hooks` are those of the set that may match."""
@@ -291,7 +298,7 @@ class _Pass:
 
     @cached_property
     def _walk(self) -> HookWalk[MutatingAdmissionPolicy, MutatingAdmissionPolicyBinding, Mutator]:
-        """The steps of this pass, on the object as it came, for the hooks that were not matched beforehand."""
+        """The matching steps of this pass, on the object at its start, for hooks that were not matched in advance."""
         request = self._request
         attributes = request.attributes.with_object(self._object)
         return HookWalk(request.admission.walker, attributes, request.lister, request.observer)
@@ -341,7 +348,7 @@ class _Pass:
                     yield from self._bound(hook, bound, match, params)
 
     def _bound(self, hook: Hook, bound: Bound, match: Match, params: APIResource | None) -> Iterator[Invocation]:
-        """The invocations of one binding, one for each parameter."""
+        """Yield the invocations of one binding, one for each parameter."""
         by_binding = self._walk.bound(hook, bound, match)
         if by_binding is None:
             return
@@ -362,6 +369,8 @@ class _Pass:
         """Run one policy, unless this is the second pass and it need not run again."""
         obj, policy, kind = self._object, invocation.hook.policy, invocation.match.kind
         shown = self._shown.get(kind, AS_IT_CAME)
+        # The server still evaluates the match conditions of a policy that it does not run again, and their errors
+        # count.
         if self._reinvoke and invocation.key not in self._again.again:
             error = self._request.match_error(invocation, obj, shown)
             if invocation.hook.evaluator.has_match_conditions:
@@ -392,7 +401,10 @@ class _Pass:
             self._again.invoked.add(invocation.key)
 
     def _errors(self, invocation: Invocation, errors: Sequence[str]) -> None:
-        """Errors of match conditions and mutations deny with the reason Invalid, but the status code of Forbidden."""
+        """Record errors of match conditions and mutations.
+
+        They deny with the reason Invalid, but the status code of Forbidden.
+        """
         if invocation.hook.policy.failure_policy is FailurePolicy.IGNORE:
             return
         for error in errors:
@@ -417,7 +429,7 @@ class _Pass:
 
 
 class _RefusedError(Exception):
-    """The server answers at once."""
+    """The server ends the request at once."""
 
     def __init__(self, denial: Denial) -> None:
         super().__init__(denial.message)

@@ -1,4 +1,4 @@
-"""The built-in plugins as members of the chain: those that are on in a set, with its configuration and its flags."""
+"""Built-in plugins as members of the chain, each with the configuration and flags of a set in which it is on."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ REFUSED = "is refused"
 
 
 class BuiltinPlugin(Struct, frozen=True):
-    """One built-in plugin. State over time is elsewhere (`pipeline/replay/ledger`)."""
+    """One built-in plugin. Plugins with state are evaluated elsewhere (`pipeline/replay/ledger`)."""
 
     type: type[Plugin]
     leaves_trace = False
@@ -46,12 +46,12 @@ class BuiltinPlugin(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in an AdmissionConfiguration."""
+        """The name in an AdmissionConfiguration."""
         return self.type.name
 
     @property
     def mutates(self) -> bool:
-        """Whether it may change objects."""
+        """Whether the plugin may change objects."""
         return self.type.admit is not None
 
     def settings(self, manifests: ManifestSet) -> PluginSettings | None:
@@ -59,7 +59,7 @@ class BuiltinPlugin(Struct, frozen=True):
         return next((each for each in manifests.builtin if each.name == self.name), None)
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """Itself, if it is on."""
+        """Yield the plugin as a unit, if it is on."""
         settings = self.settings(manifests)
         rules = rules_of(self.type)
         if settings is not None and rules:
@@ -70,40 +70,43 @@ class BuiltinPlugin(Struct, frozen=True):
             )
 
     def _digest(self, settings: PluginSettings, manifests: ManifestSet) -> str:
-        """Return a digest of its configuration and of the objects that it may look up."""
+        """Return a digest of the plugin's configuration and of the objects that it may look up."""
         said = orjson.dumps([settings.configuration, self.given_flags(settings), manifests.objects, manifests.removed])
         return digest_of("builtin", self.name, said.decode("utf-8", "replace"))
 
     def given_flags(self, settings: PluginSettings) -> dict[str, str]:
-        """Return the given flags that it reads."""
+        """Return the given flags that the plugin reads."""
         return {name: settings.flags[name] for name in self.type.flags if name in settings.flags}
 
     def is_alike(self, one: ManifestSet, other: ManifestSet) -> bool:
-        """Whether two sets say the same of it."""
+        """Return whether two sets configure the plugin alike."""
         first, second = self.settings(one), self.settings(other)
         if first is None or second is None:
             return first is second
         return (first.configuration, self.given_flags(first)) == (second.configuration, self.given_flags(second))
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """Its name, and what its audit annotations begin with."""
+        """Yield the plugin's name and the prefixes of its audit annotations."""
         if self.settings(manifests) is not None:
             yield self.name
             yield from self.type.annotation_prefixes
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """It reads the whole request."""
+        """Yield the reads of the plugin: the whole request."""
         del version
         for unit in self.units(manifests):
             yield PolicyReads(self.name, ((unit.match,),), INPUTS_OF_ANY)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """The kinds of objects that it reads."""
+        """Yield the kinds of objects that the plugin looks up."""
         if self.settings(manifests) is not None:
             yield from self.type.looks_up
 
     def plugin(self, manifests: ManifestSet) -> Plugin | None:
-        """The plugin as a set configures it. Raises ManifestError with the server's text for a bad configuration."""
+        """Return the plugin as a set configures it.
+
+        Raises ManifestError with the server's text for an invalid configuration.
+        """
         settings = self.settings(manifests)
         if settings is None:
             return None
@@ -117,7 +120,7 @@ class BuiltinPlugin(Struct, frozen=True):
             raise ManifestError(text, path=settings.path) from error
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
-        """The plugin of several sets; one that remembers takes no part."""
+        """Return the plugin compiled for several sets. A plugin with state is left to the ledger."""
         return CompiledBuiltin(self, sets, context)
 
 
@@ -131,7 +134,7 @@ class CompiledBuiltin:
     """A built-in plugin of several sets."""
 
     def __init__(self, value: BuiltinPlugin, sets: Sequence[ManifestSet], context: Context) -> None:
-        """Raises ManifestError for a bad configuration."""
+        """Raises ManifestError for an invalid configuration."""
         self.value = value
         self._context = context
         # what remembers is asked in the order of admission, after all that only look at the request
@@ -142,7 +145,7 @@ class CompiledBuiltin:
         self._concerns: dict[tuple[str, str, str], bool] = {}
 
     def concerns(self, attributes: Attributes) -> bool:
-        """Whether the plugin looks at requests like this one."""
+        """Return whether the plugin acts on requests of this kind."""
         if attributes.operation not in self.value.type.operations:
             return False
         resource = attributes.resource
@@ -156,7 +159,7 @@ class CompiledBuiltin:
         return concerns
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
-        """For each set where it is on what changes the request."""
+        """Return, for each set in which the plugin is on, its mutating step."""
         if not self._admits or not self.value.mutates or not self.concerns(asking.sides[0].original):
             return None
         return [
@@ -194,7 +197,7 @@ class CompiledBuiltin:
         return cluster_of(side.lister, self._context)
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinAdmitterWatch | None:
-        """The mutating phase of one set on one request, watched."""
+        """Return the observed mutating phase of one set on one request."""
         del manifests
         admitters = self.admitters(asking)
         admitter = None if admitters is None else admitters[index]
@@ -231,7 +234,7 @@ class BuiltinAdmitter:
 def run_stateful_phase(
     plugin: Plugin, attributes: Attributes, cluster: PluginCluster, time: int, effects: Effects
 ) -> tuple[PhaseResult | None, Object]:
-    """The validating phase of a plugin that remembers, at a time in microseconds."""
+    """Return the result of a plugin with state in the validating phase, at a time in microseconds."""
     return _run_phase(plugin, plugin.validate, attributes, cluster, effects, time)
 
 
@@ -259,7 +262,7 @@ def _run_phase(  # noqa: PLR0913, PLR0917 - what a phase is asked with
 
 
 def note(effects: Effects, name: str, result: PhaseResult) -> None:
-    """Add what one phase did."""
+    """Add the effects of one phase."""
     refusal = result.refusal
     if refusal is not None:
         effects.denials.append(Denial(name, "", None, refusal.message, refusal.reason, refusal.code))
@@ -292,6 +295,6 @@ class _Unknown:
         self._missing = missing
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
-        """Nothing can be said."""
+        """Raise UnknownInputError: no decision is known."""
         del attributes
         raise UnknownInputError(self._missing)

@@ -1,4 +1,4 @@
-"""A plugin over sets that servers of different minors decide by: each set is compiled as its own server compiles it."""
+"""A plugin over sets of different server minors. Each set is compiled for its own server."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from replay.kube.admissionregistration import ManifestSet
 def compiled_by_minor(
     plugin: AdmissionPlugin, sets: Sequence[ManifestSet], contexts: Sequence[Context]
 ) -> CompiledPlugin:
-    """The plugin over several sets, each with the context of its server."""
+    """Return the plugin over several sets, each with the context of its server."""
     versions = [context.version for context in contexts]
     if len(set(versions)) <= 1 or not plugin.differs_by_minor:
         return plugin.compiled(sets, contexts[0])
@@ -36,20 +36,20 @@ def compiled_by_minor(
 
 
 class _PluginByMinor:
-    """One compiled plugin per server version. Each sees the other versions' sets as empty."""
+    """One compiled plugin per server version. It sees the sets of other versions as empty."""
 
     def __init__(self, servers: Sequence[CompiledPlugin], server_of: Sequence[int]) -> None:
-        """`server_of` is for each set the number of its server."""
+        """`server_of` is, for each set, the index of its server."""
         self._servers = servers
         self._server_of = server_of
 
     @property
     def is_idle(self) -> bool:
-        """Whether no set has anything for it."""
+        """Whether no set has anything for the plugin."""
         return all(each.is_idle for each in self._servers)
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
-        """For each set what changes this request."""
+        """Return, for each set, the mutating step of this request."""
         by_server = [each.admitters(asking) for each in self._servers]
         if all(each is None for each in by_server):
             return None
@@ -62,11 +62,11 @@ class _PluginByMinor:
         return _ValidatorByMinor(validators, self._server_of) if any(validators) else None
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> AdmitterWatch | None:
-        """The mutating phase of one set, watched."""
+        """Return the observed mutating phase of one set."""
         return self._servers[self._server_of[index]].admitter_watch(index, manifests, asking)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatorWatch | None:
-        """The validating phase of one set, watched."""
+        """Return the observed validating phase of one set."""
         return self._servers[self._server_of[index]].validator_watch(index, manifests, asking)
 
 
@@ -78,7 +78,7 @@ class _ValidatorByMinor:
         self._server_of = server_of
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
-        """The decision of each set."""
+        """Return the decision of each set."""
         by_server = [None if each is None else each(objects, asking, live) for each in self._validators]
         decisions = (by_server[server] for server in self._server_of)
         return [own[index] if own is not None else ADMITTED for index, own in enumerate(decisions)]

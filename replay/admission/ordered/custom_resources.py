@@ -1,7 +1,7 @@
-"""The validation of custom resources as a plugin: what the definitions of a set refuse of objects that the log shows.
+"""The validation of custom resources as a plugin: the definitions of a set may refuse objects of the log.
 
-The server validates an object before its validating plugins (`k8s.io/apiserver/pkg/registry/rest/create.go`, `BeforeCreate`). In the first
-set the log itself says what came of it.
+The server validates an object before its validating plugins (`k8s.io/apiserver/pkg/registry/rest/create.go`,
+`BeforeCreate`). For the first set the log itself has the result.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _shown(name: str) -> str:
 
 
 class CustomResourcePlugin:
-    """The definitions that the objects of a set bring."""
+    """The definitions among the objects of a set."""
 
     name = KIND
     mutates = False
@@ -48,7 +48,7 @@ class CustomResourcePlugin:
     differs_by_minor = False
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """One for each definition."""
+        """Yield a unit for each definition."""
         for each in definitions(manifests.objects):
             names = (each.get("spec") or {}).get("names") or {}
             group, plural = str((each.get("spec") or {}).get("group")), str(names.get("plural"))
@@ -59,22 +59,22 @@ class CustomResourcePlugin:
             )
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """The definitions by their names."""
+        """Yield the names of the definitions."""
         yield from (_shown(_name(each)) for each in definitions(manifests.objects))
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """They read whole objects."""
+        """Yield the reads of the definitions: whole objects."""
         del version
         for unit in self.units(manifests):
             yield PolicyReads(unit.name, ((unit.match,),), INPUTS_OF_ANY)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """The definition that was in force."""
+        """Yield the kind of definitions, to find the one that was in force."""
         if definitions(manifests.objects):
             yield CRD.group, CRD.kind
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledCustomResources:
-        """The definitions of several sets."""
+        """Return the definitions compiled for several sets."""
         return CompiledCustomResources(sets, context)
 
 
@@ -82,7 +82,7 @@ class CompiledCustomResources:
     """The definitions of several sets, by group and resource."""
 
     def __init__(self, sets: Sequence[ManifestSet], context: Context) -> None:
-        """The first set is the one in force."""
+        """`sets` begins with the baseline, whose definitions were in force."""
         self._version = context.version
         self._own = [_by_resource(manifests) for manifests in sets]
         self.is_idle = not any(self._own[1:])
@@ -96,7 +96,7 @@ class CompiledCustomResources:
         return next((own[key] for own in self._own[1:] if key in own), None)
 
     def admitters(self, asking: Asking) -> None:
-        """They change nothing."""
+        """Return None: definitions change nothing."""
         del asking
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -139,7 +139,7 @@ class CompiledCustomResources:
         return effects.decision()
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
-        """There is no mutating phase."""
+        """Return None: there is no mutating phase."""
         del index, manifests, asking
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> BuiltinValidatorWatch | None:
@@ -166,7 +166,7 @@ def _schema(version: Mapping[str, JSON] | None) -> JSON:
 
 
 def _unknown(*objects: Object) -> Missing | None:
-    """Return what is not known of some objects beside their metadata, of which a schema says nothing."""
+    """Return an unknown part of the objects outside of their metadata, which a schema does not describe."""
     for value in objects:
         if isinstance(value, Missing):
             return value

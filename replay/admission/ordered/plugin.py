@@ -52,7 +52,7 @@ class Side(NamedTuple):
 
 
 class Asking(Struct):
-    """One request for several sets, with a side for each set. It `is_shared` if all sets meet the same side."""
+    """One request for several sets, with a side for each set. It `is_shared` if all sets see the same side."""
 
     sides: Sequence[Side]
     is_shared: bool
@@ -75,7 +75,7 @@ class Context(Struct, frozen=True, dict=True):
 
 
 class Admitter(Protocol):
-    """A mutating plugin of one set on one request; it remembers between the passes."""
+    """A mutating plugin of one set on one request. It keeps state between the passes."""
 
     @property
     def effects(self) -> Effects:
@@ -88,7 +88,7 @@ class Admitter(Protocol):
 
 
 class RequestValidator(Protocol):
-    """A validating plugin that has something to say about a request."""
+    """A validating plugin that may act on a request."""
 
     def __call__(self, objects: Sequence[Object], asking: Asking, live: Sequence[bool]) -> Sequence[Decision]:
         """Return the decision of each set about its object. Sets that are not `live` are skipped."""
@@ -104,11 +104,11 @@ class AdmitterWatch(Admitter, Protocol):
 
 
 class ValidatorWatch(RequestValidator, Protocol):
-    """A validating plugin, watched as it decides for one set."""
+    """A validating plugin, observed while it decides for one set."""
 
     @property
     def denials(self) -> Sequence[Denial]:
-        """How it refuses the request."""
+        """The denials of the plugin."""
         ...
 
     def explained(self, refused: str) -> Explanation:
@@ -121,11 +121,11 @@ class CompiledPlugin(Protocol):
 
     @property
     def is_idle(self) -> bool:
-        """Whether no set has anything for it."""
+        """Whether no set has anything for the plugin."""
         ...
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
-        """For each set what changes this request; None if nothing does in any."""
+        """Return, for each set, the mutating step of this request; None if no set has one."""
         ...
 
     def validator(self, asking: Asking) -> RequestValidator | None:
@@ -137,7 +137,7 @@ class CompiledPlugin(Protocol):
         ...
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatorWatch | None:
-        """The validating phase of one set, watched, likewise."""
+        """Return the observed validating phase of one set, None without one; arguments as for `admitter_watch`."""
         ...
 
 
@@ -146,12 +146,12 @@ class AdmissionPlugin(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name in an AdmissionConfiguration."""
+        """The name in an AdmissionConfiguration."""
         ...
 
     @property
     def mutates(self) -> bool:
-        """Whether it may change objects."""
+        """Whether the plugin may change objects."""
         ...
 
     @property
@@ -177,16 +177,16 @@ class AdmissionPlugin(Protocol):
         ...
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """The kinds of other objects that it reads, as group and kind."""
+        """Yield the kinds of other objects that the plugin looks up, as group and kind."""
         ...
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
-        """The plugin over several sets."""
+        """Return the plugin compiled for several sets."""
         ...
 
 
 def digest_of(*parts: str) -> str:
-    """A digest of texts, each with its length."""
+    """Return a digest of texts, each with its length."""
     hash_ = hashlib.sha256()
     for part in parts:
         content = part.encode("utf-8", "surrogatepass")

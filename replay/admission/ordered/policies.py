@@ -37,23 +37,23 @@ class MutatingAdmissionPolicyPlugin:
     differs_by_minor = True
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """A policy with its bindings."""
+        """Yield a unit for each policy with its bindings."""
         return _units("mutating", manifests.mutating_policies, manifests.mutating_bindings)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """The names of the policies."""
+        """Return the names of the policies."""
         return (policy.name for policy in manifests.mutating_policies)
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """The footprints of the policies that are bound."""
+        """Return the footprints of the bound policies."""
         return policy_reads(manifests.mutating_policies, manifests.mutating_bindings, version)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """The kinds of their parameters."""
+        """Return the kinds of the policies' parameters."""
         return _param_kinds(manifests.mutating_policies)
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
-        """The policies of several sets."""
+        """Return the policies compiled for several sets."""
         return _Mutating(sets, context)
 
 
@@ -67,7 +67,7 @@ class _Mutating:
         )
 
     def admitters(self, asking: Asking) -> Sequence[PolicyPlugin | None] | None:
-        """The policies that may match."""
+        """Return, for each set, the policies that may match."""
         first = asking.sides[0]
         if asking.is_shared:
             hooks = self._admission.candidates(first.original, first.lister)
@@ -86,18 +86,18 @@ class _Mutating:
         return PolicyPlugin(hooks[index], request)
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """It validates nothing."""
+        """Return None: the plugin has no validating phase."""
         del asking
         return None
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> MutatingPolicyWatch:
-        """Its policies, watched."""
+        """Return the observed policies of one set."""
         del manifests
         side = asking.sides[index]
         return MutatingPolicyWatch(self._admission, index, side.original, side.lister)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
-        """It has no such phase."""
+        """Return None: the plugin has no validating phase."""
         del index, manifests, asking
 
 
@@ -110,23 +110,23 @@ class ValidatingAdmissionPolicyPlugin:
     differs_by_minor = True
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """A policy with its bindings."""
+        """Yield a unit for each policy with its bindings."""
         return _units("validating", manifests.validating_policies, manifests.validating_bindings)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """The names of the policies."""
+        """Return the names of the policies."""
         return (policy.name for policy in manifests.validating_policies)
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """The footprints of the policies that are bound."""
+        """Return the footprints of the bound policies."""
         return policy_reads(manifests.validating_policies, manifests.validating_bindings, version)
 
     def looked_up(self, manifests: ManifestSet) -> Iterator[tuple[str, str]]:
-        """The kinds of their parameters."""
+        """Return the kinds of the policies' parameters."""
         return _param_kinds(manifests.validating_policies)
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
-        """The policies of several sets."""
+        """Return the policies compiled for several sets."""
         return _Validating(sets, context)
 
 
@@ -138,15 +138,15 @@ class _Validating:
         self._admission = ValidatingAdmission(sets, context.version, context.discovery, context.authorizer)
 
     def admitters(self, asking: Asking) -> None:
-        """It changes nothing."""
+        """Return None: the plugin has no mutating phase."""
         del asking
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> None:
-        """It has no such phase."""
+        """Return None: the plugin has no mutating phase."""
         del index, manifests, asking
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """The policies that may match, of all sets at once where they meet the same."""
+        """Return the validating step of the policies that may match, of all sets at once if they see the same request."""
         first = asking.sides[0]
         if asking.is_shared:
             plans = self._admission.plans(first.attributes, first.lister)
@@ -179,7 +179,7 @@ class _Validating:
         return decisions
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingPolicyWatch:
-        """Its policies, watched."""
+        """Return the observed policies of one set."""
         del manifests, asking
         return ValidatingPolicyWatch(self._admission, index)
 

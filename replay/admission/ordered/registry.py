@@ -52,19 +52,19 @@ def units_of(manifests: ManifestSet, plugins: Iterable[AdmissionPlugin] = ALL_OR
 
 
 def criteria_of(sets: Iterable[ManifestSet]) -> Iterator[MatchResources]:
-    """Which requests may concern any plugin of some sets."""
+    """Yield the match criteria of all plugins of some sets."""
     for manifests in sets:
         yield from (unit.match for unit in units_of(manifests))
 
 
 def mutating_criteria(sets: Iterable[ManifestSet]) -> Iterator[MatchResources]:
-    """Which requests may concern a plugin of some sets that changes objects."""
+    """Yield the match criteria of the mutating plugins of some sets."""
     for manifests in sets:
         yield from (unit.match for unit in units_of(manifests, MUTATING_PLUGINS))
 
 
 def unseen_criteria(manifests: ManifestSet, operation: Operation) -> Iterator[MatchResources]:
-    """Which requests of an operation a plugin of a set may have changed without a trace in the log."""
+    """Yield criteria of the requests that a set's plugins may have changed without a trace in the log, for one operation."""
     unseen = [plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and not plugin.leaves_trace]
     for unit in units_of(manifests, unseen):
         rules = tuple(rule for rule in unit.match.resource_rules if {ANY, operation} & set(rule.operations))
@@ -73,7 +73,7 @@ def unseen_criteria(manifests: ManifestSet, operation: Operation) -> Iterator[Ma
 
 
 def rules_criteria(plugin: type[Plugin]) -> tuple[MatchResources, ...]:
-    """Which requests may concern a built-in plugin."""
+    """Return the match criteria of a built-in plugin."""
     rules = rules_of(plugin)
     return (MatchResources(resource_rules=rules),) if rules else ()
 
@@ -85,29 +85,32 @@ def reads_of(manifests: ManifestSet, version: KubernetesVersion) -> Iterator[Pol
 
 
 def looked_up_kinds(manifests: ManifestSet) -> frozenset[tuple[str, str]]:
-    """The kinds, as group and name, of what the plugins of a set read of the cluster beside the request."""
+    """Return the kinds (group and name) of objects that a set's plugins look up, besides the request."""
     return frozenset(kind for plugin in ALL_ORDERED_PLUGINS for kind in plugin.looked_up(manifests))
 
 
 def looked_up_resources(sets: Iterable[ManifestSet], discovery: Discovery) -> Iterator[APIResource]:
-    """The resources of what the plugins of some sets read of the cluster beside the request."""
+    """Return the resources of objects that the plugins of some sets look up, besides the request."""
     kinds = {kind for manifests in sets for kind in looked_up_kinds(manifests)}
     return (each for each in discovery if (each.kind.group, each.kind.kind) in kinds)
 
 
 def webhook_mutators(manifests: ManifestSet) -> frozenset[str]:
-    """The names, as decisions have them, of what changes objects with a trace in the log."""
+    """Return the names, as in decisions, of everything that changes objects with a trace in the log."""
     plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates and plugin.leaves_trace)
     return frozenset(name for plugin in plugins for name in plugin.names(manifests))
 
 
 def has_mutators(manifests: ManifestSet) -> bool:
-    """Whether a set has anything for a plugin that changes objects."""
+    """Return whether a set uses a mutating plugin."""
     return any(True for plugin in ALL_ORDERED_PLUGINS if plugin.mutates for _ in plugin.names(manifests))
 
 
 def policy_names(manifests: ManifestSet, *, mutating: bool | None = None) -> frozenset[str]:
-    """The names of what a response names where it refuses: of all but webhooks. `mutating`: of those that do, or do not."""
+    """Return the names that a refusal's message may contain: of everything but webhooks.
+
+    `mutating` selects the mutating plugins or the others; None selects all.
+    """
     plugins = (plugin for plugin in ALL_ORDERED_PLUGINS if not plugin.leaves_trace)
     chosen = (plugin for plugin in plugins if mutating is None or plugin.mutates is mutating)
     return frozenset(name for plugin in chosen for name in plugin.names(manifests))
@@ -186,18 +189,18 @@ def _content(obj: JSON) -> JSON:
 
 
 def keeps_books(sets: Iterable[ManifestSet]) -> bool:
-    """Whether a plugin of some sets says of a request what depends on those before it."""
+    """Return whether a plugin in some sets depends on earlier requests."""
     stateful = [plugin for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books]
     return any(plugin.settings(manifests) is not None for manifests in sets for plugin in stateful)
 
 
 def without_books(manifests: ManifestSet) -> ManifestSet:
-    """Return a set without the plugins that remember: what they say of a request depends on no other one."""
+    """Return a set without the plugins that depend on earlier requests."""
     stateful = {plugin.name for plugin in BUILTIN_PLUGINS if plugin.type.keeps_books}
     return _without(manifests, stateful)
 
 
 def check_plugins(manifests: ManifestSet) -> None:
-    """Raise ManifestError with the server's text for a configuration of a built-in plugin that it does not start with."""
+    """Raise ManifestError with the server's text for a plugin configuration with which the server would not start."""
     for plugin in BUILTIN_PLUGINS:
         plugin.plugin(manifests)

@@ -36,16 +36,16 @@ class WebhookPlugin(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name in an AdmissionConfiguration."""
+        """The name in an AdmissionConfiguration."""
         return f"{self.phase.capitalize()}AdmissionWebhook"
 
     @property
     def mutates(self) -> bool:
-        """Whether it may change objects."""
+        """Whether the plugin may change objects."""
         return self.phase == "mutating"
 
     def units(self, manifests: ManifestSet) -> Iterator[Unit]:
-        """A webhook, and each policy of an engine that decides by it."""
+        """Yield a unit for each webhook, and for each policy of an engine behind it."""
         objects = repr(manifests.engine_objects) if manifests.engine_objects else ""
         reviews = "" if manifests.skips_reviews else "reviews"
         for configuration in configurations_of(manifests, self.phase):
@@ -58,11 +58,11 @@ class WebhookPlugin(Struct, frozen=True):
                         yield Unit(name, digest, match)
 
     def names(self, manifests: ManifestSet) -> Iterator[str]:
-        """The names of the configurations."""
+        """Return the names of the configurations."""
         return (configuration.name for configuration in configurations_of(manifests, self.phase))
 
     def reads(self, manifests: ManifestSet, version: KubernetesVersion) -> Iterator[PolicyReads]:
-        """A webhook reads everything."""
+        """Return the reads of the webhooks: they read everything."""
         del version
         return webhook_reads(configurations_of(manifests, self.phase))
 
@@ -72,7 +72,7 @@ class WebhookPlugin(Struct, frozen=True):
             yield from engine.looked_up()
 
     def compiled(self, sets: Sequence[ManifestSet], context: Context) -> CompiledPlugin:
-        """The webhooks of several sets."""
+        """Return the webhooks compiled for several sets."""
         return _Webhooks(sets, self.phase, context)
 
 
@@ -87,7 +87,7 @@ class _Webhooks:
         self._down = [dict.fromkeys(manifests.down, DOWN) for manifests in sets]
 
     def admitters(self, asking: Asking) -> Sequence[Admitter | None] | None:
-        """The webhooks that may be called, in the mutating phase."""
+        """Return, for each set, the webhooks that may be called in the mutating phase."""
         if self._admission.phase != "mutating":
             return None
         candidates = self._admission.candidates(asking.sides[0].original)
@@ -106,7 +106,10 @@ class _Webhooks:
         return MutatingWebhookPlugin(self._admission, hooks, self._context.patchers, where, backends)
 
     def _backends(self, index: int, asking: Asking) -> Backends:
-        """Who answers for webhooks: nobody in an outage, whom an option named, else the policy engines of the set."""
+        """Return what answers for the webhooks of a set.
+
+        An outage comes first, then backends that an option named, then the policy engines of the set.
+        """
         down = self._down[index]
         if not self._engines[index]:
             return {**asking.backends, **down} if down else asking.backends
@@ -119,14 +122,14 @@ class _Webhooks:
         return {**own, **asking.backends, **down}
 
     def validator(self, asking: Asking) -> RequestValidator | None:
-        """The webhooks that may be called, in the validating phase."""
+        """Return the validating step of the webhooks that may be called."""
         if self._admission.phase != "validating":
             return None
         candidates = self._admission.candidates(asking.sides[0].attributes)
         return _WebhookRequest(self._admission, candidates, self._backends) if any(candidates) else None
 
     def admitter_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> MutatingWebhookWatch | None:
-        """Its webhooks, watched, in the mutating phase."""
+        """Return the observed mutating webhooks of one set."""
         if self._admission.phase != "mutating":
             return None
         side, admission = asking.sides[index], self._admission
@@ -137,7 +140,7 @@ class _Webhooks:
         return MutatingWebhookWatch(plugin, hooks, hooks_asked, side.original, side.lister, policies)
 
     def validator_watch(self, index: int, manifests: ManifestSet, asking: Asking) -> ValidatingWebhookWatch | None:
-        """Its webhooks, watched, in the validating phase."""
+        """Return the observed validating webhooks of one set."""
         if self._admission.phase != "validating":
             return None
         watched = replace(asking, backends=self._backends(index, asking))
@@ -145,7 +148,7 @@ class _Webhooks:
 
 
 class _WebhookRequest:
-    """The validating webhooks that may be called about one request."""
+    """The validating webhooks that may be called for one request."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The audit annotations of validating policies (`policy/validating/dispatcher.go`)."""
+"""Audit annotations of validating policies (`policy/validating/dispatcher.go`)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from replay.cellib.version import KubernetesVersion
 VALIDATION_FAILURE_KEY = "validation.policy.admission.k8s.io/validation_failure"
 
 ALL_FAILURES_SINCE = 37
-"""The first minor that lists all failures; before, each is written by itself, and an annotation cannot be overwritten."""
+"""First minor that lists all failures. Before it, each was written separately, and an annotation cannot be overwritten.
+"""
 
 MAX_VALIDATION_FAILURES = 50
 MAX_VALUE_BYTES = 10 * 1024
@@ -33,7 +34,7 @@ class ValidationFailure(NamedTuple):
 
 
 def validation_failure_value(failures: Sequence[ValidationFailure], server: KubernetesVersion) -> str:
-    """The JSON text of the annotation, byte for byte as Go writes it: the first 50 failures, the very first in older servers."""
+    """Return the annotation's JSON, byte for byte as Go writes it: the first 50 failures, or only the first on older servers."""
     most = MAX_VALIDATION_FAILURES if server.minor >= ALL_FAILURES_SINCE else 1
     rows = [
         {
@@ -60,20 +61,20 @@ class AuditAnnotationCollector:
     __slots__ = ("_values",)
 
     def __init__(self) -> None:
-        """No annotation yet."""
+        """Start without annotations."""
         self._values: dict[str, dict[str, None]] = {}
 
     def add(self, key: str, value: str) -> None:
-        """Remember a value, cut to 10 KiB, unless it is there already."""
+        """Add a value, cut to 10 KiB, unless it is present."""
         self._values.setdefault(key, {})[_truncated(value)] = None
 
     def published(self, policy: str) -> dict[str, str]:
-        """The annotations by full key, several values joined."""
+        """Return the annotations by full key, with several values joined."""
         return {f"{policy}/{key}": ", ".join(values) for key, values in self._values.items()}
 
 
 def _truncated(value: str) -> str:
-    """The first 10 KiB; a character cut in the middle ends up as one U+FFFD a byte in the log."""
+    """Return the first 10 KiB. Each byte of a character that is cut in the middle becomes one U+FFFD in the log."""
     data = value.encode("utf-8", "surrogatepass")
     if len(data) <= MAX_VALUE_BYTES:
         return value

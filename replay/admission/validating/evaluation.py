@@ -1,4 +1,4 @@
-"""How the expressions of a validating policy are evaluated: on the budgets of the policy, or together with those of others."""
+"""Evaluation of a validating policy's expressions: with the policy's own budgets, or shared between policies."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RUNTIME_BUDGET = 10_000_000
 
 
 class PolicyEvaluation(Protocol):
-    """The expressions of a policy for one input; messages are paid with what the validations left."""
+    """Evaluates the expressions of a policy for one input. Messages have the budget that the validations left."""
 
     @property
     def inputs(self) -> Inputs:
@@ -25,42 +25,42 @@ class PolicyEvaluation(Protocol):
         ...
 
     def conditions(self) -> KindEvaluation:
-        """The match conditions."""
+        """Return the evaluation of the match conditions."""
         ...
 
     def validations(self) -> KindEvaluation:
-        """The validations."""
+        """Return the evaluation of the validations."""
         ...
 
     def messages(self, budget: int) -> KindEvaluation:
-        """The message expressions."""
+        """Return the evaluation of the message expressions."""
         ...
 
     def annotations(self) -> KindEvaluation:
-        """The audit annotations."""
+        """Return the evaluation of the audit annotations."""
         ...
 
 
 class OwnEvaluation(NamedTuple):
-    """The expressions of a policy as if there were no other one: each kind on its budget."""
+    """Evaluates the expressions of one policy alone: each kind with its own budget."""
 
     compiler: ExpressionCompiler
     inputs: Inputs
 
     def conditions(self) -> Evaluation | Evaluations:
-        """The match conditions."""
+        """Return the evaluation of the match conditions."""
         return evaluations(self.compiler, self.inputs, MATCH_CONDITIONS_BUDGET, matching=True)
 
     def validations(self) -> Evaluation | Evaluations:
-        """The validations."""
+        """Return the evaluation of the validations."""
         return evaluations(self.compiler, self.inputs, RUNTIME_BUDGET)
 
     def messages(self, budget: int) -> Evaluation | Evaluations:
-        """The message expressions."""
+        """Return the evaluation of the message expressions."""
         return evaluations(self.compiler, self.inputs, budget)
 
     def annotations(self) -> Evaluation | Evaluations:
-        """The audit annotations."""
+        """Return the evaluation of the audit annotations."""
         return evaluations(self.compiler, self.inputs, RUNTIME_BUDGET)
 
 
@@ -68,17 +68,17 @@ _UNLIMITED = 2**62
 
 
 class SharedEvaluation(dict[CompiledExpression, Evaluated]):
-    """What expressions come to for one input, whatever the policies in which they stand.
+    """Results of expressions for one input, shared by all policies that contain them.
 
-    Values, errors and unknowns are those of a policy that evaluates by itself. What does depend on the policy is whether its
-    budgets suffice: `most` is the most that one of the expressions may have cost, variables included that it was the first to
-    read. So n expressions and variables of a policy cost n times as much at most.
+    Values, errors and unknowns are the same as for a policy alone. Only whether the budgets suffice depends on the
+    policy. `most` is the highest possible cost of one expression, including the variables that it read first. So n
+    expressions and variables of a policy cost at most n times as much.
     """
 
     __slots__ = ("_costs", "_evaluations", "inputs", "most")
 
     def __init__(self, inputs: Inputs) -> None:
-        """Nothing is evaluated yet."""
+        """Start without results."""
         super().__init__()
         self.inputs = inputs
         self.most = 0
@@ -86,7 +86,7 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         self._evaluations: dict[tuple[ExpressionKind, ExpressionCompiler, Activation], Evaluation] = {}
 
     def __missing__(self, compiled: CompiledExpression) -> Evaluated:
-        """Evaluate an expression that nobody asked for yet."""
+        """Evaluate an expression at its first use."""
         evaluated = self._by_disjuncts(compiled) if compiled.kind is ExpressionKind.VALIDATION else None
         if evaluated is None:
             evaluated = self._evaluated(compiled)
@@ -94,20 +94,20 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         return evaluated
 
     def conditions(self) -> SharedEvaluation:
-        """The match conditions."""
+        """Return this evaluation: all kinds share it."""
         return self
 
     def validations(self) -> SharedEvaluation:
-        """The validations."""
+        """Return this evaluation: all kinds share it."""
         return self
 
     def messages(self, budget: int) -> SharedEvaluation:
-        """The message expressions."""
+        """Return this evaluation: all kinds share it."""
         del budget
         return self
 
     def annotations(self) -> SharedEvaluation:
-        """The audit annotations."""
+        """Return this evaluation: all kinds share it."""
         return self
 
     @property
@@ -116,21 +116,21 @@ class SharedEvaluation(dict[CompiledExpression, Evaluated]):
         return _UNLIMITED
 
     def evaluate(self, compiled: CompiledExpression) -> Evaluated:
-        """The outcome of an expression."""
+        """Return the result of an expression."""
         return self[compiled]
 
     def covers(self, limit: int) -> bool:
-        """Whether so much is left of the budget: nobody has looked yet at what was spent."""
+        """Return true: the cost is compared with the budget later, by `most`."""
         del limit
         return True
 
     @property
     def computed_variables(self) -> Mapping[str, Any]:
-        """None that would tell anything about a budget."""
+        """Always empty: variables are not charged to a budget here."""
         return {}
 
     def _by_disjuncts(self, compiled: CompiledExpression) -> Evaluated | None:
-        """The outcome as far as the operands of `||` tell it, None where the expression must be evaluated as a whole."""
+        """Return the result that the operands of `||` determine, None if the expression must be evaluated as a whole."""
         if not compiled.disjuncts:
             return None
         cost, outcome = 0, FALSE

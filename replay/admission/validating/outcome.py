@@ -34,10 +34,10 @@ _Binding = ValidatingAdmissionPolicyBinding
 
 
 class OutcomeCollector:
-    """Denials, warnings, audit annotations and undetermined policies, in the server's order."""
+    """Collects denials, warnings, audit annotations and undetermined policies, in the server's order."""
 
     def __init__(self, server: KubernetesVersion) -> None:
-        """Nothing has been decided; the annotations are those of a server."""
+        """Start empty; the annotations are those of the `server` version."""
         self._server = server
         self._denials: list[Denial] = []
         self._warnings: list[str] = []
@@ -50,7 +50,7 @@ class OutcomeCollector:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the request is admitted without any trace."""
+        """Whether the request is admitted without any effect."""
         return not (self._denials or self._warnings or self._failures or self._annotations or self._undetermined)
 
     def configuration_error(self, policy: _Policy, binding: _Binding | None, message: str) -> None:
@@ -60,7 +60,7 @@ class OutcomeCollector:
             self._deny(policy, binding, PolicyDecision(Action.DENY, DecisionEvaluation.ERROR, text), None)
 
     def undetermined(self, policy: _Policy, binding: _Binding | None, unknown: tuple[Missing, ...]) -> None:
-        """The policy may or may not decide something, annotations included."""
+        """Record that the policy may or may not decide something, including its annotations."""
         self._unknown(policy, binding, unknown)
         self._unknown_keys.update(f"{policy.name}/{each.key}" for each in policy.audit_annotations)
 
@@ -75,7 +75,7 @@ class OutcomeCollector:
                 self._annotations[key] = value
 
     def add(self, policy: _Policy, binding: _Binding, result: ValidateResult) -> None:
-        """The result for one parameter of a binding."""
+        """Add the result for one parameter of a binding."""
         if result.unknown:
             self.undetermined(policy, binding, result.unknown)
         for index, decision in enumerate(result.decisions):
@@ -94,7 +94,7 @@ class OutcomeCollector:
                 self._deny(policy, binding, decision, None)
 
     def add_for_all(self, policy: _Policy, bindings: Sequence[_Binding], result: ValidateResult) -> None:
-        """The same result for all bindings of a policy."""
+        """Add the same result for all bindings of a policy."""
         if policy.audit_annotations:
             self.begin_annotations()
         for binding in bindings:
@@ -117,7 +117,7 @@ class OutcomeCollector:
         )
 
     def _unknown(self, policy: _Policy, binding: _Binding | None, unknown: tuple[Missing, ...]) -> None:
-        """Something of a policy is not known; with the action Audit that leaves the list of failures open."""
+        """Record an unknown part of a policy. With the action Audit, the list of failures is unknown then."""
         name = binding.name if binding else ""
         first, others = unknown[0], len(unknown) - 1
         more = f" (and {others} more)" if others else ""
@@ -129,9 +129,10 @@ class OutcomeCollector:
     def _denied(
         self, policy: _Policy, binding: _Binding, decision: PolicyDecision, index: int, *, as_a_whole: bool
     ) -> None:
-        """A validation that denies, and what the binding makes of that.
+        """Record a validation that denies, for each action of the binding.
 
-        A message that is not known leaves the denial certain, with an empty message; warning and annotation are not.
+        If only the message is unknown, the denial is certain and has an empty message; warning and annotation are
+        uncertain.
         """
         if decision.unknown:
             self._unknown(policy, binding, decision.unknown)
@@ -147,7 +148,7 @@ class OutcomeCollector:
                 self._warnings.append(f"Validation failed for {where}: {decision.message}")
 
     def _deny(self, policy: _Policy, binding: _Binding | None, decision: PolicyDecision, index: int | None) -> None:
-        """The server refuses the request."""
+        """Record a denial of the request."""
         name = binding.name if binding else ""
         is_error = decision.evaluation is DecisionEvaluation.ERROR
         reason = decision.reason or DEFAULT_REASON
@@ -158,5 +159,5 @@ class OutcomeCollector:
 def _denial(  # noqa: PLR0913 - what a denial is made of
     policy: str, binding: str, index: int | None, message: str, reason: str, *, is_error: bool
 ) -> Denial:
-    """Requests are denied for the same reasons again and again."""
+    """Return a denial. Cached, because requests are often denied for the same reasons."""
     return Denial(policy, binding, index, message, reason, reason_to_code(reason), is_error)

@@ -1,4 +1,4 @@
-"""The policies of a set that requests of a class may concern, put together by what tells that nothing comes of them."""
+"""Plans of the policies that requests of a class may match, grouped by what shows that they decide nothing."""
 
 from __future__ import annotations
 
@@ -19,43 +19,43 @@ from replay.matching.matcher import Match
 Planned = PlannedHook[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 
 GroupResults = tuple[tuple[int, ValidateResult], ...]
-"""Results of policies by their place in a group, without empty ones."""
+"""Results of policies by their position in a group, without empty ones."""
 
 _BY_MESSAGES: GroupResults = ((-1, NO_DECISION),)
-"""Stands for results that depend on what messages read."""
+"""Marker for results that depend on what messages read."""
 
 MOST_DECISIONS = 1024
-"""How many decisions of a plan are remembered."""
+"""Number of cached decisions of a plan."""
 MOST_RESULTS = 32768
-"""How many projections are remembered in all, each of `projection.LONGEST` bytes at most."""
+"""Number of cached projections in total, each of at most `projection.LONGEST` bytes."""
 
 
 class AlikePolicies:
-    """Policies with equal matches and equal reads. One projection of the input gives one result."""
+    """Policies with equal matches and equal reads. One projection of the input determines the result."""
 
     def __init__(self, match: Match, validators: tuple[Validator, ...]) -> None:
-        """All of them have the same `footprint_without_messages`."""
+        """`validators` all have the same `footprint_without_messages`."""
         self.match = match
         self.validators = validators
         self.projection = projection(validators[0].footprint_without_messages)
-        """None where what they read has no projection."""
+        """None if the read inputs cannot be projected."""
         self.has_messages = any(each.has_messages for each in validators)
 
     @cached_property
     def projection_with_messages(self) -> Projection | None:
-        """The projection where a message may be evaluated."""
+        """The projection for results with evaluated messages."""
         return projection(frozenset[str]().union(*(each.footprint for each in self.validators)))
 
     def may_read_messages(self, results: GroupResults, shared: SharedEvaluation) -> bool:
-        """Whether messages may have had a part in results: as texts of denials, or by what they cost."""
+        """Return whether messages may have influenced results: as texts of denials, or by their cost."""
         return self.has_messages and (bool(results) or shared.most > min(each.affordable for each in self.validators))
 
 
 class ValidationPlan:
-    """Hooks of a set for a class of requests. Hooks that certainly match are grouped with alike ones."""
+    """Hooks of a set for a class of requests. Hooks that certainly match are grouped by equal reads."""
 
     def __init__(self, hooks: Sequence[Planned], groups: AlikeGroups) -> None:
-        """`hooks` are those that may match; `groups` are those of all plans."""
+        """`hooks` are those that may match; `groups` are shared by all plans."""
         self.hooks = hooks
         self.is_certain = all(planned.match is not None for planned in hooks)
         members: dict[tuple[Match, frozenset[str]], list[int]] = {}
@@ -67,9 +67,9 @@ class ValidationPlan:
             (groups.of(match, tuple(hooks[index].hook.evaluator for index in indices)), tuple(indices))
             for (match, _), indices in members.items()
         )
-        """Each with the numbers of its hooks."""
+        """Each group with the indices of its hooks."""
         self.decisions: AlikeResults[Decision] = AlikeResults(MOST_DECISIONS)
-        """What was decided by the results of hooks, by number, where all hooks certainly match."""
+        """Decisions by the results of hooks and their indices, if all hooks certainly match."""
 
 
 class PolicyRequest(Protocol):
@@ -86,11 +86,11 @@ class PolicyRequest(Protocol):
         ...
 
     def shared(self, match: Match, /) -> SharedEvaluation:
-        """The expressions of such policies, evaluated once."""
+        """Return the expressions for a match, evaluated once."""
         ...
 
     def result(self, validator: Validator, match: Match, /) -> ValidateResult:
-        """What a policy comes to."""
+        """Return the result of a policy."""
         ...
 
 
@@ -98,21 +98,21 @@ class AlikeGroups:
     """Groups of all plans, shared if equal, and their results. Of alike requests only the first is evaluated."""
 
     def __init__(self) -> None:
-        """No group yet."""
+        """Start without groups."""
         self._groups: dict[tuple[Match, tuple[Validator, ...]], AlikePolicies] = {}
         self._results: AlikeResults[GroupResults] = AlikeResults(MOST_RESULTS)
 
     def of(self, match: Match, validators: tuple[Validator, ...]) -> AlikePolicies:
-        """The group of some policies."""
+        """Return the group of some policies."""
         key = (match, validators)
         if key not in self._groups:
             self._groups[key] = AlikePolicies(match, validators)
         return self._groups[key]
 
     def results(self, group: AlikePolicies, request: PolicyRequest) -> GroupResults:
-        """What the policies of a group come to.
+        """Return the results of a group's policies.
 
-        INVARIANT: without messages, a result depends on them neither by their texts nor by what they cost.
+        INVARIANT: a result without messages depends on messages neither by their texts nor by their cost.
         """
         match, attributes, by_messages, earlier = group.match, request.attributes, False, None
         is_as_sent = match.resource == attributes.resource and match.kind == attributes.kind

@@ -1,7 +1,7 @@
 """The ValidatingAdmissionPolicy plugin (`k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go`).
 
-All policies are evaluated, with no stop at the first denial. Several manifest sets are decided at once: what they have in
-common is compiled once and, for one request, matched and evaluated once, whatever the names of the policies are.
+All policies are evaluated; a denial does not stop the others. Several manifest sets are decided at once: common
+policies are compiled once and, for one request, matched and evaluated once, whatever their names.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ Bound = BoundBinding[ValidatingAdmissionPolicyBinding]
 PolicyWalker = HookWalker[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 PolicyWalk = HookWalk[ValidatingAdmissionPolicy, ValidatingAdmissionPolicyBinding, Validator]
 Plans = tuple[ValidationPlan, ...]
-"""For each set the hooks that may match a request."""
+"""For each set, the hooks that may match a request."""
 
 
 class ValidatingAdmission:
@@ -69,7 +69,10 @@ class ValidatingAdmission:
         discovery: Discovery,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
-        """Expressions are compiled when a request first needs them; `authorizer` answers for the instant of a lister."""
+        """`authorizer` returns the authorizer for a lister's time.
+
+        Expressions are compiled when a request first needs them.
+        """
         self._count = len(sets)
         self.version = version
         self._authorizer = authorizer
@@ -78,20 +81,20 @@ class ValidatingAdmission:
         self.walker: PolicyWalker = HookWalker(self._matcher, discovery, version)
         self._validators: dict[Any, Validator] = {}
         self.hooks = [self._hooks(manifests) for manifests in sets]
-        """For each set all its policies that are asked at all, in order."""
+        """For each set, its policies that can match at all, in order."""
         self.groups = AlikeGroups()
         index = HookIndex(self.hooks, self._matcher, self._plan)
         self.plans: Callable[[Attributes, Lister], Plans | None] = index.candidates
-        """For each set the policies that may match a request, None if there are none."""
+        """Returns, for each set, the policies that may match a request, None if there are none."""
 
     def _hooks(self, manifests: ManifestSet) -> tuple[Hook, ...]:
-        """The hooks of one set."""
+        """Return the hooks of one set."""
         policies = manifests.validating_policies
         validators = [self._validator(policy) for policy in policies]
         return policy_hooks(policies, manifests.validating_bindings, validators, self._matcher)
 
     def _validator(self, policy: ValidatingAdmissionPolicy) -> Validator:
-        """The validator of a policy, shared with every policy that evaluates the same."""
+        """Return the validator of a policy, shared by all policies with the same content."""
         key = (
             policy.failure_policy,
             policy.param_kind is not None,
@@ -108,12 +111,12 @@ class ValidatingAdmission:
         return ValidationPlan(hooks, self.groups)
 
     def decide(self, attributes: Attributes, lister: Lister) -> list[Decision]:
-        """What each set decides about a request, in the order of the sets."""
+        """Return the decision of each set about a request, in the order of the sets."""
         plans = self.plans(attributes, lister)
         return [ADMITTED] * self._count if plans is None else self.decide_by(plans, attributes, lister)
 
     def decide_by(self, plans: Plans, attributes: Attributes, lister: Lister) -> list[Decision]:
-        """The same where it is known which policies may match."""
+        """Return the decisions if the policies that may match are known."""
         request = _Request(self, HookWalk(self.walker, attributes, lister))
         return [request.dispatch(plan) if plan.hooks else ADMITTED for plan in plans]
 
@@ -124,9 +127,9 @@ class ValidatingAdmission:
         attributes: Attributes,
         lister: Lister,
     ) -> list[Decision]:
-        """The same where the mutating phase of each set left an object of its own; `objects` are in the order of the sets.
+        """Return the decisions if each set validates an object of its own; `objects` are in the order of the sets.
 
-        Decisions about another object than the first one say which denials that makes or saves.
+        Decisions about an object other than the first say which denials the mutation causes or prevents.
         """
         if plans is None:
             return [ADMITTED] * len(objects)
@@ -142,18 +145,18 @@ class ValidatingAdmission:
         ]
 
     def observe(self, index: int, attributes: Attributes, lister: Lister, observer: HookObserver) -> Decision:
-        """What one set decides about a request, while somebody watches."""
+        """Return the decision of one set about a request, with an observer."""
         hooks = observed_hooks(self.hooks[index], attributes, observer)
         return _Request(self, HookWalk(self.walker, attributes, lister, observer)).dispatch(self._plan(hooks))
 
     def cel_value(self, value: Object, kind: GroupVersionKind) -> Any:
-        """An object of a kind as expressions see it."""
+        """Return an object of a kind as expressions see it."""
         return self._converter.cel_value(value, kind)
 
     def inputs(
         self, match: Match, attributes: Attributes, lister: Lister, param: JSON | PartialObject | None
     ) -> Inputs:
-        """What the expressions read, with the objects in the version that was matched."""
+        """Return the inputs of the expressions, with the objects in the matched version."""
         objects = self._converter.versioned(attributes, match.kind, lister)
         request = admission_request(attributes, match.resource, match.kind)
         is_as_sent = match.resource == attributes.resource
@@ -171,7 +174,7 @@ class ValidatingAdmission:
 
 
 def _decided(plan: ValidationPlan, request: _Request, first: _Request) -> Decision:
-    """The decision about the object that one set left, and which denials that object causes or prevents."""
+    """Return the decision about one set's object, with the denials that its mutation causes or prevents."""
     if request is first:
         return first.dispatch(plan)
     plain = first.dispatch(plan)
@@ -179,10 +182,10 @@ def _decided(plan: ValidationPlan, request: _Request, first: _Request) -> Decisi
 
 
 class _Request:
-    """One request: what several hooks, of one set or of several, have in common is computed once."""
+    """One request. Computations that several hooks share, in one set or in several, happen once."""
 
     def __init__(self, admission: ValidatingAdmission, walk: PolicyWalk) -> None:
-        """`walk` are the steps of the request."""
+        """`walk` are the matching steps of the request."""
         self._admission = admission
         self.attributes: Attributes = walk.attributes
         self._walk = walk
@@ -191,10 +194,10 @@ class _Request:
         self._params: list[JSON | PartialObject | None] = []
         self.plain = RequestBindings(self.attributes)
         self._answers: dict[Any, GroupResults] = {}
-        """What groups of policies came to: most of them stand in several sets."""
+        """Results of groups of policies. Most groups are in several sets."""
 
     def dispatch(self, plan: ValidationPlan) -> Decision:
-        """Ask every hook."""
+        """Return the decision of all hooks."""
         results: list[tuple[int, ValidateResult]] = []
         for group, indices in plan.groups:
             answer = self._answers.get(group)
@@ -211,7 +214,7 @@ class _Request:
         return decision or plan.decisions.remember(key, self._dispatched(plan.hooks, dict(results)))
 
     def _dispatched(self, hooks: Sequence[Planned], results: Mapping[int, ValidateResult]) -> Decision:
-        """The decision, where the results are known of the hooks that certainly match."""
+        """Return the decision; `results` are those of the hooks that certainly match."""
         outcome = OutcomeCollector(self._admission.version)
         for index, planned in enumerate(hooks):
             if planned.match is None:
@@ -221,17 +224,17 @@ class _Request:
         return ADMITTED if outcome.is_empty else outcome.decision()
 
     def shared(self, match: Match) -> SharedEvaluation:
-        """The expressions of policies without parameters."""
+        """Return the shared expressions of policies without parameters."""
         return self._shared(match, None)
 
     def result(self, validator: Validator, match: Match) -> ValidateResult:
-        """What a policy without parameters comes to."""
+        """Return the result of a policy without parameters."""
         return self._result(validator, match, None)
 
     def _dispatch_hook(self, hook: Hook, outcome: OutcomeCollector) -> None:
-        """One policy with all its bindings.
+        """Evaluate one policy with all its bindings.
 
-        Where it is not known whether the policy matches, that matters only if it would decide anything.
+        If it is unknown whether the policy matches, that counts only if the policy would decide something.
         """
         match = self._walk.match(hook)
         if match is None:
@@ -247,7 +250,7 @@ class _Request:
                 outcome.undetermined(hook.policy, None, (match.unknown,))
 
     def _dispatch_bindings(self, hook: Hook, match: Match, outcome: OutcomeCollector) -> None:
-        """All bindings of a policy that matches."""
+        """Evaluate all bindings of a matching policy."""
         params = self._walk.params(hook)
         if isinstance(params, ParamsError):
             outcome.configuration_error(hook.policy, None, params.message)
@@ -266,7 +269,7 @@ class _Request:
     def _dispatch_binding(
         self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
     ) -> None:
-        """One binding; what its own criteria leave unknown matters only if it would decide anything."""
+        """Evaluate one binding. An unknown match of the binding counts only if it would decide something."""
         by_binding = self._walk.bound(hook, bound, match)
         if by_binding is None:
             return
@@ -284,7 +287,7 @@ class _Request:
     def _evaluate(
         self, hook: Hook, bound: Bound, match: Match, params: APIResource | None, outcome: OutcomeCollector
     ) -> None:
-        """One evaluation for each parameter."""
+        """Evaluate a binding once for each parameter."""
         policy, binding = hook.policy, bound.binding
         collection = self._walk.collect(hook, bound, params)
         if isinstance(collection, ParamsError):
@@ -297,7 +300,7 @@ class _Request:
                     outcome.add(policy, binding, result)
 
     def _validate(self, hook: Hook, bound: Bound, match: Match, params: Params) -> list[ValidateResult]:
-        """The results for all parameters, each evaluation done once in a request, unless somebody watches.
+        """Return the results for all parameters. Each evaluation runs once per request, unless there is an observer.
 
         INVARIANT: `_params` keeps the parameters alive, so that no other object of the request can have their ids.
         """
@@ -314,7 +317,7 @@ class _Request:
         return results
 
     def _result(self, validator: Validator, match: Match, param: JSON | PartialObject | None) -> ValidateResult:
-        """The result for one parameter; the matched resource tells the matched kind, too."""
+        """Return the result for one parameter. The matched resource also determines the matched kind."""
         key = (id(validator), match.resource, id(param))
         result = self.results.get(key)
         if result is None:
@@ -322,7 +325,7 @@ class _Request:
         return result
 
     def _shared(self, match: Match, param: JSON | PartialObject | None) -> SharedEvaluation:
-        """The expressions for a parameter, made once for each version of the objects."""
+        """Return the expressions for a parameter, created once for each version of the objects."""
         key = (match.resource, id(param))
         shared = self.evaluations.get(key)
         if shared is None:
@@ -332,16 +335,16 @@ class _Request:
 
 
 def with_mutation_effects(mutated: Decision, plain: Decision) -> Decision:
-    """Compare the decision about a mutated object with the decision about the recorded one.
+    """Return the decision about a mutated object, with the denials that the recorded object would not have, and vice versa.
 
-    A policy that is undetermined in either is left out.
+    Policies that are undetermined in either decision are skipped.
     """
     caused, healed = _without(mutated.denials, plain), _without(plain.denials, mutated)
     return replace(mutated, caused_by_mutation=caused, healed_by_mutation=healed) if caused or healed else mutated
 
 
 def _without(denials: Iterable[Denial], other: Decision) -> tuple[Denial, ...]:
-    """The denials whose policy certainly does not deny in the other decision."""
+    """Return the denials whose policy certainly does not deny in the other decision."""
     there = {(each.policy, each.binding) for each in other.denials}
     there |= {(each.policy, each.binding) for each in other.undetermined}
     return tuple(each for each in denials if (each.policy, each.binding) not in there)

@@ -1,4 +1,4 @@
-"""What one evaluation of a validating policy decides (`policy/validating.PolicyDecision` and `ValidateResult`)."""
+"""Decisions of one evaluation of a validating policy (`policy/validating.PolicyDecision` and `ValidateResult`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _CODES = {"Forbidden": 403, "Unauthorized": 401, "RequestEntityTooLarge": 413, "
 
 
 class Action(StrEnum):
-    """What a decision does."""
+    """Effect of a decision."""
 
     ADMIT = "admit"
     DENY = "deny"
@@ -22,7 +22,7 @@ class Action(StrEnum):
 
 
 class DecisionEvaluation(StrEnum):
-    """Why: what the evaluation came to."""
+    """Result of the evaluation that caused the decision."""
 
     ADMIT = "admit"
     ERROR = "error"
@@ -31,7 +31,7 @@ class DecisionEvaluation(StrEnum):
 
 
 class AuditAnnotationAction(StrEnum):
-    """What becomes of an audit annotation."""
+    """Effect of an audit annotation's evaluation."""
 
     PUBLISH = "publish"
     ERROR = "error"
@@ -42,7 +42,7 @@ class AuditAnnotationAction(StrEnum):
 class PolicyDecision(NamedTuple):
     """The decision of one validation, or of the whole policy.
 
-    `unknown` says on which missing input the action, or of a certain denial the message, depends.
+    `unknown` are the missing inputs on which the action depends, or only the message of a certain denial.
     """
 
     action: Action
@@ -53,7 +53,7 @@ class PolicyDecision(NamedTuple):
 
 
 class PolicyAuditAnnotation(NamedTuple):
-    """One of `auditAnnotations`, evaluated."""
+    """An evaluated entry of `auditAnnotations`."""
 
     key: str
     action: AuditAnnotationAction
@@ -65,7 +65,7 @@ class PolicyAuditAnnotation(NamedTuple):
 class ValidateResult(NamedTuple):
     """The decisions in the order of the validations, or a single one of the policy as a whole.
 
-    `unknown` says on what it depends whether there is any decision at all; then there are none here.
+    `unknown` are the missing inputs on which it depends whether there is any decision; then there are none here.
     """
 
     decisions: tuple[PolicyDecision, ...] = ()
@@ -75,21 +75,21 @@ class ValidateResult(NamedTuple):
 
 
 NO_DECISION = ValidateResult()
-"""Nothing denies, warns, audits or is unknown: the match conditions skip the policy, or every validation is true."""
+"""Result without denials, warnings, annotations or unknowns: the policy is skipped, or every validation is true."""
 
 ADMITTED = PolicyDecision(Action.ADMIT, DecisionEvaluation.ADMIT)
 
 
 def action_for_error(failure_policy: FailurePolicy) -> Action:
-    """What an error does."""
+    """Return the action for an error."""
     return Action.ADMIT if failure_policy is FailurePolicy.IGNORE else Action.DENY
 
 
 def error_decision(failure_policy: FailurePolicy, message: str) -> PolicyDecision:
-    """The decision of an evaluation that failed; the server gives it no reason, and answers as for `Invalid`."""
+    """Return the decision of a failed evaluation. The server gives it no reason, and answers as for `Invalid`."""
     return PolicyDecision(action_for_error(failure_policy), DecisionEvaluation.ERROR, message)
 
 
 def reason_to_code(reason: str) -> int:
-    """The HTTP status of a reason."""
+    """Return the HTTP status of a reason."""
     return _CODES.get(reason, 422)

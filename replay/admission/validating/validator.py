@@ -30,17 +30,17 @@ from replay.kube.admissionregistration import FailurePolicy, ValidatingAdmission
 
 MAX_MESSAGE_BYTES = 5 * 1024
 _MOST_RESULTS = 1024
-"""How many results of a policy are remembered: messages may name what a request is about."""
+"""Number of cached results of a policy. Messages may name objects, so the number of results has no other limit."""
 
 # what Go's strings.TrimSpace trims: unicode.IsSpace is not str.isspace
 _GO_SPACE = "\t\n\v\f\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a\u2028\u2029\u202f\u205f\u3000"
 
 
 class Validator:
-    """The expressions of a policy, compiled on first use; policies that differ in name or match alone share one."""
+    """The expressions of a policy, compiled at first use. Policies that differ only in name or match share one."""
 
     def __init__(self, policy: ValidatingAdmissionPolicy, version: KubernetesVersion) -> None:
-        """Nothing is compiled yet."""
+        """Start without compiled expressions."""
         self._policy = policy
         self._version = version
         self._results: dict[tuple[Any, ...], ValidateResult] = {}
@@ -50,7 +50,7 @@ class Validator:
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
-        """The compiler, with the variables in their order: a later one may use an earlier one."""
+        """The compiler, with the variables declared in order: a later one may use an earlier one."""
         compiler = ExpressionCompiler(self._version, has_params=self._policy.param_kind is not None)
         for variable in self._policy.variables:
             compiler.declare_variable(variable.name, variable.expression)
@@ -70,7 +70,7 @@ class Validator:
 
     @cached_property
     def _messages(self) -> tuple[CompiledExpression | None, ...]:
-        """The compiled message expressions, aligned with the validations."""
+        """The compiled message expressions, in the order of the validations."""
         kind = ExpressionKind.MESSAGE_EXPRESSION
         return tuple(
             self._compiler.compile(kind, each.message_expression) if each.message_expression else None
@@ -79,7 +79,7 @@ class Validator:
 
     @cached_property
     def _messages_limit(self) -> int:
-        """What all message expressions, and the variables that they may read, can cost at most."""
+        """Highest possible cost of all message expressions and the variables that they may read."""
         messages = sum(1 for each in self._policy.validations if each.message_expression)
         return PER_CALL_LIMIT * (messages + len(self._message_variables))
 
@@ -90,9 +90,10 @@ class Validator:
         return frozenset[str]().union(*(self._compiler.variables_of(text) for text in texts if text))
 
     def _covers_messages(self, validations: KindEvaluation) -> bool:
-        """Whether what the validations left of the budget certainly covers all message expressions.
+        """Return whether the budget that the validations left certainly covers all message expressions.
 
-        A variable that the validations read costs the same once more, and all of them together no more than the validations did.
+        Variables that the validations have read cost the same again, and all of them together at most what the
+        validations cost.
         """
         limit = self._messages_limit
         if validations.covers(limit):
@@ -110,24 +111,24 @@ class Validator:
 
     @cached_property
     def footprint(self) -> frozenset[str]:
-        """All that the expressions may read: inputs that agree on it give the same result."""
+        """All inputs that the expressions may read. Inputs with equal values there give the same result."""
         return self.footprint_of_messages | self.footprint_without_messages
 
     @cached_property
     def footprint_without_messages(self) -> frozenset[str]:
-        """The same where no message is evaluated: where nothing is denied, and `affordable` is not exceeded."""
+        """The footprint if no message is evaluated, which holds if nothing is denied and `affordable` is not exceeded."""
         annotations = (compiled for _, compiled in self._audit_annotations)
         expressions = (*self.match_conditions, *self.validations, *annotations)
         return frozenset[str]().union(*(each.footprint for each in expressions))
 
     @cached_property
     def footprint_of_messages(self) -> frozenset[str]:
-        """All that the message expressions may read."""
+        """All inputs that the message expressions may read."""
         return frozenset[str]().union(*(each.footprint for each in self._messages if each is not None))
 
     @cached_property
     def affordable(self) -> int:
-        """What one expression may cost at most, so that the budgets cover all of them with the variables."""
+        """Cost per expression up to which the budgets certainly cover all expressions and variables."""
         variables = len(self._policy.variables)
         conditions, annotations = len(self._policy.match_conditions), len(self._policy.audit_annotations)
         return min(
@@ -138,7 +139,7 @@ class Validator:
         )
 
     def decide(self, shared: SharedEvaluation) -> ValidateResult:
-        """Decide by what was evaluated for all policies; `NO_DECISION` is returned for every result that changes nothing."""
+        """Return the result, from expressions that all policies share; `NO_DECISION` stands for every result without effect."""
         values = self._values(shared)
         if values is None:
             result = self._decided(shared, None)
@@ -148,9 +149,9 @@ class Validator:
         return result if shared.most <= self.affordable else self.validate(shared.inputs)
 
     def _values(self, shared: SharedEvaluation) -> tuple[Any, ...] | None:
-        """The values on which the result depends; None where any of them is an error or unknown.
+        """Return the values that determine the result, None if one of them is an error or unknown.
 
-        INVARIANT: all match conditions are evaluated, for the budget must cover all.
+        INVARIANT: all match conditions are evaluated, because the budget must cover all.
         """
         conditions = tuple([shared[each].value for each in self.match_conditions])
         if None in conditions:
@@ -167,18 +168,18 @@ class Validator:
         return None if None in values else values
 
     def _remembered(self, values: tuple[Any, ...], shared: SharedEvaluation) -> ValidateResult:
-        """The result for some values, from now on."""
+        """Return the result for some values, and keep it."""
         if len(self._results) >= _MOST_RESULTS:
             self._results.clear()
         result = self._results[values] = self._decided(shared, None)
         return result
 
     def validate(self, inputs: Inputs, observer: ValidationObserver | None = None) -> ValidateResult:
-        """Decide as if there were no other policy."""
+        """Return the result with the policy's own budgets, independent of other policies."""
         return self._decided(OwnEvaluation(self._compiler, inputs), observer)
 
     def _decided(self, policy: PolicyEvaluation, observer: ValidationObserver | None) -> ValidateResult:
-        """Match conditions, then all else."""
+        """Return the result: match conditions first, then everything else."""
         inputs = policy.inputs
         matched = self._match(policy)
         if observer is not None:
@@ -197,13 +198,13 @@ class Validator:
         return ValidateResult(unknown=matched.unknown)
 
     def _match(self, policy: PolicyEvaluation) -> MatchConditionsResult:
-        """The match conditions."""
+        """Return the result of the match conditions."""
         if not self._policy.match_conditions:
             return MATCHES
         return match_conditions(self.match_conditions, policy.conditions(), self.failure_policy)
 
     def _validate(self, policy: PolicyEvaluation) -> ValidateResult:
-        """The validations with their messages, then the audit annotations, which have a budget of their own."""
+        """Return the result of validations and messages, then of the audit annotations, which have their own budget."""
         validations = policy.validations()
         results: list[Evaluated | None] = []
         for compiled in self.validations:
@@ -225,7 +226,7 @@ class Validator:
         return ValidateResult(decisions, annotations)
 
     def _are_all_true(self, results: list[Evaluated | None], validations: KindEvaluation) -> bool:
-        """Whether nothing can come of the validations any more: the usual case, found out cheaply."""
+        """Return whether all validations are true and messages cannot exceed the budget: the usual case, decided cheaply."""
         for evaluated in results:
             if evaluated is None or evaluated.value is not True:
                 return False
@@ -234,7 +235,7 @@ class Validator:
     def _decide(
         self, results: list[Evaluated | None], policy: PolicyEvaluation, validations: KindEvaluation
     ) -> tuple[PolicyDecision, ...]:
-        """A decision for each validation; None stands for an expression that does not compile."""
+        """Return a decision for each validation. A result of None means that the expression does not compile."""
         messages = self._evaluate_messages(results, policy, validations)
         decisions = []
         for index, (compiled, evaluated) in enumerate(zip(self.validations, results, strict=True)):
@@ -255,10 +256,10 @@ class Validator:
     def _evaluate_messages(
         self, results: list[Evaluated | None], policy: PolicyEvaluation, validations: KindEvaluation
     ) -> list[Evaluated | None] | str:
-        """The message expressions on what the validations left of the budget, or the error of running out of it.
+        """Return the evaluated messages, with the budget that the validations left, or the error of exceeding it.
 
-        The server evaluates them all, whatever the validations say. Of one that does not deny only what it spends could
-        matter, and not where the budget covers the limit of every expression: then it is not evaluated.
+        The server evaluates all messages, whatever the validations return. A message of a validation that does not deny
+        matters only by its cost. It is skipped if the budget covers the limit of every expression.
         """
         covered = self._covers_messages(validations)
         messages = None
@@ -276,7 +277,7 @@ class Validator:
         return evaluated_messages
 
     def _annotate(self, policy: PolicyEvaluation) -> tuple[PolicyAuditAnnotation, ...] | str:
-        """The audit annotations that are not excluded, or the error of running out of budget."""
+        """Return the audit annotations that are not excluded, or the error of exceeding the budget."""
         if not self._policy.audit_annotations:
             return ()
         evaluation = policy.annotations()
@@ -289,18 +290,18 @@ class Validator:
         return tuple(each for each in annotations if each.action is not AuditAnnotationAction.EXCLUDE)
 
     def _error(self, message: str) -> ValidateResult:
-        """The policy as a whole failed; with `Ignore` that changes nothing."""
+        """Return the result of a policy that failed as a whole. With `Ignore` it has no effect."""
         decision = error_decision(self.failure_policy, message)
         return NO_DECISION if decision.action is Action.ADMIT else ValidateResult((decision,), as_a_whole=True)
 
 
 def _denies(evaluated: Evaluated | None) -> bool:
-    """Whether a validation was evaluated, and is not true."""
+    """Return whether a validation was evaluated and is not true."""
     return evaluated is not None and evaluated.error is None and not evaluated.unknown and evaluated.value is not True
 
 
 def denial(validation: Validation, message: Evaluated | None) -> PolicyDecision:
-    """The denial by a validation that is false; `message` is its evaluated message expression, if it has one."""
+    """Return the denial by a false validation; `message` is its evaluated message expression, None if it has none."""
     reason = validation.reason or DEFAULT_REASON
     if message is not None and message.unknown:
         return PolicyDecision(Action.DENY, DecisionEvaluation.DENY, "", reason, message.unknown)
@@ -312,7 +313,7 @@ def denial(validation: Validation, message: Evaluated | None) -> PolicyDecision:
 def audit_annotation(
     key: str, compiled: CompiledExpression, evaluated: Evaluated | None, failure_policy: FailurePolicy
 ) -> PolicyAuditAnnotation:
-    """What becomes of an audit annotation; `evaluated` is None where the expression does not compile."""
+    """Return the effect of an audit annotation; `evaluated` is None if the expression does not compile."""
     error = _error_of(compiled, evaluated)
     if error is not None:
         if failure_policy is FailurePolicy.IGNORE:
@@ -328,12 +329,12 @@ def audit_annotation(
 
 
 def trim_space(text: str) -> str:
-    """Go's `strings.TrimSpace`."""
+    """Return a text without surrounding space, like Go's `strings.TrimSpace`."""
     return text.strip(_GO_SPACE)
 
 
 def _message(value: Any) -> str:
-    """The result of a message expression, empty where the server does not use it."""
+    """Return the result of a message expression, empty if the server does not use it."""
     if not isinstance(value, str):
         return ""
     text = trim_space(value)
@@ -341,7 +342,7 @@ def _message(value: Any) -> str:
 
 
 def _error_of(compiled: CompiledExpression, evaluated: Evaluated | None) -> str | None:
-    """The text of a compile or run-time error, None if there is none."""
+    """Return the text of a compile or run-time error, None if there is none."""
     if compiled.error:
         return f"compilation error: {compiled.error}"
     if evaluated is None or evaluated.error is None or evaluated.unknown:

@@ -1,6 +1,6 @@
-"""What a webhook is asked and what it answers; who asks is not decided here.
+"""Requests to a webhook and its answers.
 
-The admission layer does no I/O: a `WebhookBackend` from outside calls a real endpoint or looks into the log.
+The admission layer does no I/O: a `WebhookBackend` from outside calls a real endpoint or reads the log.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from replay.kcp.annotation import shown_to_webhook
 from replay.kube.attributes import Attributes, Missing, PartialObject
 
 CALL_ANNOTATIONS: Final = ("mutation.webhook.admission.k8s.io/", "patch.webhook.admission.k8s.io/")
-"""The beginnings of the audit annotations that the server writes about each call of a mutating webhook."""
+"""Prefixes of the audit annotations that the server writes about each call of a mutating webhook."""
 
 
 class WebhookReview(Struct, frozen=True):
@@ -31,13 +31,12 @@ class WebhookReview(Struct, frozen=True):
 
 
 class WebhookAnswer(Struct, frozen=True):
-    """What a webhook answered, or in `error` why there is no usable answer (the text after `failed calling webhook`).
+    """The answer of a webhook; `error` says why there is no usable answer (the text after `failed calling webhook`).
 
-    `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch` says
-    why its patch is none, where that is the error; `is_late`: there is no answer in time, where that is the error.
-
-    A policy engine in this process says more: `policies` are those that refuse, `places` where in them, `unknown` the policies that it
-    cannot decide and why, `mutated` what each of its policies changed.
+    `status` is the `metav1.Status` of a refusal; `patch` are the operations of a mutating webhook. `undecodable_patch`
+    says why its patch is invalid, if that is the error. `is_late` says that the answer did not come in time. A policy
+    engine in this process adds details: `policies` are those that refuse, `places` where in them. `unknown` are the
+    undetermined policies with their reasons, `mutated` the changes of each policy.
     """
 
     allowed: bool = False
@@ -64,26 +63,26 @@ class WebhookAnswer(Struct, frozen=True):
 
 
 class WebhookBackend(Protocol):
-    """Who knows what a webhook answers."""
+    """Source of a webhook's answers."""
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """The answers in the order of the reviews, asked at the same time; `Missing` where there is none to be had."""
+        """Return the answers in the order of the reviews, which are sent at the same time; `Missing` for an unavailable one."""
         ...
 
 
 @runtime_checkable
 class RecallingBackend(Protocol):
-    """Somebody who can tell an answer without all that the webhook was sent: from the log, or from the policies themselves."""
+    """A backend that can answer without the complete request: from the log, or from the policies themselves."""
 
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """The answer about the very same object, None where this is another one."""
+        """Return the answer about this object, None if only the answer about another object is known."""
         ...
 
 
 def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JSON | Missing:
-    """The AdmissionRequest of a call (`webhook/request.CreateV1AdmissionReview`), unless a part of it is not known."""
+    """Return the AdmissionRequest of a call (`webhook/request.CreateV1AdmissionReview`), or an unknown part of it."""
     parts = (attributes.object, attributes.old_object, attributes.options)
     for part in parts:
         if isinstance(part, Missing):
@@ -112,7 +111,7 @@ def webhook_request(attributes: Attributes, invocation: WebhookInvocation) -> JS
 
 
 def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denial]:
-    """The denial of a webhook that does not allow a request (`webhook/errors.ToStatusErr`): one for each policy of an engine that refuses.
+    """Return the denials of a webhook that refuses a request (`webhook/errors.ToStatusErr`), one for each refusing engine policy.
 
     All of them have the one message that the client sees.
     """
@@ -131,18 +130,18 @@ def refusals(invocation: WebhookInvocation, answer: WebhookAnswer) -> list[Denia
 
 
 PATCH_FAILURES_SINCE = 34
-"""The first minor for which a patch that cannot be decoded is a failed call; before, the request fails in spite of `Ignore`."""
+"""First minor for which an undecodable patch is a failed call. Before it, the request failed in spite of `Ignore`."""
 
 
 def internal_failure(invocation: WebhookInvocation, reason: str) -> Denial:
-    """The denial of an error that `failurePolicy` says nothing about."""
+    """Return the denial of an error that `failurePolicy` does not cover."""
     hook = invocation.hook
     message = f"Internal error occurred: {reason}"
     return Denial(hook.configuration, hook.webhook.name, None, message, "InternalError", 500, of_webhook=True)
 
 
 def call_failure(invocation: WebhookInvocation, answer: WebhookAnswer) -> Denial:
-    """The denial of a call that failed, where `failurePolicy` is Fail."""
+    """Return the denial of a failed call, for the `failurePolicy` Fail."""
     name = invocation.hook.webhook.name
     message = f"Internal error occurred: failed calling webhook {quote(name)}: {answer.error}"
     return Denial(invocation.hook.configuration, name, None, message, "InternalError", 500, of_webhook=True)

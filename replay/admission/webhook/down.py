@@ -1,4 +1,4 @@
-"""A webhook that does not answer: every call fails after its time limit, and `failurePolicy` decides."""
+"""A webhook in an outage: every call fails after its time limit, and `failurePolicy` decides."""
 
 from __future__ import annotations
 
@@ -15,29 +15,29 @@ from replay.kube.attributes import Attributes, Missing
 
 
 class DownBackend(Struct, frozen=True):
-    """Nobody answers, whatever is asked (`webhook/{mutating,validating}/dispatcher.go`, `callHook`)."""
+    """A backend that never answers (`webhook/{mutating,validating}/dispatcher.go`, `callHook`)."""
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """One failed call for each review."""
+        """Return one failed call for each review."""
         return [failed_call(review.invocation.hook.webhook) for review in reviews]
 
     def recall(
         self, invocation: WebhookInvocation, phase: Phase, attributes: Attributes
     ) -> WebhookAnswer | Missing | None:
-        """The same where not all that would be sent is known: the call fails before anybody reads it."""
+        """Return a failed call even if the request is only partly known: it fails before anything reads the request."""
         del phase, attributes
         return failed_call(invocation.hook.webhook)
 
 
 def failed_call(webhook: Webhook) -> WebhookAnswer:
-    """The call that ends with the webhook's own time limit, in the words of the server's client."""
+    """Return the call that ends at the webhook's own time limit, with the text of the server's client."""
     limit = duration_text(webhook.timeout_seconds * 10**9)
     text = f"failed to call webhook: Post {quote(f'{called_url(webhook)}?timeout={limit}')}: context deadline exceeded"
     return WebhookAnswer(error=text, is_late=True)
 
 
 def called_url(webhook: Webhook) -> str:
-    """Where the server calls a webhook (`k8s.io/apiserver/pkg/util/webhook/client.go`, `HookClient`)."""
+    """Return the URL at which the server calls a webhook (`k8s.io/apiserver/pkg/util/webhook/client.go`, `HookClient`)."""
     service = webhook.client_config.service
     if service is None:
         return webhook.client_config.url

@@ -15,12 +15,15 @@ from replay.kube.discovery import Discovery
 from replay.kube.lister import Lister
 
 _ENGINES: Final = ("replay.gatekeeper.backend:gatekeeper_of", "replay.kyverno.backend:kyverno_of")
-"""The function of each engine that makes it of a set; an engine knows of admission, and is imported where a set has objects of it."""
+"""For each engine, the function that creates it from a set.
+
+Engines import admission, so they are imported only when needed.
+"""
 _MOST = 64
 
 
 class Refused(Protocol):
-    """An object that an engine refuses, and its text."""
+    """An object that an engine refuses, with the engine's text."""
 
     @property
     def kind(self) -> str: ...  # noqa: D102
@@ -34,25 +37,28 @@ class WebhookEngine(Protocol):
     """A policy engine with the objects of one set."""
 
     def answers_for(self, webhook: str) -> bool:
-        """Whether it answers for the webhook of a name."""
+        """Return whether the engine answers for the webhook of this name."""
         ...
 
     def looked_up(self) -> Iterator[tuple[str, str]]:
-        """The kinds of other objects that it reads, as group and kind."""
+        """Yield the kinds of other objects that the engine looks up, as group and kind."""
         ...
 
     @property
     def refused(self) -> Sequence[Refused]:
-        """The objects that it refuses, which decide nothing."""
+        """Objects that the engine refuses, so that they have no effect."""
         ...
 
     @property
     def refused_if_new(self) -> Sequence[Refused]:
-        """Other objects that it refuses when they are written; one that a cluster has was taken at its time, and decides."""
+        """Objects that the engine would refuse on a write.
+
+        Those that a cluster already has were accepted, and have effect.
+        """
         ...
 
     def backend(self, lister: Lister, discovery: Discovery, patchers: ObjectPatchers) -> WebhookBackend:
-        """Who answers about a request that meets these objects, in a cluster that serves these kinds."""
+        """Return a backend for requests in a cluster with these objects and kinds."""
         ...
 
 
@@ -60,7 +66,7 @@ _known: IdentityMap[object, tuple[WebhookEngine, ...]] = IdentityMap()
 
 
 def check_engines(manifests: ManifestSet) -> tuple[str, ...]:
-    """Name the objects of a cluster that an engine refuses; raise ManifestError for one that stands in a file of the set."""
+    """Return the names of cluster objects that an engine refuses; raise ManifestError for one in a file of the set."""
     engines = engines_of(manifests)
     refused = [each for engine in engines for each in engine.refused]
     for each in (*refused, *(each for engine in engines for each in engine.refused_if_new)):
@@ -71,7 +77,7 @@ def check_engines(manifests: ManifestSet) -> tuple[str, ...]:
 
 
 def engines_of(manifests: ManifestSet) -> tuple[WebhookEngine, ...]:
-    """The engines of a set, made once for its objects."""
+    """Return the engines of a set, created once for its objects."""
     global _known  # noqa: PLW0603 - what was compiled is kept for the process
     if not manifests.engine_objects:
         return ()

@@ -1,7 +1,8 @@
-"""The two webhook plugins, as far as someone answers for their webhooks.
+"""The two webhook plugins, for webhooks that have a backend.
 
-Mutating ones are asked one at a time, each about what the one before left (`webhook/mutating/dispatcher.go`); validating
-ones all at once, and any refusal refuses (`webhook/validating/dispatcher.go`). Without a backend a webhook is only named.
+Mutating webhooks are called one at a time, each with the result of the one before (`webhook/mutating/dispatcher.go`).
+Validating webhooks are called all at once, and any refusal denies (`webhook/validating/dispatcher.go`). A webhook
+without a backend is only listed.
 """
 
 from __future__ import annotations
@@ -37,14 +38,14 @@ from replay.kube.json_patch import JSONPatchError, apply, equal
 from replay.kube.lister import Lister
 
 UNKNOWN = "unknown"
-"""The answer of a webhook that was asked, where there is none to be had."""
+"""Answer of a called webhook whose real answer is unavailable."""
 
 Backends = Mapping[str, WebhookBackend]
-"""Who answers for the webhook of a name."""
+"""Backends by webhook name."""
 
 
 def unknown(effects: Effects, hook: WebhookHook, what: str, missing: Missing, policy: str = "") -> None:
-    """Something of a webhook, or of a policy of its engine, depends on what is not known."""
+    """Record that a webhook, or a policy of its engine, depends on something unknown."""
     is_unknown = f"is not known: {missing.reason}"
     reason = (
         f"{what} {is_unknown}"
@@ -56,20 +57,20 @@ def unknown(effects: Effects, hook: WebhookHook, what: str, missing: Missing, po
 
 
 def unanswered(effects: Effects, invocation: WebhookInvocation, phase: Phase, missing: Missing) -> None:
-    """A webhook is called, and nobody knows what it answers."""
+    """Record a call whose answer is unknown."""
     effects.calls.append(invocation.call(phase, UNKNOWN))
     unknown(effects, invocation.hook, "what it answers", missing)
 
 
 def undecided(effects: Effects, invocation: WebhookInvocation, phase: Phase, answer: WebhookAnswer) -> None:
-    """An engine answers, but for the policies that it cannot decide."""
+    """Record the undetermined policies in an engine's answer."""
     effects.calls.append(invocation.call(phase, UNKNOWN))
     for policy, missing in answer.unknown:
         unknown(effects, invocation.hook, "what it answers", missing, policy)
 
 
 def answered(effects: Effects, invocation: WebhookInvocation, answer: WebhookAnswer) -> None:
-    """Warnings and audit annotations of an answer."""
+    """Record the warnings and audit annotations of an answer."""
     name = invocation.hook.webhook.name
     effects.warnings.extend(answer.warnings)
     effects.audit_annotations.update({f"{name}/{key}": value for key, value in answer.audit_annotations.items()})
@@ -82,7 +83,7 @@ def validate(
     backends: Backends,
     observer: WebhookObserver | None = None,
 ) -> Effects:
-    """The validating webhooks of one set; a refusal before any call ends the phase."""
+    """Return the effects of one set's validating webhooks. A refusal before any call ends the phase."""
     (attributes, lister), effects = where, Effects()
     reviews_asked: list[tuple[WebhookBackend, WebhookReview]] = []
     recalled: list[tuple[WebhookInvocation, WebhookAnswer | Missing]] = []
@@ -115,7 +116,7 @@ def validate(
 def _replies(
     reviews: Sequence[tuple[WebhookBackend, WebhookReview]],
 ) -> list[tuple[WebhookReview, WebhookAnswer | Missing]]:
-    """The answers, each backend asked once for all that is its own."""
+    """Return the answers. Each backend gets all of its reviews in one call."""
     answers: IdentityMap[WebhookReview, WebhookAnswer | Missing] = IdentityMap()
     for backend in IdentityMap((backend, backend) for backend, _ in reviews).values():
         own = [review for each, review in reviews if each is backend]
@@ -141,7 +142,7 @@ def _validated(invocation: WebhookInvocation, reply: WebhookAnswer | Missing, in
 
 
 def _failed(invocation: WebhookInvocation, answer: WebhookAnswer, key: str, effects: Effects) -> None:
-    """A call that failed: `Ignore` lets the request through and says so in an annotation."""
+    """Record a failed call. `Ignore` admits the request and adds an annotation."""
     if invocation.hook.webhook.failure_policy is FailurePolicy.IGNORE:
         effects.audit_annotations[f"failed-open.{key}"] = invocation.hook.webhook.name
     else:
@@ -149,7 +150,7 @@ def _failed(invocation: WebhookInvocation, answer: WebhookAnswer, key: str, effe
 
 
 class MutatingWebhookPlugin:
-    """The mutating webhooks of one set for one request; it remembers who ran between the two passes."""
+    """The mutating webhooks of one set for one request. It remembers between the two passes which webhooks ran."""
 
     def __init__(
         self,
@@ -159,7 +160,7 @@ class MutatingWebhookPlugin:
         where: tuple[Attributes, Lister],
         backends: Backends,
     ) -> None:
-        """`hooks` are those of the set that may match; `where` are the attributes before mutation, and the lister."""
+        """`hooks` are those of the set that may match; `where` are the attributes before mutation and the lister."""
         self.admission = admission
         self.hooks = hooks
         self.effects = Effects()
@@ -170,10 +171,10 @@ class MutatingWebhookPlugin:
         self._invoked: set[int] = set()
         self._again: set[int] = set()
         self.observer: WebhookObserver | None = None
-        """Who watches."""
+        """Observer of the calls, None if there is none."""
 
     def admit(self, value: Object, *, reinvoke: bool) -> tuple[Object, bool]:
-        """One pass: the object afterwards, and whether all mutating plugins are to run once more."""
+        """Run one pass; return the object, and whether all mutating plugins must run again."""
         attributes, effects = self._original.with_object(value), self.effects
         if reinvoke and not equal(self._last_output, attributes.object):
             self._require()
@@ -210,7 +211,7 @@ class MutatingWebhookPlugin:
         *,
         reinvoke: bool,
     ) -> Object:
-        """The object after one webhook, of which `answer` tells how it is called."""
+        """Return the object after one webhook; `answer` says how the webhook is called."""
         if isinstance(answer, Denial):
             effects.denials.append(answer)
         elif isinstance(answer, Missing):
@@ -268,7 +269,7 @@ class MutatingWebhookPlugin:
         effects: Effects,
         key: str,
     ) -> Object:
-        """The object with the patch of an answer applied."""
+        """Return the object after the patch of an answer."""
         original, hook = attributes.object, invocation.hook
         after: Object = original
         if not answer.allowed:
@@ -304,6 +305,6 @@ class MutatingWebhookPlugin:
 
 
 def _annotation(invocation: WebhookInvocation, **values: Any) -> str:
-    """The value of an annotation that says what a webhook did."""
+    """Return the value of an annotation about a webhook's call."""
     names = {"configuration": invocation.hook.configuration, "webhook": invocation.hook.webhook.name}
     return "{" + ",".join(f"{marshal(key)}:{marshal(value)}" for key, value in {**names, **values}.items()) + "}"

@@ -1,6 +1,6 @@
-"""Which webhooks a request is sent to (`k8s.io/apiserver/pkg/admission/plugin/webhook/generic.ShouldCallHook`).
+"""Selection of the webhooks to call for a request (`k8s.io/apiserver/pkg/admission/plugin/webhook/generic.ShouldCallHook`).
 
-Nothing is called here. Several manifest sets are asked at once, so that what they share is matched once.
+Nothing is called here. Several manifest sets are decided at once, so that shared webhooks are matched once.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Phase = Literal["mutating", "validating"]
 
 
 class WebhookHook(Struct, frozen=True):
-    """A webhook, compiled; `index` is its position among all of the plugin, as audit annotations count them."""
+    """A compiled webhook; `index` is its position among all webhooks of the plugin, as audit annotations count them."""
 
     configuration: str
     static: bool
@@ -49,14 +49,14 @@ class WebhookHook(Struct, frozen=True):
 
 
 class WebhookInvocation(Struct, frozen=True):
-    """A webhook that is to be called, with the resource and kind as which it gets the request."""
+    """A webhook to call, with the resource and kind in which it gets the request."""
 
     hook: WebhookHook
     resource: GroupVersionResource
     kind: GroupVersionKind
 
     def call(self, phase: Phase, answer: str = "") -> WebhookCall:
-        """The entry of a decision."""
+        """Return the entry for a decision."""
         webhook = self.hook.webhook
         return WebhookCall(
             configuration=self.hook.configuration,
@@ -70,16 +70,16 @@ class WebhookInvocation(Struct, frozen=True):
 
 
 class MatchConditions:
-    """The match conditions of a webhook, compiled on first use."""
+    """The match conditions of a webhook, compiled at first use."""
 
     def __init__(self, webhook: Webhook, version: KubernetesVersion) -> None:
-        """Nothing is compiled yet."""
+        """Start without compiled expressions."""
         self._webhook = webhook
         self._version = version
 
     @cached_property
     def _compiler(self) -> ExpressionCompiler:
-        """The compiler: no parameters, no variables."""
+        """The compiler, without parameters and variables."""
         return ExpressionCompiler(self._version, has_params=False)
 
     @cached_property
@@ -91,7 +91,7 @@ class MatchConditions:
     def match(
         self, bindings: Callable[[], dict[str, Any]], observer: ConditionsObserver | None = None
     ) -> MatchConditionsResult:
-        """Whether all hold; `bindings` is asked only if there is any condition."""
+        """Return whether all conditions hold; `bindings` is called only if there are conditions."""
         if not self._webhook.match_conditions:
             return MATCHES
         inputs = bindings()
@@ -114,19 +114,22 @@ class WebhookAdmission:
         discovery: Discovery,
         authorizer: Callable[[Lister], Authorizer | Missing] = RBACAuthorizer,
     ) -> None:
-        """Match conditions are compiled when a request first needs them."""
+        """`phase` selects the mutating or the validating webhooks.
+
+        Match conditions are compiled when a request first needs them.
+        """
         self.phase = phase
         self.version = version
         self._authorizer = authorizer
         self._converter = ObjectConverter(discovery)
         self.matcher = Matcher(EquivalentResourceMapper(discovery))
         self.hooks = [self._hooks(manifests) for manifests in sets]
-        """For each set all its webhooks, in order."""
+        """For each set, all its webhooks, in order."""
         self._is_empty = not any(self.hooks)
         self._candidates: dict[RequestClass, list[tuple[WebhookHook, ...]]] = {}
 
     def _hooks(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
-        """All webhooks of a set: configurations in their order, webhooks as they stand in them."""
+        """Return all webhooks of a set: configurations in order, and webhooks as listed in them."""
         configurations = configurations_of(manifests, self.phase)
         listed = [(configuration, webhook) for configuration in configurations for webhook in configuration.webhooks]
         return tuple(
@@ -143,11 +146,11 @@ class WebhookAdmission:
         )
 
     def hooks_of(self, manifests: ManifestSet) -> tuple[WebhookHook, ...]:
-        """The webhooks of one other set, which can be asked in the same way."""
+        """Return the webhooks of one other set, compiled in the same way."""
         return self._hooks(manifests)
 
     def candidates(self, attributes: Attributes) -> list[tuple[WebhookHook, ...]]:
-        """For each set the webhooks that are asked about the resource at all and whose rules match, in order."""
+        """Return, for each set, the webhooks that the resource does not exclude and whose rules match, in order."""
         if self._is_empty:
             return self.hooks
         request = self.matcher.request_class(attributes)
@@ -158,7 +161,7 @@ class WebhookAdmission:
         return self._candidates[request]
 
     def _is_candidate(self, hook: WebhookHook, request: RequestClass) -> bool:
-        """Whether the exclusions and the rules let a webhook be called."""
+        """Return whether exclusions and rules allow a call of a webhook."""
         if is_excluded_from_webhooks(request.key.resource, skips_reviews=hook.skips_reviews):
             return False
         if is_excluded_from_api_webhooks(request.kind) and not hook.static:
@@ -168,7 +171,7 @@ class WebhookAdmission:
     def should_call(
         self, hook: WebhookHook, attributes: Attributes, lister: Lister, observer: WebhookObserver | None = None
     ) -> WebhookInvocation | Denial | Missing | None:
-        """Whether a candidate is called: how, refused instead, not known on what account, or None for no."""
+        """Return how a candidate is called, the denial or the unknown input instead, or None if it is not called."""
         match = self.matcher.request(attributes, lister).match(hook.criteria)
         if observer is not None:
             observer.matched(hook, match, attributes)
@@ -185,7 +188,7 @@ class WebhookAdmission:
         return unknown or _refusal(hook, attributes, conditions) or invocation
 
     def _bindings(self, attributes: Attributes, kind: GroupVersionKind, lister: Lister) -> dict[str, Any]:
-        """What the match conditions of a webhook read that gets the request as `kind`."""
+        """Return the inputs of the match conditions of a webhook that gets the request as `kind`."""
         objects = self._converter.versioned(attributes, kind, lister)
         return {
             "object": self._converter.cel_value(objects.object, kind),
@@ -197,7 +200,7 @@ class WebhookAdmission:
 
 
 def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditionsResult) -> Denial | None:
-    """Why the server refuses the request instead of calling a webhook that matches, None if it calls it."""
+    """Return the denial in place of calling a matching webhook, None if it is called."""
     webhook = hook.webhook
     if conditions.error:
         return Denial(hook.configuration, webhook.name, None, conditions.error, "Forbidden", 403, of_webhook=True)
@@ -208,12 +211,12 @@ def _refusal(hook: WebhookHook, attributes: Attributes, conditions: MatchConditi
 
 
 def configurations_of(manifests: ManifestSet, phase: Phase) -> tuple[WebhookConfiguration, ...]:
-    """The configurations of one phase."""
+    """Return the configurations of one phase."""
     return manifests.mutating_webhooks if phase == "mutating" else manifests.validating_webhooks
 
 
 def match_resources(webhook: Webhook) -> MatchResources:
-    """The criteria of a webhook in the form that policies have."""
+    """Return the criteria of a webhook in the form of policy criteria."""
     return MatchResources(
         namespace_selector=webhook.namespace_selector,
         object_selector=webhook.object_selector,
@@ -223,7 +226,7 @@ def match_resources(webhook: Webhook) -> MatchResources:
 
 
 def _match_refusal(hook: WebhookHook, error: MatchError) -> Denial:
-    """The criteria cannot be evaluated: a namespace that is not there is a 404, all else an internal error."""
+    """Return the denial for criteria that cannot be evaluated: 404 for a missing namespace, otherwise an internal error."""
     where = (hook.configuration, hook.webhook.name, None)
     if error.is_not_found:
         return Denial(*where, error.message, "NotFound", 404, of_webhook=True)
