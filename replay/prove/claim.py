@@ -12,7 +12,7 @@ from replay.prove.request import SymbolicRequest
 
 
 class Comparison(StrEnum):
-    """How the candidate decides compared with the baseline, over all requests within the bound."""
+    """Decisions of the candidate compared with those of the baseline, over all requests within the bound."""
 
     SAME = "same"
     STRICTER = "stricter"
@@ -22,7 +22,7 @@ class Comparison(StrEnum):
 
 
 class EnforcementLevel(IntEnum):
-    """Result of a request, from allowed to denied: the strictest of the actions."""
+    """Strictest action of a set for a request."""
 
     ADMITTED = 0
     AUDITED = 1
@@ -31,16 +31,16 @@ class EnforcementLevel(IntEnum):
 
     @property
     def text(self) -> str:
-        """Return the claim as one word."""
+        """Name in lower case."""
         return self.name.lower()
 
 
 class ClaimBound(Struct, frozen=True):
-    """Within what a claim holds; None stands for no limit.
+    """Bound within which a claim holds. None means no limit.
 
-    `items` are the most in each list that the expressions walk through, `keys` the most in each map beside those that they
-    name. `sizes` are the most in any text, list or map, so that no evaluation can run out of its cost budget; where no size is known
-    for which that is certain, `within_cost` says that the claim is about requests whose evaluation stays within the budgets.
+    `items` limits each list that expressions iterate, `keys` each map's keys besides those that are named. `sizes`
+    limits texts, lists and maps so that no evaluation can exceed its cost budget. If no such size is known,
+    `within_cost` limits the claim to requests within the budgets.
     """
 
     items: int | None = None
@@ -49,7 +49,7 @@ class ClaimBound(Struct, frozen=True):
     within_cost: bool = False
 
     def __str__(self) -> str:
-        """The words that follow a claim, empty where there is no limit."""
+        """Return the words that follow a claim. They are empty if there is no limit."""
         parts = []
         if self.items is not None:
             parts.append(f"{self.items} items in each list")
@@ -63,7 +63,7 @@ class ClaimBound(Struct, frozen=True):
         return ", ".join(each for each in (size, cost) if each)
 
     def merge(self, other: ClaimBound) -> ClaimBound:
-        """Return the bounds within which both claims hold."""
+        """Return the bound within which both claims hold."""
         return ClaimBound(
             _least(self.items, other.items),
             _least(self.keys, other.keys),
@@ -80,7 +80,7 @@ UNBOUNDED = ClaimBound()
 
 
 class Witness(Struct, frozen=True):
-    """A request about which two policies certainly decide differently; `marked` are the paths of the fields that matter."""
+    """Request that two policies certainly decide differently. `marked` are the paths of the fields that matter."""
 
     request: SymbolicRequest
     current: EnforcementLevel
@@ -89,16 +89,16 @@ class Witness(Struct, frozen=True):
     candidate_messages: tuple[str, ...] = ()
     marked: tuple[tuple[str | int, ...], ...] = ()
     patches: Mapping[str, JSON] = field(default_factory=dict)
-    """For mutating policies: the patch of each, `current` and `candidate`."""
+    """Patches of mutating policies, by `current` and `candidate`."""
 
     @property
     def is_stricter(self) -> bool:
-        """Whether the candidate is the harder one."""
+        """Whether the candidate is stricter."""
         return self.candidate > self.current
 
 
 class Proof(Struct, frozen=True):
-    """Claim about one policy; `reason` says why it is not known, or how it was found."""
+    """Claim about one policy. `reason` says why it is unknown, or how it was found."""
 
     result: Comparison
     bound: ClaimBound = UNBOUNDED
@@ -107,7 +107,7 @@ class Proof(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The claim in words, with its bound."""
+        """Claim in words, with its bound."""
         words = {
             Comparison.SAME: "no difference",
             Comparison.STRICTER: "only stricter",

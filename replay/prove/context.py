@@ -1,4 +1,4 @@
-"""The context of a search for differences between two policies, and the exact decision about one request."""
+"""Context of a search for differences between policies, and the exact decision about one request."""
 
 from __future__ import annotations
 
@@ -33,26 +33,26 @@ from replay.prove.unit import BoundPolicy, CompiledUnit, manifests_of
 
 
 class JudgedVerdict(Struct, frozen=True):
-    """Result of a request in one set; `level` is None if it is unknown."""
+    """Decision of a set about a request. `level` is None if it is undetermined."""
 
     level: EnforcementLevel | None
     messages: tuple[str, ...] = ()
 
 
 class _WitnessJudge:
-    """Decides requests for several sets at once, exactly."""
+    """Exact decisions of several sets about the same requests."""
 
     def __init__(self, sets: Sequence[ManifestSet], version: KubernetesVersion, discovery: Discovery) -> None:
-        """Expressions are compiled when a request first needs them."""
+        """Prepare admission. Expressions are compiled when a request first needs them."""
         self._admission = ValidatingAdmission(sets, version, discovery, OneAnswer)
         self._count = len(sets)
 
     def levels(self, request: SymbolicRequest) -> list[EnforcementLevel | None]:
-        """Return the result of a request in each set, None if unknown."""
+        """Return the action of each set for a request, None if undetermined."""
         return [verdict.level for verdict in self.verdicts(request)]
 
     def verdicts(self, request: SymbolicRequest) -> list[JudgedVerdict]:
-        """The same with messages."""
+        """Return the decision of each set for a request, with messages."""
         try:
             decisions = self._admission.decide(request.attributes(), request.lister())
         except UNFORESEEN:
@@ -61,7 +61,7 @@ class _WitnessJudge:
 
 
 def verdict_of(decision: Decision) -> JudgedVerdict:
-    """The hardest action of a decision."""
+    """Return the strictest action of a decision."""
     if decision.undetermined:
         return JudgedVerdict(None)
     if decision.denials:
@@ -74,7 +74,7 @@ def verdict_of(decision: Decision) -> JudgedVerdict:
 
 
 class ProofContext(Struct):
-    """Compiled policies, with everything that requests to them consist of."""
+    """Compiled policies, and what requests to them are generated from."""
 
     units: Sequence[BoundPolicy]
     compiled: Sequence[CompiledUnit]
@@ -87,7 +87,7 @@ class ProofContext(Struct):
     judge: _WitnessJudge
 
     def generator(self, seed: str) -> Generator:
-        """Random requests; the same for the same seed."""
+        """Return a generator of random requests. The same seed gives the same requests."""
         chooser = Random(seed)  # noqa: S311 - nothing depends on its being secret
         return Generator(self.interest, self.targets, self.skeletons, chooser, self.params)
 
@@ -101,7 +101,7 @@ def context_of(  # noqa: PLR0913 - what requests are made of
     *,
     world: CustomResources | None = None,
 ) -> ProofContext:
-    """The context of some policies; `judged` are the sides that are decided, each some of them."""
+    """Return the context of policies. `judged` are the sides that are decided, each a part of the policies."""
     compiled = [unit.compiled(version) for unit in units]
     discovery_with_params = _with_param_kinds(_with_asked_kinds(discovery, units, world), units)
     interest = interest_of(expression for unit in compiled for expression in unit.every)
@@ -124,19 +124,19 @@ def context_of(  # noqa: PLR0913 - what requests are made of
 
 
 def targets_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[Target]:
-    """Return the targets that some policies may evaluate, by their rules."""
+    """Return the targets that the policies may evaluate, by their rules."""
     return _matched(_with_asked_kinds(discovery, units), units)
 
 
 def kinds_of(units: Sequence[BoundPolicy], discovery: Discovery) -> list[GroupVersionKind]:
-    """Return the kinds that some policies may evaluate, in the order of the discovery."""
+    """Return the kinds that the policies may evaluate, in the order of the discovery."""
     return list(dict.fromkeys(target.kind for target in targets_of(units, discovery)))
 
 
 def _with_asked_kinds(
     discovery: Discovery, units: Sequence[BoundPolicy], world: CustomResources | None = None
 ) -> Discovery:
-    """With the custom resources that the rules name or leave room for."""
+    """Return the discovery with custom resources that the rules name or allow."""
     rules = [rule for unit in units for rule in unit.rules]
     apart = len(units) > 1 and not match_alike(units)
     return with_custom_kinds(discovery, rules, apart=apart, world=world)
@@ -155,7 +155,7 @@ def _params(units: Sequence[BoundPolicy], discovery: Discovery) -> Iterator[Para
 
 
 def _with_param_kinds(discovery: Discovery, units: Sequence[BoundPolicy]) -> Discovery:
-    """With a resource for each kind of parameters that is not known: a custom one."""
+    """Return the discovery with a custom resource for each unknown kind of parameters."""
     param_resources = []
     for unit in units:
         kind = unit.policy.param_kind

@@ -1,6 +1,6 @@
-"""Claims about mutating policies: the same patches where the programs are the same, else what trying shows.
+"""Claims about mutating policies: equal programs make equal patches, otherwise requests are tried.
 
-What formulas would say of a patch is not said: where trying shows no difference, the answer is not known.
+Formulas do not cover patches. If no request shows a difference, the claim is unknown.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ NOT_SAID = "nothing shows another patch, and of patches nothing is proved where 
 
 
 def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[tuple[str, Proof]]:
-    """A claim for each mutating policy that changed, by name."""
+    """Yield a claim for each changed mutating policy, by name."""
     current_policies = {each.name: each for each in current.mutating_policies}
     candidate_policies = {each.name: each for each in candidate.mutating_policies}
     for name in sorted(current_policies.keys() | candidate_policies.keys()):
@@ -48,7 +48,7 @@ def prove_mutating(prover: Prover, current: ManifestSet, candidate: ManifestSet)
 
 
 def _single_policy_set(manifests: ManifestSet, policy: MutatingAdmissionPolicy | None) -> ManifestSet:
-    """A set of one policy and its bindings."""
+    """Return a set with one policy and its bindings."""
     if policy is None:
         return ManifestSet()
     bindings = tuple(each for each in manifests.mutating_bindings if each.policy_name == policy.name)
@@ -65,7 +65,7 @@ def _prove(prover: Prover, name: str, current: ManifestSet, candidate: ManifestS
 
 
 def _form(prover: Prover, manifests: ManifestSet) -> object:
-    """Return what a set with one policy does, without names."""
+    """Return the normal form of a set with one policy, without names."""
     if not manifests.mutating_policies:
         return None
     policy = manifests.mutating_policies[0]
@@ -111,7 +111,7 @@ def _compiled(
 
 
 def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSet, count: int) -> Witness | None:
-    """Return a request that the two sets change differently, or that only one of them denies."""
+    """Return a request that the two sets change differently, or that only one of them denies, or None."""
     units = [_as_validating(each) for each in (current, candidate) if each.mutating_policies]
     context = context_of(units, (), prover.discovery, prover.skeletons, prover.settings.version)
     for manifests in (current, candidate):
@@ -139,7 +139,7 @@ def _hunt(prover: Prover, name: str, current: ManifestSet, candidate: ManifestSe
 
 
 def _as_validating(manifests: ManifestSet) -> BoundPolicy:
-    """Return a validating policy that matches and reads what a mutating policy does."""
+    """Return a validating policy with the match criteria and variables of a mutating policy."""
     policy = manifests.mutating_policies[0]
     return BoundPolicy(
         ValidatingAdmissionPolicy(

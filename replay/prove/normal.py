@@ -1,4 +1,4 @@
-"""Normal forms of checked expressions, of match sections and of whole policies: equal meaning gives equal form."""
+"""Normal forms of expressions, match sections and whole policies. Equal forms have equal meaning."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ _EITHER_WAY = frozenset({"size", "matches"})
 
 
 class _NormalForm(Struct, frozen=True):
-    """The normal form of an expression."""
+    """Normal form of an expression."""
 
     root: _Normal
 
@@ -51,12 +51,12 @@ NormalVariableOf = Callable[[str], _Normal | None]
 
 
 def normal_form(ast: Ast, variable_of: NormalVariableOf) -> _NormalForm:
-    """Return the normal form, with variables replaced by their definitions."""
+    """Return the normal form of an expression, with variables replaced by their definitions."""
     return _NormalForm(_Reader(ast, variable_of).read(ast.expr, {}))
 
 
 def _conjuncts(form: _Normal) -> tuple[_Normal, ...]:
-    """The conditions that a condition joins."""
+    """Return the conditions that a conjunction joins."""
     return tuple(form[1]) if form[0] == "and" else (form,)
 
 
@@ -132,7 +132,10 @@ class _Reader:
         return ("call", node.function, tuple(operands), not is_member)
 
     def _equals(self, node: Call, operands: list[_Normal]) -> _Normal:
-        """Equality of scalars is the same both ways; that of Go values is not."""
+        """Return the normal form of an equality.
+
+        Equality of scalars is symmetric, so its operands are sorted. Equality of Go values is not.
+        """
         kinds = [self._ast.type_map.get(each.id) for each in node.args]
         if all(kind is not None and kind.kind in _SCALARS for kind in kinds):
             operands = sorted(operands, key=repr)
@@ -161,7 +164,10 @@ class _Reader:
 
 
 def _quantified(kind: str, iter_range: _Normal, two: bool, depth: int, body: _Normal) -> _Normal:
-    """`all` of several conditions is each of them for all, `exists` of alternatives any of them for one."""
+    """Return the normal form of `all` or `exists`.
+
+    `all` of a conjunction is split into its conditions, `exists` of a disjunction into its alternatives.
+    """
     split = {"all": "and", "exists": "or"}[kind]
     if body[0] == split:
         return joined(split, [(kind, iter_range, two, depth, part) for part in body[1]])
@@ -169,7 +175,7 @@ def _quantified(kind: str, iter_range: _Normal, two: bool, depth: int, body: _No
 
 
 def joined(kind: str, parts: list[_Normal]) -> _Normal:
-    """`and` or `or` as a set."""
+    """Return a conjunction or disjunction as a set of parts."""
     members: set[_Normal] = set()
     for part in parts:
         members.update(part[1] if part[0] == kind else (part,))
@@ -177,7 +183,7 @@ def joined(kind: str, parts: list[_Normal]) -> _Normal:
 
 
 def negation(form: _Normal) -> _Normal:  # noqa: PLR0911 - one case a kind
-    """Not a condition, as far inwards as it goes."""
+    """Return the negation of a condition, moved inwards as far as possible."""
     match form:
         case ("not", inner):
             return inner  # type: ignore[no-any-return]  # a normal form
@@ -197,7 +203,7 @@ def negation(form: _Normal) -> _Normal:  # noqa: PLR0911 - one case a kind
 
 
 def _unordered(form: _Normal) -> _Normal:
-    """A list of constants as a set: membership does not look at their order."""
+    """Return a list of constant strings as a set, because membership ignores the order."""
     if form[0] == "list" and not form[2] and all(item[0] == "const" and item[1] == "str" for item in form[1]):
         return ("set", frozenset(form[1]))
     return form
@@ -215,7 +221,7 @@ def _written_form(ast: Ast, variable_of: Callable[[str], Any]) -> Any:
 
 
 def match_alike(units: Sequence[BoundPolicy]) -> bool:
-    """Whether all units have the same match sections: then the same requests meet them as the same versions."""
+    """Return whether all policies have the same match sections. They then match the same requests in the same versions."""
     first = units[0]
     return all(
         canonical(unit.policy.match_constraints) == canonical(first.policy.match_constraints)
@@ -226,7 +232,7 @@ def match_alike(units: Sequence[BoundPolicy]) -> bool:
 
 
 def canonical(value: Any) -> Any:
-    """A hashable form of frozen values; rules in the order of the manifest, requirements and names in any."""
+    """Return a hashable form of frozen values. Rules keep their order; requirements and names do not."""
     if isinstance(value, MatchResources):
         return (
             canonical(value.namespace_selector),
@@ -245,7 +251,10 @@ def canonical(value: Any) -> Any:
 
 
 def _rules(rules: tuple[Any, ...]) -> Any:
-    """The lists inside a rule are sets; the order of rules is kept, for it may decide about the version."""
+    """Return rules in their order, with the lists inside as sets.
+
+    The order is kept because it may decide in which version a request is matched.
+    """
     return tuple(
         (
             frozenset(rule.operations),
@@ -261,9 +270,9 @@ def _rules(rules: tuple[Any, ...]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class NormalPolicy:
-    """Normal form of a policy: equal forms decide alike about every request within the cost budgets.
+    """Normal form of a policy. Equal forms decide every request within the cost budgets alike.
 
-    `written` is finer: equal ones also have equal costs.
+    `written` is finer: if it is equal too, the costs are equal.
     """
 
     matches: Any
@@ -278,7 +287,7 @@ class NormalPolicy:
         return isinstance(other, NormalPolicy) and self._key() == other._key()
 
     def __hash__(self) -> int:
-        """Hash consistent with equality."""
+        """Return a hash that is consistent with equality."""
         return hash(self._key())
 
     def _key(self) -> Any:
@@ -286,7 +295,7 @@ class NormalPolicy:
 
 
 def normal_policy(unit: BoundPolicy, version: KubernetesVersion) -> NormalPolicy:
-    """The normal form of a policy with its bindings."""
+    """Return the normal form of a policy with its bindings."""
     policy, compiled = unit.policy, unit.compiled(version)
     forms = _Forms(compiled)
     bindings = frozenset(
@@ -331,13 +340,13 @@ class _Forms:
         return frozenset(conditions)
 
     def form(self, compiled: CompiledExpression) -> _NormalForm:
-        """Return the normal form. An expression that does not compile is an error of its own."""
+        """Return the normal form. An expression that does not compile has the form of an error."""
         if compiled.program is None:
             return _NormalForm(("error",))
         return normal_form(compiled.program.ast, self._variable)
 
     def written(self, compiled: CompiledExpression) -> Any:
-        """Return the expression as written, with variables by position."""
+        """Return the expression as written, with variables replaced by their written form."""
         if compiled.program is None:
             return ("error", compiled.expression)
         return _written_form(compiled.program.ast, self._written_variable)

@@ -1,6 +1,6 @@
-"""Properties of the policies of one set: errors, denials that are impossible, redundant policies.
+"""Properties of the policies of one set: errors, impossible denials, redundant policies.
 
-The answers are proofs: a property holds within a bound, or a request refutes it, or it is not known.
+Each is a proof: the property holds within a bound, a request refutes it, or it is unknown.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_KINDS = 10
 
 
 class Property(Struct, frozen=True):
-    """Something about a policy; `proof` is the claim from which it follows."""
+    """Property of a policy. `proof` is the claim from which it follows."""
 
     name: str
     policy: str
@@ -77,7 +77,7 @@ def _nothing_or_everything(prover: Prover, unit: BoundPolicy, kind: GroupVersion
 
 
 def _conditions(prover: Prover, unit: BoundPolicy) -> Iterator[Property]:
-    """The match conditions that are never true."""
+    """Yield the match conditions that are never true."""
     for index, condition in enumerate(unit.policy.match_conditions):
         policy = replace(
             unit.policy,
@@ -114,7 +114,7 @@ def never_errors(prover: Prover, unit: BoundPolicy) -> Property:
 
 
 def _redundant(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) -> Iterator[Property]:
-    """Yield another policy that denies everything that this policy denies."""
+    """Yield a property for each other policy that denies everything that this policy denies."""
     for other in units:
         if other is unit or other.policy.match_constraints is None or not _may_imply(other, unit):
             continue
@@ -126,13 +126,13 @@ def _redundant(prover: Prover, unit: BoundPolicy, units: Sequence[BoundPolicy]) 
 
 
 def _may_imply(other: BoundPolicy, unit: BoundPolicy) -> bool:
-    """Whether it is worth asking: the rules have a resource in common."""
+    """Return whether two policies have a resource in common, so that one may imply the other."""
     mine = {name for rule in unit.rules for name in rule.resources}
     return any(name in mine or name == "*" for rule in other.rules for name in rule.resources)
 
 
 def _with_validations(unit: BoundPolicy, expression: str) -> BoundPolicy:
-    """Return the same policy with one validation, and without other errors."""
+    """Return the policy with a single validation, and without audit annotations."""
     policy = replace(unit.policy, validations=(Validation(expression),), audit_annotations=())
     return replace(unit, policy=policy)
 
@@ -144,7 +144,7 @@ def _prove(prover: Prover, one: BoundPolicy, other: BoundPolicy) -> Proof:
 def _same(
     prover: Prover, current: tuple[BoundPolicy, ...], other: BoundPolicy, kind: GroupVersionKind | None = None
 ) -> Proof:
-    """The claim that some policies decide as another one; given up where a request shows that they do not."""
+    """Return the claim that policies decide like another one. The search ends once a request shows that they do not."""
     sides = PolicyPair(other.policy.name, current, (other,), kind)
     return prover.prove_sides(sides, comparisons=frozenset({Comparison.SAME}))
 

@@ -1,4 +1,4 @@
-"""Claim about one changed policy: a search finds requests, formulas exclude them, random requests test the claim."""
+"""Claims about changed policies: a search finds requests, formulas exclude them, more requests test the claim."""
 
 from __future__ import annotations
 
@@ -41,17 +41,17 @@ from replay.prove.unit import BoundPolicy, CompiledUnit, Pair, PolicyPair
 from replay.prove.witness import minimal, witness_of
 
 ANY = 3 * 1024 * 1024
-"""No value of a request is longer: the server reads no larger body (`MaxRequestBodyBytes`)."""
+"""Limit for the size of any value: the API server reads no larger body (`MaxRequestBodyBytes`)."""
 _SIZES = (ANY, 1_000_000, 300_000, 100_000, 30_000, 10_000, 3_000, 1_000, 300, 100, 30)
 _GROWING = frozenset({"join", "format", "replace", "flatten", "lists.range", "quote"})
 """Functions whose result can be much larger than their arguments. If a variable calls one, no size is certain."""
 
 
 def affordable_size(units: Sequence[BoundPolicy], compiled: Sequence[CompiledUnit]) -> int | None:
-    """With texts, lists and maps up to this size no expression runs out of budget; None where no size is known to do.
+    """Return the largest size of texts, lists and maps for which no expression exceeds its budget, or None.
 
-    By the estimates of costs before an evaluation (cel-go `checker/cost.go`); the server's limits are those for each expression and
-    for all of a policy (`apiserver/pkg/apis/cel/config.go`).
+    It uses the cost estimates before evaluation (cel-go `checker/cost.go`). The limits per expression and per policy
+    are those of `apiserver/pkg/apis/cel/config.go`.
     """
     every = tuple(zip((unit.policy.failure_policy for unit in units), compiled, strict=True))
     return next((size for size in _SIZES if all(_is_affordable(unit, size, policy) for policy, unit in every)), None)
@@ -90,7 +90,7 @@ NO_SOLVER = f"z3 is not installed ({install_command('prove')}), and trying reque
 
 
 class Settings(Struct, frozen=True):
-    """How far a proof goes: the bound on lists and maps, the requests that are tried, and the time of one question."""
+    """Limits of a proof: bounds for lists and maps, numbers of requests to try, seconds per question to the solver."""
 
     items: int = 2
     keys: int = 2
@@ -102,7 +102,7 @@ class Settings(Struct, frozen=True):
 
 @contextmanager
 def proving(version: KubernetesVersion) -> Iterator[Prover]:
-    """A prover for a version, whose solver ends with it."""
+    """Provide a prover for a version, and end its solver afterwards."""
     prover = Prover(Settings(version=version))
     try:
         yield prover
@@ -111,7 +111,7 @@ def proving(version: KubernetesVersion) -> Iterator[Prover]:
 
 
 class Prover:
-    """Proves pairs of policies; holds the solver's process."""
+    """Prover for pairs of policies. It holds the solver's process."""
 
     def __init__(
         self,
@@ -119,7 +119,7 @@ class Prover:
         discovery: Discovery | None = None,
         skeletons: ValidSkeletons | None = None,
     ) -> None:
-        """Without arguments: the API of Kubernetes 1.37, alone."""
+        """Prepare a prover. Without arguments it knows only the API of Kubernetes 1.37."""
         self.settings = settings or Settings()
         self.discovery = discovery or builtin_discovery()
         self.skeletons = skeletons or builtin_skeletons()
@@ -130,7 +130,7 @@ class Prover:
         self.solver.close()
 
     def prove(self, pair: Pair) -> Proof:
-        """The claim about one pair."""
+        """Return the claim about one pair."""
         if not any(unit.bindings or unit.policy.match_constraints is None for unit in pair.sides.units):
             return Proof(Comparison.SAME, reason=UNBOUND)
         return self.prove_sides(pair.sides)
@@ -143,12 +143,11 @@ class Prover:
         by_trying: bool = False,
         comparisons: frozenset[Comparison] = frozenset(Comparison),
     ) -> Proof:
-        """The claim about what two sides do together; `by_trying`: without formulas.
+        """Return the claim about what two sides decide together.
 
-        Where a request shows that the claim is none of those that are `comparisons`, the rest is not looked for.
-
-        `kind_proofs` are the claims about all that differs between them, one by one: what each of them excludes is excluded of the
-        whole, since the hardest of harder decisions is harder.
+        `by_trying` omits formulas. The search ends once a request shows that the claim is none of `comparisons`.
+        `kind_proofs` are claims about each single difference: what all of them exclude is excluded for the whole,
+        because the strictest of stricter decisions is stricter.
         """
         term.forget()
         context = self._context(sides)
@@ -170,6 +169,7 @@ class Prover:
         if any(each.is_excluded for each in (state.stricter, state.looser)):
             if one != other:
                 state.bound = state.bound.merge(_cost_bound(context))
+            # More requests test the exclusion. A request that refutes it overrides it.
             count = self.settings.tries if is_same else self.settings.attacks
             state.take(hunt(context, count, f"{sides.name} attack"))
         return self._claim(context, state)
@@ -182,7 +182,7 @@ class Prover:
         return context
 
     def _normal(self, side: Iterable[BoundPolicy]) -> dict[NormalPolicy, set[Any]]:
-        """Return the normal forms of some policies, each with its written forms, which determine costs."""
+        """Return the normal forms of policies, each with its written forms, which determine costs."""
         policies_by_form: dict[NormalPolicy, set[Any]] = {}
         for unit in side:
             form = normal_policy(unit, self.settings.version)
@@ -190,7 +190,7 @@ class Prover:
         return policies_by_form
 
     def _exclude(self, sides: PolicyPair, context: ProofContext, state: ProofState) -> None:
-        """Ask the solver about what trying left open."""
+        """Ask the solver about the directions that trying left open."""
         if not is_available():
             state.leave_open(NO_SOLVER)
             return
@@ -213,7 +213,11 @@ class Prover:
         yield from worlds
 
     def _exclude_in(self, contexts: Iterable[ProofContext], sides: PolicyPair, state: ProofState) -> None:
-        """Ask of built-in kinds first, and of custom ones in every world that rules tell apart: all of them have to exclude it."""
+        """Exclude directions for built-in kinds and for custom kinds.
+
+        Rules can distinguish several possible worlds of custom resources. A direction is excluded only if every world
+        excludes it.
+        """
         results = []
         for index, context in enumerate(contexts):
             context.targets = [each for each in context.targets if self._is_custom(each) == bool(index)]
@@ -261,7 +265,7 @@ class Prover:
 
 
 def _cost_bound(context: ProofContext) -> ClaimBound:
-    """Within what no evaluation runs out of its cost budget."""
+    """Return the bound within which no evaluation exceeds its cost budget."""
     size = affordable_size(context.units, context.compiled)
     return ClaimBound(within_cost=True) if size is None else ClaimBound(sizes=None if size >= ANY else size)
 
@@ -277,7 +281,7 @@ def _reason(stricter: Direction, looser: Direction) -> str:
 
 
 class _Search:
-    """The solver's part of one proof."""
+    """Solver's part of one proof."""
 
     def __init__(self, prover: Prover, sides: PolicyPair, context: ProofContext) -> None:
         self._prover = prover
@@ -290,7 +294,10 @@ class _Search:
         self._targets = [self._model_target(target) for target in context.targets]
 
     def _model_target(self, target: Target) -> ModelTarget:
-        """Open where the resource is custom, or is met in another version, which is the same one for all that meet it."""
+        """Return the target for formulas. It is open if its resource is custom or is matched in another version.
+
+        All policies must match it in the same version.
+        """
         constraints = (unit.policy.match_constraints for unit in self._context.units)
         met = met_as(self._matcher, (each for each in constraints if each is not None), target)
         if len(met) > 1:
@@ -341,7 +348,7 @@ class _Search:
         return current, candidate
 
     def _ask(self, state: ProofState, every: object, *, excludes: bool, most: int) -> None:
-        """Both directions of some formulas; one that none of them allows is excluded."""
+        """Ask about both directions of the formulas. A direction that no formulas allow is excluded."""
         formulas_list = list(every)  # type: ignore[call-overload]  # formulas, one after another
         for direction, pick in ((state.stricter, _stricter), (state.looser, _looser)):
             if direction.witness is not None or direction.is_excluded:
@@ -357,6 +364,7 @@ class _Search:
                 and excludes
                 and all(answer is Satisfiability.UNSATISFIABLE for answer in answers)
             ):
+                # Contradictory facts would exclude everything, so some request must satisfy the facts.
                 if not all(is_consistent(self._prover.solver, formulas) for formulas in formulas_list):
                     direction.reason = "what is known of requests excludes itself"
                     continue
@@ -385,7 +393,7 @@ class _Search:
         return answer
 
     def _try(self, state: ProofState, request: SymbolicRequest) -> None:
-        """A solution, and changes of it."""
+        """Try a solution and changes of it."""
         search = WitnessSearch()
         candidate = self._generator.settled(request)
         if candidate is None:

@@ -1,4 +1,4 @@
-"""One request for policies, with everything that a decision depends on, as plain values."""
+"""Request with everything that a decision depends on, as plain values."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ class Target(Struct, frozen=True):
     namespaced: bool
 
     def __str__(self) -> str:
-        """`CREATE pods`, `UPDATE deployments/scale.apps`."""
+        """Return a name such as `CREATE pods` or `UPDATE deployments/scale.apps`."""
         name = f"{self.resource.resource}/{self.subresource}" if self.subresource else self.resource.resource
         return f"{self.operation} {name}{f'.{self.resource.group}' if self.resource.group else ''}"
 
 
 class SymbolicRequest(Struct, frozen=True):
-    """One request. Objects are never changed in place.
+    """Request for policies. Its objects are never changed in place.
 
-    `allowed` is the answer to every question of an `authorizer`; `params` are the parameter objects, None for one that
+    `allowed` is the answer to every question of an `authorizer`. `params` are the parameter objects, None for one that
     does not exist.
     """
 
@@ -50,7 +50,7 @@ class SymbolicRequest(Struct, frozen=True):
     options: JSON = None
 
     def with_parts(self, parts: Mapping[str, Any]) -> SymbolicRequest:
-        """The same request with other values of some fields."""
+        """Return the request with other values of some fields."""
         return replace(self, **parts)
 
     def attributes(self) -> Attributes:
@@ -71,13 +71,13 @@ class SymbolicRequest(Struct, frozen=True):
         )
 
     def lister(self) -> RequestLister:
-        """The cluster at the time of the request."""
+        """Return the cluster at the time of the request."""
         namespaces = () if self.namespace_object is None else (self.namespace_object,)
         return RequestLister((*namespaces, *(each for each in self.params if each is not None)), allowed=self.allowed)
 
 
 class RequestLister(ObjectLister):
-    """The objects of a cluster, and what its authorizers answer."""
+    """Objects of a cluster, with the answer of its authorizers."""
 
     def __init__(self, objects: tuple[JSON, ...], *, allowed: bool) -> None:
         """`allowed` is the answer to every question."""
@@ -86,12 +86,12 @@ class RequestLister(ObjectLister):
 
 
 class OneAnswer:
-    """Authorizers that give the same answer to every question."""
+    """Authorizer that gives the same answer to every question."""
 
     def __init__(self, lister: Any) -> None:
-        """The lister holds the answer."""
+        """Take the answer from the lister."""
         self._allowed = bool(getattr(lister, "allowed", False))
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:  # noqa: ARG002
-        """The one answer."""
+        """Return the answer."""
         return AuthorizationDecision(self._allowed, "as the case says")

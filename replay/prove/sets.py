@@ -1,4 +1,4 @@
-"""Proofs about two whole sets: each policy that changed, and for each kind what all policies together decide."""
+"""Proofs about two sets: each changed policy, and for each kind what all policies decide together."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _MOST_KINDS = 20
 
 
 class PolicyProof(Struct, frozen=True):
-    """The claim about one policy; `new_name` is set where it has another name in the candidate."""
+    """Claim about one policy. `new_name` is set if it has another name in the candidate."""
 
     kind: str
     name: str
@@ -32,7 +32,7 @@ class PolicyProof(Struct, frozen=True):
 
 
 class KindProof(Struct, frozen=True):
-    """The claim about the requests of one kind, decided by all validating policies of a set together."""
+    """Claim about the requests of one kind, decided by all validating policies of a set together."""
 
     kind: GroupVersionKind
     proof: Proof
@@ -53,7 +53,7 @@ def prove_sets(current: ManifestSet, candidate: ManifestSet, version: Kubernetes
 
 
 def prove_policies(prover: Prover, current: ManifestSet, candidate: ManifestSet) -> Iterator[PolicyProof]:
-    """A claim for each validating policy, and for each mutating one that changed, by kind and name."""
+    """Yield a claim for each validating policy, and for each changed mutating policy, by kind and name."""
     for pair in pairs_of(current, candidate):
         if not pair.is_changed:
             yield PolicyProof(KIND, pair.name, Proof(Comparison.SAME), is_changed=False)
@@ -68,9 +68,9 @@ def prove_policies(prover: Prover, current: ManifestSet, candidate: ManifestSet)
 def prove_kinds(
     prover: Prover, current: ManifestSet, candidate: ManifestSet, proofs: Sequence[PolicyProof]
 ) -> Iterator[KindProof]:
-    """A claim for each kind that a changed validating policy is asked about; `proofs` are the claims about the policies.
+    """Yield a claim for each kind that a changed validating policy matches. `proofs` are the claims about the policies.
 
-    Of more than `_MOST_KINDS` kinds no formulas are made: trying them out and the claims about the policies have to do.
+    For more than `_MOST_KINDS` kinds no formulas are built; requests and the claims about policies must suffice.
     """
     pairs = pairs_of(current, candidate)
     proofs_by_name = {each.name: each.proof for each in proofs if each.kind == KIND}

@@ -23,30 +23,30 @@ KIND = "ValidatingAdmissionPolicy"
 
 
 class BoundPolicy(Struct, frozen=True):
-    """A validating policy and its bindings."""
+    """Validating policy with its bindings."""
 
     policy: ValidatingAdmissionPolicy
     bindings: tuple[ValidatingAdmissionPolicyBinding, ...]
 
     @property
     def matches(self) -> tuple[MatchResources, ...]:
-        """The match sections, the policy's first."""
+        """Match sections, the policy's first."""
         sections = (self.policy.match_constraints, *(each.match_resources for each in self.bindings))
         return tuple(each for each in sections if each is not None)
 
     @property
     def rules(self) -> Iterator[Rule]:
-        """The rules of all match sections, those that exclude among them."""
+        """Rules of all match sections, including those that exclude."""
         for section in self.matches:
             yield from (*section.resource_rules, *section.exclude_resource_rules)
 
     def compiled(self, version: KubernetesVersion) -> CompiledUnit:
-        """The expressions, compiled."""
+        """Return the compiled expressions."""
         return compile_unit(self.policy, version)
 
 
 def manifests_of(units: Iterable[BoundPolicy]) -> ManifestSet:
-    """Some policies with their bindings as a set."""
+    """Return policies with their bindings as a set."""
     every = tuple(units)
     return ManifestSet(
         validating_policies=tuple(each.policy for each in every),
@@ -65,7 +65,7 @@ class CompiledUnit(Struct, frozen=True):
 
     @property
     def every(self) -> tuple[CompiledExpression, ...]:
-        """Return all expressions that decisions depend on, including variables."""
+        """All expressions that decisions depend on, including variables."""
         return (
             *self.match_conditions,
             *self.validations,
@@ -96,7 +96,7 @@ def compile_unit(policy: ValidatingAdmissionPolicy, version: KubernetesVersion) 
 
 
 class PolicyPair(Struct, frozen=True):
-    """Current and planned policies, compared; with `kind` for its requests alone."""
+    """Baseline and candidate policies to compare. `kind` limits the comparison to its requests."""
 
     name: str
     current: tuple[BoundPolicy, ...]
@@ -105,12 +105,12 @@ class PolicyPair(Struct, frozen=True):
 
     @property
     def units(self) -> tuple[BoundPolicy, ...]:
-        """Those of both sides."""
+        """Policies of both sides."""
         return (*self.current, *self.candidate)
 
 
 class Pair(Struct, frozen=True):
-    """Current and planned policy; None if there is none."""
+    """Policy in the baseline and in the candidate. None means that it does not exist."""
 
     name: str
     current: BoundPolicy | None
@@ -119,18 +119,18 @@ class Pair(Struct, frozen=True):
 
     @property
     def is_changed(self) -> bool:
-        """Whether anything differs."""
+        """Whether the two differ."""
         return self.current != self.candidate
 
     @property
     def sides(self) -> PolicyPair:
-        """The same as sides of one policy each, or none."""
+        """Same pair as sides with one policy each, or none."""
         current, candidate = ((() if each is None else (each,)) for each in (self.current, self.candidate))
         return PolicyPair(self.name, current, candidate)
 
 
 def units_of(manifests: ManifestSet) -> dict[str, BoundPolicy]:
-    """The validating policies of a set with their bindings, by name."""
+    """Return the validating policies of a set with their bindings, by name."""
     return {
         policy.name: BoundPolicy(
             policy, tuple(each for each in manifests.validating_bindings if each.policy_name == policy.name)

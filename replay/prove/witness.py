@@ -1,4 +1,4 @@
-"""A request that shows a difference: made as small as it can be, with what both sides say, and written as a case for `replay test`."""
+"""Witness of a difference: a request made as small as possible, written as a case for `replay test`."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from replay.prove.context import ProofContext
 from replay.prove.request import SymbolicRequest
 
 Shows = Callable[[SymbolicRequest], SymbolicRequest | None]
-"""The request as a server would settle it if it still shows the difference, else None."""
+"""Function that returns the settled request if it still shows the difference, otherwise None."""
 
 _SIDES = ("object", "old_object", "namespace_object")
 _MOST_TRIES = 400
 
 
 def minimal(request: SymbolicRequest, shows: Shows, least: SymbolicRequest) -> SymbolicRequest:
-    """Remove everything that does not matter, part by part; `least` gives the values to return to."""
+    """Remove everything that does not matter, part by part. `least` gives the values to return to."""
     tries = 0
     current = request
     changed = True
@@ -37,7 +37,7 @@ def minimal(request: SymbolicRequest, shows: Shows, least: SymbolicRequest) -> S
 
 
 def _smaller(request: SymbolicRequest, least: SymbolicRequest) -> Iterator[SymbolicRequest]:  # noqa: C901 - one case a kind
-    """Requests with one thing less."""
+    """Yield requests with one thing less."""
     if request.user != least.user:
         yield request.with_parts({"user": least.user})
         if request.user.extra:
@@ -74,13 +74,13 @@ def _leaves(value: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 
 def differences(value: JSON, base: JSON) -> list[FieldPath]:
-    """Return the deepest places where a value differs from a base."""
+    """Return the deepest paths where a value differs from a base."""
     paths = list(_differences(value, base, ()))
     return [path for path in paths if not any(other != path and other[: len(path)] == path for other in paths)]
 
 
 def _differences(value: JSON, base: JSON, at: FieldPath) -> Iterator[FieldPath]:
-    """The places where two values differ, outer ones before inner ones."""
+    """Yield the paths where two values differ, outer ones before inner ones."""
     if isinstance(value, dict):
         below = base if isinstance(base, dict) else {}
         for key, item in value.items():
@@ -100,7 +100,7 @@ def _differences(value: JSON, base: JSON, at: FieldPath) -> Iterator[FieldPath]:
 
 
 def _reverted(value: JSON, base: JSON, path: FieldPath) -> JSON:
-    """Return a copy in which a place has the base's value, or none."""
+    """Return a copy in which a path has the base's value, or none."""
     head: Any = path[0]
     rest = path[1:]
     copy: Any = list(value) if isinstance(value, list) else dict(value)
@@ -142,7 +142,7 @@ def _ends(context: ProofContext, request: SymbolicRequest) -> Iterator[tuple[str
 
 
 def witness_of(context: ProofContext, request: SymbolicRequest, least: SymbolicRequest) -> Witness:
-    """Return the witness of a request; `least` is the comparison that tells which fields matter."""
+    """Return the witness of a request. Fields that differ from `least` are marked."""
     current, candidate = context.judge.verdicts(request)
     marked = [
         (name, *path)
@@ -166,7 +166,7 @@ PLACE = ("cases", 0)
 """Position of the only case in the document."""
 
 PLACES = {"object": "object", "oldObject": "oldObject", "namespaceObject": "namespace"}
-"""The fields of a case by the bindings of expressions."""
+"""Fields of a case, by the bindings of expressions."""
 
 
 def case_of(witness: Witness, policy: str) -> dict[str, JSON]:

@@ -1,1 +1,1 @@
-"""Requests that tell two policies apart, found by trying."""
+"""Search for requests that distinguish two policies, by trying."""

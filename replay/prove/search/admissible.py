@@ -1,6 +1,6 @@
-"""What a server would refuse of an object before policies see it; rules of `pkg/apis/*/validation`, by type.
+"""Validation that a server does before policies see an object (`pkg/apis/*/validation`), by type.
 
-The values that fields of built-in types take come from `pkg/apis/*/types.go`.
+The values of enumerations come from `pkg/apis/*/types.go`.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ ENUMERATIONS: Mapping[tuple[str, str], frozenset[str]] = {
     ("NamespaceStatus", "phase"): frozenset({"Active", "Terminating"}),
     ("Mount", "mountPropagation"): frozenset({"None", "HostToContainer", "Bidirectional"}),
 }
-"""By the last part of a type's name and the field."""
+"""Allowed values by the last part of a type's name and the field."""
 
 NOT_NEGATIVE = frozenset(
     {
@@ -103,9 +103,9 @@ _UNSAVED = frozenset({"PodExecOptions", "PodAttachOptions", "PodPortForwardOptio
 
 
 def is_admissible(schema: Schema | None, kind: GroupVersionKind, obj: JSON, old: JSON = None) -> bool:
-    """Whether nothing is known for which the server refuses an object of a kind.
+    """Return whether no known rule makes the server refuse an object.
 
-    `old` is one that is admissible: what is, by identity, a part of it is not looked at again.
+    `old` is an admissible object. Parts that are identical objects in both are not checked again.
     """
     metadata = obj.get("metadata")
     if kind.kind not in _UNSAVED and not _has_valid_name(kind, metadata):
@@ -128,7 +128,7 @@ def _has_valid_name(kind: GroupVersionKind, metadata: JSON) -> bool:
 
 
 def _problems(schema: Schema, value: JSON, old: JSON = None) -> Iterator[str]:
-    """Yield the problems of a value, by its schema and type."""
+    """Yield the violations of a value against its schema and type."""
     if isinstance(value, dict):
         if value is not old:
             yield from _struct_problems(schema, value, old if isinstance(old, dict) else {})
@@ -227,7 +227,7 @@ def _pod_spec(value: Mapping[str, Any]) -> bool:
 
 
 def _resources(value: Mapping[str, Any]) -> bool:
-    """Requests are at most the limits."""
+    """Return whether requests are at most the limits, and resource names are valid."""
     limits = value.get("limits") or {}
     for name, amount in (value.get("requests") or {}).items():
         if name in limits and parse_quantity(str(amount)).compare(parse_quantity(str(limits[name]))) > 0:

@@ -1,4 +1,4 @@
-"""Requests to put to policies: the least ones, and random changes of those, all such as a server would accept."""
+"""Generator of requests to policies: minimal requests and random changes of them, all acceptable to a server."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOSTLY_IMMUTABLE: Mapping[tuple[str, str], tuple[tuple[str, ...], ...]] = {
     ("", "persistentvolumeclaims"): (("spec",),),
     ("", "persistentvolumes"): (("spec",),),
 }
-"""Fields that an update may change in few ways, which are not tried."""
+"""Fields that an update can change only in few ways, which are not tried."""
 
 _NAME_PATH = ("metadata", "name")
 _METADATA = ("name", "namespace", "uid", "creationTimestamp", "deletionTimestamp", "generateName")
@@ -36,7 +36,10 @@ def _kept(target: Target) -> tuple[tuple[str, ...], ...]:
 
 
 def _agreed(target: Target, new: JSON, old: JSON, least: JSON) -> tuple[JSON, JSON]:
-    """An update that a server takes, as new and old object: where the old one is still the least, it follows the new one."""
+    """Return the new and the old object of an update that a server accepts.
+
+    Where the old object is still minimal, it follows the new one.
+    """
     followed = old
     if _part(old, _NAME_PATH) == _part(least, _NAME_PATH) and isinstance(_part(new, _NAME_PATH), str):
         followed = _with_part(followed, _NAME_PATH, new)
@@ -62,7 +65,7 @@ def _is_pod(target: Target) -> bool:
 
 
 def with_immutable_parts(target: Target, new: JSON, old: JSON) -> JSON:
-    """The new object with what may not change taken from the old one; of pods, containers keep all but their images."""
+    """Return the new object with its immutable parts taken from the old one. Containers of pods keep all but images."""
     fixed: dict[str, Any] = dict(new)
     for path in _kept(target):
         fixed = _with_part(fixed, path, old)
@@ -89,7 +92,10 @@ def _with_part(value: JSON, path: tuple[str, ...], old: JSON) -> JSON:
 
 
 def _pod_spec(subresource: str, new: Mapping[str, Any], old: Mapping[str, Any]) -> dict[str, Any]:
-    """`ValidatePodUpdate`: images alone; through `ephemeralcontainers` more of these."""
+    """Return a pod's spec after an update (`ValidatePodUpdate`).
+
+    Only images change, and through `ephemeralcontainers` only these containers are added.
+    """
     fixed = dict(old)
     if subresource == "ephemeralcontainers":
         if new.get("ephemeralContainers"):
@@ -113,7 +119,7 @@ _OBJECT_ROOTS = ("object", "oldObject", "request", "namespaceObject", "params", 
 
 
 class Generator:
-    """Makes requests for some targets; the same seed makes the same ones."""
+    """Generator of requests for some targets. The same seed gives the same requests."""
 
     def __init__(
         self,
@@ -123,7 +129,7 @@ class Generator:
         chooser: Random,
         params: Sequence[ParamSlot] = (),
     ) -> None:
-        """`params` are the parameters that policies look for."""
+        """`params` are the parameters that policies look up."""
         self.targets = targets
         self._skeletons = skeletons
         self.chooser = self._chooser = chooser
@@ -138,11 +144,11 @@ class Generator:
 
     @property
     def places(self) -> Sequence[tuple[str, PathSteps]]:
-        """Return what can be changed: a binding and a place in it."""
+        """Changeable places: each is a binding and a path in it."""
         return self._paths
 
     def least(self, target: Target) -> SymbolicRequest:
-        """The least request to a target."""
+        """Return the minimal request to a target."""
         is_namespace = target.resource.resource == "namespaces" and not target.resource.group
         namespace = _NAMESPACE if target.namespaced else _NAME if is_namespace else ""
         body = self._skeletons.object(target.kind, _NAMESPACE if target.namespaced else "", _NAME)
@@ -160,7 +166,7 @@ class Generator:
         )
 
     def requests(self, count: int) -> Iterator[SymbolicRequest]:
-        """Random requests, the least ones first; fewer than `count` where many are no good."""
+        """Yield the minimal requests, then up to `count` random ones. Requests that a server refuses are skipped."""
         for target in self.targets:
             yield self.least(target)
         for _ in range(count):
@@ -170,7 +176,7 @@ class Generator:
                 yield request
 
     def varied(self, request: SymbolicRequest, changes: int) -> SymbolicRequest | None:
-        """A request with some changes, None where the server would refuse what came of it."""
+        """Return a request with some changes, or None if the server would refuse the result."""
         varied = request
         for _ in range(changes):
             if not self._paths or self._chooser.random() < 0.08:
@@ -180,7 +186,7 @@ class Generator:
         return settled(varied, self._skeletons, self._params, request)
 
     def vary_at(self, request: SymbolicRequest, root: str, path: PathSteps) -> SymbolicRequest:  # noqa: PLR0911 - one case a kind
-        """A request with a change at one place; not settled."""
+        """Return a request with a change at one place. It is not settled."""
         match root:
             case "object" if request.object is not None:
                 value = self._variation.change(request.object, self._schema(request.target.kind), path)
@@ -208,7 +214,7 @@ class Generator:
         return self._skeletons.schemas.for_kind(kind)
 
     def _vary_other(self, request: SymbolicRequest) -> SymbolicRequest:
-        """A change of what every decision may depend on."""
+        """Return a request with a change of something that any decision may depend on."""
         roll = self._chooser.random()
         if roll < 0.3:
             return self._vary_request(request, ("userInfo", "username"))
@@ -277,7 +283,7 @@ class Generator:
         return request.with_parts(parts)
 
     def settled(self, request: SymbolicRequest) -> SymbolicRequest | None:
-        """The request with what always agrees made to agree, its objects as a server writes them; None where it refuses them."""
+        """Return the request with consistent parts and objects as a server writes them, or None if it refuses them."""
         return settled(request, self._skeletons, self._params)
 
 
@@ -287,9 +293,9 @@ def settled(
     params: Sequence[ParamSlot] = (),
     base: SymbolicRequest | None = None,
 ) -> SymbolicRequest | None:
-    """See `Generator.settled`; a value where nobody expects its form is refused, too.
+    """Settle a request, see `Generator.settled`. A value of unexpected form is refused too.
 
-    `base` is a settled request to the same target, of which the other one was made.
+    `base` is a settled request to the same target from which the request was made.
     """
     try:
         return _settled(request, skeletons, params, base)
@@ -333,7 +339,7 @@ def _settled(
 
 
 def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkeletons, base: JSON) -> JSON | None:
-    """An object as a server writes it, None where it refuses it."""
+    """Return an object as a server writes it, or None if it refuses it."""
     if (body is base or skeletons.is_own(body)) and _is_here(body, request):  # as it was: served and admissible
         return body
     kind = request.target.kind
@@ -343,7 +349,7 @@ def _settled_object(body: JSON, request: SymbolicRequest, skeletons: ValidSkelet
 
 
 def _is_here(body: JSON, request: SymbolicRequest) -> bool:
-    """Whether an object is in the namespace of the request, if it is in any."""
+    """Return whether an object is in the namespace of the request, or the request has none."""
     return not request.target.namespaced or (body.get("metadata") or {}).get("namespace") == request.namespace
 
 
@@ -354,7 +360,7 @@ def _creates_debuggers(target: Target, body: JSON) -> bool:
 
 
 def _identified(body: dict[str, JSON], request: SymbolicRequest) -> dict[str, JSON]:
-    """With the kind of the request, and in its namespace."""
+    """Return an object with the kind, name and namespace of the request."""
     kind = request.target.kind
     identified = {**body, "apiVersion": kind.api_version, "kind": kind.kind}
     metadata = body.get("metadata")
@@ -387,7 +393,7 @@ def _as_namespace(request: SymbolicRequest, skeletons: ValidSkeletons) -> JSON |
 
 
 def namespace_of(name: str, labels: dict[str, str]) -> JSON:
-    """A namespace with its labels, the one that the server sets among them."""
+    """Return a namespace with its labels, including the one that the server sets."""
     return {
         "apiVersion": "v1",
         "kind": "Namespace",

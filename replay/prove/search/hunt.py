@@ -1,4 +1,4 @@
-"""The search for requests about which two policies decide differently, and what it and the formulas have shown so far."""
+"""Search for requests that two policies decide differently, and its state."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from replay.prove.request import SymbolicRequest
 _KEPT = 200
 
 DecidedRequest = tuple[SymbolicRequest, Sequence[EnforcementLevel | None]]
-"""A request, and what each side of a context does with it; None where that is not known."""
+"""Request with the action of each side, None if undetermined."""
 
 
 class WitnessSearch(Struct):
-    """The differences that a search has met so far, one in each direction, and how many requests it decided."""
+    """Differences found so far, one per direction, and the number of decided requests."""
 
     stricter: SymbolicRequest | None = None
     looser: SymbolicRequest | None = None
@@ -27,13 +27,13 @@ class WitnessSearch(Struct):
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is one in each direction."""
+        """Whether a difference in each direction was found."""
         return self.stricter is not None and self.looser is not None
 
     def take(
         self, request: SymbolicRequest, current: EnforcementLevel | None, candidate: EnforcementLevel | None
     ) -> None:
-        """Look at one decided request."""
+        """Add one decided request."""
         if current is None or candidate is None:
             return
         self.decided += 1
@@ -47,7 +47,7 @@ class WitnessSearch(Struct):
 def hunt(
     context: ProofContext, count: int, seed: str, search: WitnessSearch | None = None, *, thorough: bool = False
 ) -> WitnessSearch:
-    """Try `count` random requests, and changes of those that neither side refuses; `thorough`: do not stop early."""
+    """Try `count` random requests, and changes of those that are allowed. `thorough` does not stop early."""
     search = search or WitnessSearch()
     for request, (current, candidate) in decided(context, count, seed):
         search.take(request, current, candidate)
@@ -57,9 +57,10 @@ def hunt(
 
 
 def decided(context: ProofContext, count: int, seed: str) -> Iterator[DecidedRequest]:
-    """Up to `count` random requests with what all sides of a context do; half of them are changes of what the first admitted.
+    """Yield up to `count` random requests with the actions of all sides.
 
-    Every request is decided for all sides at once, so that many candidates cost little more than one.
+    Half of them are changes of requests that the first side allows. Each request is decided for all sides at once, so
+    many candidates cost little more than one.
     """
     if not context.targets:
         return
@@ -85,7 +86,7 @@ def decided(context: ProofContext, count: int, seed: str) -> Iterator[DecidedReq
 
 
 class Direction(Struct):
-    """State of one direction: a request that shows it, or that there is none, or why it is not known."""
+    """State of one direction: a request that shows it, or its exclusion, or the reason why it is open."""
 
     witness: SymbolicRequest | None = None
     is_excluded: bool = False
@@ -93,14 +94,14 @@ class Direction(Struct):
 
 
 class ProofState(Struct):
-    """Both directions, and the bounds of what is excluded."""
+    """State of both directions, and the bound of the exclusions."""
 
     stricter: Direction = field(default_factory=Direction)
     looser: Direction = field(default_factory=Direction)
     bound: ClaimBound = UNBOUNDED
 
     def exclude(self, proofs: Iterable[Proof]) -> None:
-        """Exclude what all of these claims exclude."""
+        """Exclude a direction if all these claims exclude it."""
         claims = tuple(proofs)
         self.stricter.is_excluded = all(each.result in {Comparison.SAME, Comparison.LOOSER} for each in claims)
         self.looser.is_excluded = all(each.result in {Comparison.SAME, Comparison.STRICTER} for each in claims)
@@ -120,7 +121,7 @@ class ProofState(Struct):
         return ProofState(replace(self.stricter), replace(self.looser), self.bound)
 
     def meet(self, parts: Sequence[ProofState]) -> None:
-        """Combine the states of all parts: one part can show a difference, all parts together exclude it."""
+        """Combine the states of all parts. One part can show a difference; only all parts together exclude it."""
         for each in parts:
             self.bound = self.bound.merge(each.bound)
         for mine, others in (
@@ -137,7 +138,7 @@ class ProofState(Struct):
             direction.reason = direction.reason or reason
 
     def may_be(self, comparisons: Collection[Comparison]) -> bool:
-        """Whether the claim may still be one of some."""
+        """Return whether the claim can still be one of `comparisons`."""
         possible = set(Comparison)
         if self.stricter.witness is not None:
             possible -= {Comparison.SAME, Comparison.LOOSER}
@@ -147,5 +148,5 @@ class ProofState(Struct):
 
     @property
     def is_open(self) -> bool:
-        """Whether anything is left to find out."""
+        """Whether a direction is neither shown nor excluded."""
         return any(each.witness is None and not each.is_excluded for each in (self.stricter, self.looser))

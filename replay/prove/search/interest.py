@@ -1,6 +1,6 @@
-"""Values that policies read, and the values at which their answers can change.
+"""Values that policies read, and the values at which their results can change.
 
-For a regular expression these are texts that it finds, or just fails to find.
+For a regular expression these are texts that it matches, or just fails to match.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PLEASANT = "ax1-"
 
 
 def samples_of_pattern(pattern: str, most: int) -> Iterator[str]:
-    """Yield some texts around a pattern, the same each time; none if its characters are unknown.
+    """Yield some texts around a pattern, the same each time. There are none if its characters are unknown.
 
     They are guesses. The caller checks them with the matcher.
     """
@@ -85,7 +85,7 @@ def _character(ranges: Ranges, chooser: random.Random) -> str:
 
 
 def _samples_beside(text: str) -> Iterator[str]:
-    """Texts of the form that a text has, which mean something else: addresses, versions, durations; URLs of hosts."""
+    """Yield texts of the same form with another meaning: addresses, versions, durations, and URLs of host names."""
     if (network := _network(text)) is not None:
         yield from _addresses(network)
     if re.fullmatch(r"\d+\.\d+\.\d+", text):
@@ -109,7 +109,7 @@ def _network(text: str) -> ipaddress.IPv4Network | ipaddress.IPv6Network | None:
 
 
 def _addresses(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Iterator[str]:
-    """The ends of a network and what lies just outside, and networks around it."""
+    """Yield the first and last address of a network, the addresses beside it, and larger and smaller networks."""
     first, last = network.network_address, network.broadcast_address
     yield from (str(first), str(last), str(first + 1) if first != last else str(first))
     for address, step in ((first, -1), (last, 1)):
@@ -126,7 +126,7 @@ def _addresses(network: ipaddress.IPv4Network | ipaddress.IPv6Network) -> Iterat
 
 
 PathSteps = tuple[str, ...]
-"""The keys of a path; `[]` for any element of a list or entry of a map."""
+"""Keys of a path. `[]` stands for any element of a list or entry of a map."""
 
 ANY = "[]"
 _SEGMENT = re.compile(r"""\.?([^.\[\]"]+)|\[(?:("(?:[^"\\]|\\.)*")|)\]""")
@@ -134,7 +134,7 @@ _MOST_SAMPLES = 6
 
 
 class InterestingValues(Struct):
-    """`paths` are places by binding; the pools hold values by the last name of the place that they are compared with."""
+    """Values worth trying. `paths` are places by binding. `by_field` has values by the field that they are compared with."""
 
     paths: dict[str, set[PathSteps]] = field(default_factory=dict)
     texts: dict[str, None] = field(default_factory=dict)
@@ -142,25 +142,25 @@ class InterestingValues(Struct):
     by_field: dict[str, dict[str, None]] = field(default_factory=dict)
 
     def add_path(self, path: str) -> None:
-        """A path of a footprint."""
+        """Add a path of a footprint."""
         root, *steps = segments(path)
         self.paths.setdefault(root, set()).add(tuple(steps))
 
     def add_text(self, text: str, fields: Iterable[str] = ()) -> None:
-        """A text, and those just beside it."""
+        """Add a text, and similar texts."""
         for each in _around(text):
             self.texts[each] = None
             for name in fields:
                 self.by_field.setdefault(name, {})[each] = None
 
     def add_number(self, number: float) -> None:
-        """A number, and those just beside it."""
+        """Add a number, and the numbers beside it."""
         for each in (number, number - 1, number + 1, -number):
             self.numbers[each] = None
 
 
 def segments(path: str) -> PathSteps:
-    """`object.a[]["b.c"]?` as `object`, `a`, `[]`, `b.c`."""
+    """Return the parts of a path: `object.a[]["b.c"]?` gives `object`, `a`, `[]`, `b.c`."""
     names = _SEGMENT.findall(path.removesuffix("?"))
     return tuple(name or (json.loads(quoted) if quoted else ANY) for name, quoted in names)
 
@@ -208,7 +208,7 @@ def _quantities(text: str) -> Iterator[str]:
 
 
 def interest_of(expressions: Iterable[CompiledExpression]) -> InterestingValues:
-    """The interest of some compiled expressions, those of their variables to be among them."""
+    """Return the interesting values of compiled expressions, which should include those of their variables."""
     interest = InterestingValues()
     for compiled in expressions:
         for path in compiled.footprint:
@@ -257,7 +257,7 @@ def _add_const(node: Const, interest: InterestingValues, fields: Iterable[str]) 
 
 
 def _last_names(node: Expr) -> Iterator[str]:
-    """The names at which the operands of a call end."""
+    """Yield the last field names of an expression."""
     if isinstance(node, Select):
         yield node.field
     elif isinstance(node, Ident):
@@ -273,7 +273,7 @@ def _last_names(node: Expr) -> Iterator[str]:
 
 
 Trie = dict[str, "Trie"]
-"""Paths by their first key."""
+"""Paths as a tree of keys."""
 
 
 def merged(tries: Iterable[Mapping[str, Trie]]) -> Trie:

@@ -1,6 +1,6 @@
-"""Smallest valid object of each kind: the start of every request.
+"""Smallest valid object of each kind, the start of every request.
 
-In some types one member is set at a time (`ValidateVolumes`, `validateHandler`, `validateEnvVarValueFrom` and their like).
+Some types allow only one member to be set (`ValidateVolumes`, `validateHandler`, `validateEnvVarValueFrom` and others).
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ _DEPTH = 6
 
 
 def least(schema: Schema | None, depth: int = 0) -> JSON:  # noqa: PLR0911 - one case a kind
-    """Return the smallest value of a schema; an empty map if there is none."""
+    """Return the smallest value of a schema. Without a schema it is an empty map."""
     if schema is None:
         return {}
     if schema.name in _ITEMS:
@@ -141,20 +141,20 @@ def least(schema: Schema | None, depth: int = 0) -> JSON:  # noqa: PLR0911 - one
 
 
 def item_name(name: str, field: str, index: int) -> str:
-    """The name of an item of a list such that items of lists beside it have others."""
+    """Return the name of a list item, different from the names of items in sibling lists."""
     own = {"initContainers": "init", "ephemeralContainers": "debug"}.get(field, name)
     return own if not index else f"{own}-{index}"
 
 
 class ValidSkeletons:
-    """The least valid objects by kind, and what a server makes of an object."""
+    """Smallest valid objects by kind, and objects as a server writes them."""
 
     def __init__(self, schemas: Schemas) -> None:
         """`schemas` know the built-in kinds."""
         self.schemas = schemas
         self._skeletons: dict[tuple[GroupVersionKind, str, str], JSON] = {}
         self._own: set[int] = set()
-        """The identities of what was made, which is never let go of."""
+        """Identities of the created objects, which are never released."""
 
     def object(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
         """Return the smallest object of a kind with defaults. Do not change it in place."""
@@ -165,7 +165,7 @@ class ValidSkeletons:
         return self._skeletons[key]
 
     def is_own(self, obj: JSON) -> bool:
-        """Whether this very object came from here, unchanged."""
+        """Return whether this object was created here, unchanged."""
         return id(obj) in self._own
 
     def _make(self, kind: GroupVersionKind, namespace: str, name: str) -> JSON:
@@ -181,9 +181,9 @@ class ValidSkeletons:
         return self.as_served(kind, skeleton) or skeleton
 
     def as_served(self, kind: GroupVersionKind, obj: JSON, base: JSON = None) -> JSON | None:
-        """The object as the server's own type writes it, defaulted; None where it does not fit the type.
+        """Return the object as the server's Go type writes it, with defaults, or None if it does not fit the type.
 
-        `base` is an object so written: what is, by identity, a part of it is taken as it is.
+        `base` is an object already written this way. Parts that are identical objects in both are reused.
         """
         schema = self.schemas.for_kind(kind)
         if schema is None or self.schemas.is_custom(kind):
@@ -202,13 +202,13 @@ def _known(served: JSON) -> dict[str, JSON]:
 
 @lru_cache(maxsize=1)
 def builtin_skeletons() -> ValidSkeletons:
-    """The skeletons of built-in kinds."""
+    """Return the skeletons of built-in kinds."""
     return ValidSkeletons(Schemas())
 
 
 _HANDLERS = frozenset({"exec", "httpGet", "tcpSocket", "grpc", "sleep"})
 _BESIDE: Mapping[str, frozenset[str]] = {"Volume": frozenset({"name"})}
-"""Types in which every field except these is a member."""
+"""Types of which every field except these is a member of the union."""
 _MEMBERS: Mapping[str, frozenset[str]] = {
     "Probe": _HANDLERS,
     "LifecycleHandler": _HANDLERS,
@@ -220,7 +220,7 @@ _MEMBERS: Mapping[str, frozenset[str]] = {
 
 
 def members_of(schema: Schema | None) -> frozenset[str]:
-    """Return the fields of a type of which exactly one may be set; none for other types."""
+    """Return the fields of a type of which exactly one may be set. There are none for other types."""
     if schema is None:
         return frozenset()
     name = schema.name.rpartition(".")[2]
@@ -229,7 +229,7 @@ def members_of(schema: Schema | None) -> frozenset[str]:
 
 
 def with_members(value: dict[str, JSON], schema: Schema | None, chosen: Collection[str]) -> dict[str, JSON]:
-    """A value without the members of its type that were not chosen, where one was."""
+    """Return a value without the members that were not chosen, if one of the chosen is a member."""
     members = members_of(schema)
     members_to_keep = members.intersection(chosen)
     return (

@@ -1,4 +1,4 @@
-"""What a policy may evaluate: known resources, custom ones that its rules allow, and the parameters that its bindings look up."""
+"""Targets of policies: known resources, custom ones that rules allow, and the parameters that bindings look up."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NAMESPACE = "default"
 
 
 class ParamSlot(Struct, frozen=True):
-    """One parameter object: its kind and identity, and the labels that a selector needs."""
+    """Parameter object: its kind and identity, and the labels that a selector needs."""
 
     kind: GroupVersionKind
     namespace: str
@@ -33,7 +33,7 @@ class ParamSlot(Struct, frozen=True):
     labels: tuple[tuple[str, str], ...] = ()
 
     def least(self) -> JSON:
-        """The parameter without content."""
+        """Return the parameter without content."""
         metadata: dict[str, Any] = {"name": self.name}
         if self.namespace:
             metadata["namespace"] = self.namespace
@@ -42,7 +42,7 @@ class ParamSlot(Struct, frozen=True):
         return {"apiVersion": self.kind.api_version, "kind": self.kind.kind, "metadata": metadata}
 
     def settled(self, param: JSON, skeletons: ValidSkeletons) -> JSON | None:
-        """The parameter with its identity, as a server writes it; None where it refuses it."""
+        """Return the parameter with its identity, as a server writes it, or None if it refuses it."""
         identity = self.least()
         served = skeletons.as_served(self.kind, {**param, **identity})
         schema = skeletons.schemas.for_kind(self.kind)
@@ -50,7 +50,7 @@ class ParamSlot(Struct, frozen=True):
 
 
 def slot_of(kind: ParamKind, ref: ParamRef, discovery: Discovery, namespace: str) -> ParamSlot:
-    """Return the parameter that a binding looks up; for a selector, from its `matchLabels` and required keys."""
+    """Return the parameter that a binding looks up. For a selector it has the `matchLabels` and required keys."""
     gvk = GroupVersionKind(*split_api_version(kind.api_version), kind.kind)
     api_resource = discovery.of_kind(gvk)
     is_namespaced = api_resource is None or api_resource.namespaced
@@ -76,14 +76,14 @@ _READ_ONLY = frozenset({"componentstatuses"})
 
 
 class CustomResources(Struct, frozen=True):
-    """Possible custom resources if nothing is known: the served versions, and their scope."""
+    """Possible custom resources if nothing is known about them: the served versions, and the scope."""
 
     versions: tuple[str, ...]
     namespaced: bool
 
 
 def worlds_of(discovery: Discovery, rules: Sequence[Rule]) -> Iterator[CustomResources]:
-    """Yield what rules can distinguish about custom resources: every choice of versions that they name, and one more."""
+    """Yield the sets of custom versions that rules can distinguish: every choice of named versions and one more."""
     groups = {each.resource.group for each in discovery if not each.custom}
     custom = [rule for rule in rules if any(group not in groups for group in rule.api_groups)]
     if all("*" in rule.api_versions and rule.scope == "*" for rule in custom):
@@ -103,9 +103,9 @@ def _other_versions(named: Iterable[str]) -> Iterator[str]:
 def with_custom_kinds(
     discovery: Discovery, rules: Sequence[Rule], *, apart: bool, world: CustomResources | None = None
 ) -> Discovery:
-    """A discovery with a custom resource for each that the rules name or leave room for, where nothing of it is known.
+    """Return the discovery with a custom resource for each unknown resource that the rules name or allow.
 
-    `apart`: rules are held against others, so that every group is combined with every resource that any of them names.
+    With `apart`, policies are compared, so every group is combined with every resource that any rule names.
     """
     group_resources = {each.resource.group_resource for each in discovery}
     groups = {each.resource.group for each in discovery if not each.custom}
@@ -169,7 +169,7 @@ def _operation(subresource: str) -> Operation:
 
 
 def matched_targets(discovery: Discovery, matches: Sequence[MatchResources | None]) -> list[Target]:
-    """The targets that the rules of some of the match sections may match, those with fewer parts of a name first."""
+    """Return the targets that the rules of one of the match sections may match."""
     matcher = Matcher(EquivalentResourceMapper(discovery))
     criteria = [matcher.criteria(each) for each in matches if each is not None]
     return [

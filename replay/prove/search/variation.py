@@ -1,4 +1,4 @@
-"""Random changes of a request at the places that policies look at."""
+"""Random changes of a request at the places that policies read."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _MOST_ITEMS = 60
 
 
 class Variation:
-    """Changes values at given places; the result shares all unchanged parts with the argument."""
+    """Random changes of values. The result shares all unchanged parts with the argument."""
 
     def __init__(self, interest: InterestingValues, chooser: Random) -> None:
-        """`chooser` decides everything: the same one makes the same changes."""
+        """`chooser` decides everything. The same chooser makes the same changes."""
         self._chooser = chooser
         self._texts = tuple(interest.texts) or _USUAL_TEXTS
         self._by_field = {name: tuple(texts) for name, texts in interest.by_field.items()}
@@ -29,7 +29,7 @@ class Variation:
         self._sizes = tuple(int(each) for each in interest.numbers if 0 <= each <= _MOST_ITEMS) or (0, 1, 2)
 
     def text(self, field: str) -> str:
-        """A text for a field."""
+        """Return a text for a field."""
         own = self._by_field.get(field)
         roll = self._chooser.random()
         if own and roll < 0.7:
@@ -37,11 +37,11 @@ class Variation:
         return self._chooser.choice(self._texts if roll < 0.95 else _USUAL_TEXTS)
 
     def number(self) -> int:
-        """A whole number."""
+        """Return a whole number."""
         return int(self._chooser.choice(self._numbers if self._chooser.random() < 0.85 else _USUAL_NUMBERS))
 
     def change(self, value: JSON, schema: Schema | None, steps: PathSteps, field: str = "") -> JSON:
-        """A copy with another value at a place; the place is made where it is not there."""
+        """Return a copy with another value at a path. Missing parts of the path are created."""
         if not steps:
             return self._other(value, schema, field)
         if schema is not None and not (schema.fields or schema.items or schema.values or schema.allows_any_field):
@@ -92,7 +92,7 @@ class Variation:
         return items[:size]
 
     def _fresh(self, below: Schema | None, items: Sequence[JSON], rest: PathSteps, field: str) -> JSON:
-        """A new item; what names it differs from the others."""
+        """Return a new item whose name and port differ from those of the other items."""
         sample = _beginning(below, rest)
         if isinstance(sample, dict) and isinstance(sample.get("name"), str):
             sample["name"] = item_name(sample["name"], field, len(items))
@@ -113,7 +113,7 @@ class Variation:
         return copy
 
     def _other(self, value: JSON, schema: Schema | None, field: str) -> JSON:  # noqa: PLR0911 - one case a kind
-        """Another value in the place of one."""
+        """Return another value in place of one."""
         if schema is None or (schema.type == "" and not schema.fields):
             return self._any(value, field)
         if schema.format == "int-or-string":
@@ -151,7 +151,7 @@ class Variation:
         return self._change_field(value, schema, name, ())
 
     def _any(self, value: JSON, field: str) -> JSON:
-        """A value where any is allowed, mostly of the type that it has."""
+        """Return a value where any type is allowed. It mostly has the current type."""
         roll = self._chooser.random()
         if isinstance(value, dict | list) and roll < 0.5:
             return value

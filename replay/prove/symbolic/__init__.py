@@ -1,1 +1,1 @@
-"""Policies as formulas, and the search for what makes two of them differ."""
+"""Policies as formulas, and the search for differences with a solver."""

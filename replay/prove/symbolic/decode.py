@@ -1,4 +1,4 @@
-"""A solution read back as a request; whether it is one is for others to say."""
+"""Decoder that reads a solution as a request. The caller checks whether the request is valid."""
 
 from __future__ import annotations
 
@@ -50,14 +50,14 @@ def wanted_terms(model: RequestModel) -> list[Term]:
 
 
 class Decoder:
-    """Makes a request of the values of one solution."""
+    """Decoder of the values of one solution."""
 
     def __init__(
         self, model: RequestModel, values: Mapping[Term, SolverValue], schemas: Schemas, slots: Sequence[ParamSlot]
     ) -> None:
-        """`values` are those of `wanted_terms`; `schemas` say what objects look like where nothing is said of them.
+        """`values` are the values of `wanted_terms`. `schemas` describe parts about which the solution says nothing.
 
-        `slots` are the parameters that requests have.
+        `slots` are the parameters of requests.
         """
         self._schemas = schemas
         self._slots = slots
@@ -69,11 +69,11 @@ class Decoder:
         self._used = set(self._literals.values())
 
     def target(self) -> int:
-        """The index of the target."""
+        """Return the index of the target."""
         return int(self._values.get(self._model.choice, 0))
 
     def request(self, base: SymbolicRequest) -> SymbolicRequest:
-        """A request like the base with what the solution says."""
+        """Return the base request with the values of the solution."""
         model = self._model
         parts: dict[str, Any] = {}
         for side, node, there in (
@@ -90,7 +90,7 @@ class Decoder:
         return base.with_parts(parts)
 
     def _param(self, slot: ParamSlot, base: JSON) -> JSON:
-        """The parameter of a slot, None where it is not there."""
+        """Return the parameter of a slot, or None if it does not exist."""
         nodes = [part for (each, _), part in self._model.params.items() if each == slot]
         if not nodes:
             return base
@@ -154,14 +154,14 @@ class Decoder:
         return self._map(node, schema)
 
     def _text_of(self, node: JsonNode, schema: Schema | None) -> str:
-        """The text of a node; one at which nothing looks is a usual one."""
+        """Return the text of a node. If no formula reads it, it is a usual text."""
         if node.text in self._values:
             return self._text(node.text)
         usual = least(schema) if schema is not None else "example"
         return usual if isinstance(usual, str) and usual else "example"
 
     def _over(self, base: JSON, node: JsonNode, schema: Schema | None) -> JSON:
-        """A known value with what the solution says of some of its parts."""
+        """Return a known value with the parts that the solution defines."""
         kind = self._kind(node)
         if kind == "map" and isinstance(base, dict):
             copy = dict(base)
@@ -183,7 +183,7 @@ class Decoder:
         return self._value(node, schema)
 
     def _is_asked(self, node: JsonNode) -> bool:
-        """Whether formulas look at what a node holds."""
+        """Return whether formulas read the value of a node."""
         return any(
             term in self._values for term in (node.text, variable(f"int {node.name}", INT), node.truth, node.double)
         )
@@ -205,7 +205,7 @@ class Decoder:
         return entries
 
     def _present(self, node: JsonNode) -> list[str]:
-        """The fields that the solution says are there."""
+        """Return the fields that are present in the solution."""
         return [key for key, (present, _) in node.parts.items() if self._is_true(present)]
 
     def _further(self, node: JsonNode, schema: Schema | None) -> Iterator[tuple[str, JSON]]:
@@ -242,7 +242,7 @@ class Decoder:
         return self._texts[number]
 
     def _sample(self, number: int) -> str:
-        """A text that gives the answers that the solution has for a number."""
+        """Return a text with the answers that the solution has for a text number."""
         answers: dict[TextPredicate, bool] = {}
         amount: Fraction | None = None
         for term, predicates in self._root.texts.predicates.items():
@@ -284,7 +284,7 @@ def _amounts(amount: Fraction) -> Iterator[str]:
 
 
 def _uniquely_named(item: JSON, index: int, node: JsonNode) -> JSON:
-    """Return a list item with a name of its own, unless the solution gives it one."""
+    """Return a list item with a unique name, unless the solution gives it one."""
     named = node.items.get(index)
     if not isinstance(item, dict) or not isinstance(item.get("name"), str) or (named and "name" in named.parts):
         return item

@@ -1,4 +1,4 @@
-"""Whether two policies can differ: formulas for both, and what a solver says of them."""
+"""Difference of two policies: formulas for both, and the solver's answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_CHECKED = 6
 
 
 class Formulas(Struct, frozen=True):
-    """Two policies over one symbolic request."""
+    """Formulas of two sides over one symbolic request."""
 
     model: RequestModel
     facts: Sequence[Term]
@@ -36,13 +36,13 @@ class Formulas(Struct, frozen=True):
 
     @property
     def bound(self) -> ClaimBound:
-        """Within what the formulas say all that there is."""
+        """Bound within which the formulas cover all requests."""
         bounds = self.model.root.bounds
         return ClaimBound(bounds.items if bounds.used_items else None, bounds.keys if bounds.used_keys else None)
 
 
 Build = Callable[[RequestModel, Matcher], tuple[Sequence[PolicyModel], Sequence[PolicyModel]]]
-"""The policies of both sides over a request."""
+"""Function that returns the policies of both sides over a request."""
 
 
 def formulas_of(  # noqa: PLR0913 - what it depends on
@@ -54,9 +54,9 @@ def formulas_of(  # noqa: PLR0913 - what it depends on
     *,
     is_struct: bool | None,
 ) -> Formulas:
-    """Return the formulas, rebuilt until every requested map key is known from the start.
+    """Return the formulas, rebuilt until every requested map key is known from the start. Raises UnmodelledError.
 
-    Raises `UnmodelledError`.
+    Loops over maps go through the known keys, so a key that is found late requires another build.
     """
     mentioned: dict[str, dict[str, None]] = {}
     for _ in range(_MOST_RUNS):
@@ -82,13 +82,13 @@ def formulas_of(  # noqa: PLR0913 - what it depends on
 
 
 def _metadata(context: ProofContext) -> Schema | None:
-    """The schema of the metadata of any object."""
+    """Return the schema of the metadata of any object."""
     schema = context.skeletons.schemas.for_kind(NAMESPACE_KIND)
     return None if schema is None else schema.fields.get("metadata")
 
 
 def _differences(current: Sequence[PolicyModel], candidate: Sequence[PolicyModel]) -> tuple[Term, Term]:
-    """Return where one side is stricter, and where it is less strict."""
+    """Return where the candidate is stricter, and where it is less strict."""
     levels = [
         (disj(*(each.at_least(level) for each in current)), disj(*(each.at_least(level) for each in candidate)))
         for level in _LEVELS
@@ -107,7 +107,7 @@ def solutions(  # noqa: PLR0913 - what it depends on
     base: Callable[[int], SymbolicRequest],
     most: int,
 ) -> Iterator[SymbolicRequest | Satisfiability]:
-    """Requests that solutions stand for, different ones; ends with the answer that ended the search."""
+    """Yield requests for different solutions, then the answer that ended the search."""
     if condition is FALSE:
         yield Satisfiability.UNSATISFIABLE
         return
@@ -130,7 +130,7 @@ def solutions(  # noqa: PLR0913 - what it depends on
 
 
 def is_consistent(solver: Solver, formulas: Formulas) -> bool:
-    """Whether there are requests to each target at all: facts that exclude one another would prove anything."""
+    """Return whether the facts allow a request to each target. Contradictory facts would prove anything."""
     model = formulas.model
     targets = range(min(len(model.targets), _MOST_CHECKED))
     return all(
@@ -140,7 +140,7 @@ def is_consistent(solver: Solver, formulas: Formulas) -> bool:
 
 
 def _shape(values: Mapping[Term, SolverValue]) -> Iterator[Term]:
-    """Yield what distinguishes a solution: its target, and the answers of its texts."""
+    """Yield what distinguishes a solution: its target, and the answers about its texts."""
     for term, value in values.items():
         if (term.op == "apply" and isinstance(value, bool)) or (
             term.op == "var" and isinstance(value, bool) and str(term.value).startswith("has ")

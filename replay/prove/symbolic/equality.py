@@ -45,14 +45,14 @@ from replay.prove.symbolic.value import (
 )
 
 SymbolicEquality = tuple[Term, Term]
-"""Conditions for true and for false; otherwise it is an error."""
+"""Conditions for true and for false. Where neither holds, the result is an error."""
 
 _EXACT = 2**53
 _CONTAINERS = (JsonList, JsonMap, ListOf, MapOf)
 
 
 def equal_values(make: ValueFactory, one: SymbolicValue, other: SymbolicValue) -> SymbolicEquality:
-    """`one == other`; neither is an error."""
+    """Return when `one == other`. Neither value is an error."""
     return _over_cases(make, one, other, _equal_cases)
 
 
@@ -103,7 +103,7 @@ def _unknown(make: ValueFactory, name: str, one: SymbolicValue, other: SymbolicV
 
 
 def _with_scalar(container: ValueCase) -> SymbolicEquality:
-    """A container against anything else: false, but `no such overload` where the container is a Go value."""
+    """Return the equality of a container and another type: false, or `no such overload` for a Go value."""
     if isinstance(container, JsonList | JsonMap):
         return FALSE, negated(container.node.is_struct)
     return FALSE, TRUE
@@ -129,7 +129,7 @@ def _equal_containers(make: ValueFactory, one: ValueCase, other: ValueCase) -> S
 
 
 def _are_scalars(items: ListOf) -> bool:
-    """Whether a list is written with scalars alone, all of them there."""
+    """Return whether a list consists only of scalars, all of them present."""
     return all(
         guard is TRUE and all(isinstance(case, Null | Bool | Int | Str) for _, case in item.cases)
         for guard, item in items.items
@@ -137,7 +137,7 @@ def _are_scalars(items: ListOf) -> bool:
 
 
 def _equal_items(make: ValueFactory, one: JsonList, other: ListOf) -> SymbolicEquality:
-    """A JSON list against scalars: as long, and each item equal; an item that is a container is not."""
+    """Return whether a JSON list equals a list of scalars: same length and equal items."""
     from replay.prove.symbolic.value import Json  # noqa: PLC0415
 
     same = [equal(one.node.size, integer(len(other.items)))]
@@ -148,7 +148,7 @@ def _equal_items(make: ValueFactory, one: JsonList, other: ListOf) -> SymbolicEq
 
 
 def compare_numbers(make: ValueFactory, one: ValueCase, other: ValueCase) -> tuple[Term, Term] | None:
-    """Whether one number is less than another, and whether they are equal; None unless both are numbers."""
+    """Return where one number is less than the other, and where they are equal. Return None unless both are numbers."""
     if isinstance(one, Int) and isinstance(other, Int):
         return less(one.term, other.term), equal(one.term, other.term)
     if isinstance(one, Double) and isinstance(other, Double):
@@ -173,7 +173,7 @@ def _mixed(make: ValueFactory, number: Term, double: Term, *, is_swapped: bool) 
 
 
 def order(make: ValueFactory, one: SymbolicValue, other: SymbolicValue) -> tuple[Term, Term, Term]:
-    """Return where one value is less, equal and greater. Other values have no order, which is an error."""
+    """Return where one value is less, equal and greater. Where none holds, the values have no order, which is an error."""
     less, same, greater = [], [], []
     for guard, case in spread(one):
         for other_guard, other_case in spread(other):
@@ -202,7 +202,7 @@ def _order_cases(make: ValueFactory, one: ValueCase, other: ValueCase) -> tuple[
 
 
 def less_text(make: ValueFactory, one: Term, other: Term) -> Term:  # noqa: PLR0911 - one case a kind
-    """Whether a text comes before another."""
+    """Return whether a text precedes another."""
     texts = make.root.texts
     if other.op == "ite":
         return choose(other.args[0], less_text(make, one, other.args[1]), less_text(make, one, other.args[2]))
@@ -222,7 +222,7 @@ def less_text(make: ValueFactory, one: Term, other: Term) -> Term:  # noqa: PLR0
 
 
 def membership(make: ValueFactory, element: SymbolicValue, container: SymbolicValue) -> SymbolicEquality:
-    """`element in container`."""
+    """Return when `element in container`."""
     holds, fails = [], []
     for guard, case in spread(container):
         yes, no = _in_case(make, element, case)
@@ -247,7 +247,7 @@ def _in_case(make: ValueFactory, element: SymbolicValue, container: ValueCase) -
 
 
 def _in_pieces(make: ValueFactory, element: SymbolicValue, container: Pieces) -> SymbolicEquality:
-    """Return whether a constant text is between separators. A value that is not a text is not."""
+    """Return whether a constant text is one of the pieces. A value that is not a text is none of them."""
     texts, guards = make.root.texts, []
     for guard, case in spread(element):
         text = texts.text_of(case.term) if isinstance(case, Str) else None
@@ -264,7 +264,7 @@ def _in_pieces(make: ValueFactory, element: SymbolicValue, container: Pieces) ->
 
 
 def _in_json_list(make: ValueFactory, element: SymbolicValue, container: JsonList) -> SymbolicEquality:
-    """An unknown function of the list and the element; an empty list has none."""
+    """Return whether a JSON list contains an element: an unknown function of both. An empty list contains nothing."""
     guards = []
     node = container.node
     for guard, case in spread(element):
@@ -277,7 +277,7 @@ def _in_json_list(make: ValueFactory, element: SymbolicValue, container: JsonLis
 
 
 def text_in_list(make: ValueFactory, container: JsonList, term: Term) -> Term:
-    """Whether a text is in a JSON list: a function of its number."""
+    """Return whether a text is in a JSON list, as a function of the text's number."""
     if term.op == "ite":
         one, other = (text_in_list(make, container, each) for each in term.args[1:])
         return choose(term.args[0], one, other)

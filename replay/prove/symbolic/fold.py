@@ -1,4 +1,4 @@
-"""Folds over lists and maps of symbolic values, step by step up to a bound (`replay.cel.strict.fold`)."""
+"""Loops over symbolic lists and maps, step by step up to a bound (`replay.cel.strict.fold`)."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NamedValues = Mapping[str, SymbolicValue]
 
 
 class FoldFunctions(Struct, frozen=True):
-    """The parts of a fold, as functions of the values of its names."""
+    """Parts of a loop, as functions of the values of its names."""
 
     iter_range: SymbolicValue
     accu_init: Callable[[NamedValues], SymbolicValue]
@@ -46,11 +46,11 @@ class FoldFunctions(Struct, frozen=True):
 
 
 FoldEntry = tuple[Term, SymbolicValue, SymbolicValue]
-"""Condition for an element, and the element: item, or index and item, or key and value."""
+"""Condition that an element is present, and its two values: item twice, index and item, or key and value."""
 
 
 def fold(make: ValueFactory, node: Comprehension, loop: FoldFunctions) -> SymbolicValue | None:
-    """The value of a fold; None where it is not followed."""
+    """Return the value of a loop, or None if it is not modelled."""
     if loop.iter_range.cases == ((TRUE, NO_LIST),):
         return loop.result({node.accu_var: loop.accu_init({})})
     pairs: list[Guarded] = []
@@ -71,12 +71,12 @@ def fold(make: ValueFactory, node: Comprehension, loop: FoldFunctions) -> Symbol
 
 
 def is_unordered(case: ValueCase) -> bool:
-    """Return whether an expression meets the parts of a value in an unknown order."""
+    """Return whether an expression sees the parts of a value in an unknown order."""
     return isinstance(case, JsonMap) or (isinstance(case, ListOf) and not case.is_ordered and len(case.items) > 1)
 
 
 def _collects(node: Comprehension) -> bool:
-    """Return whether a fold builds a list (`map`, `filter`). Only the list's order depends on the elements' order."""
+    """Return whether a loop builds a list (`map`, `filter`). Only the list's order depends on the elements' order."""
     is_whole = isinstance(node.loop_condition, Const) and node.loop_condition.value is True
     begins_empty = isinstance(node.accu_init, ListExpr) and not node.accu_init.elements
     return (
@@ -91,7 +91,7 @@ def _appends(step: Expr, name: str) -> bool:
 
 
 def _counts(node: Comprehension) -> bool:
-    """Whether a fold counts (`exists_one`)."""
+    """Return whether a loop counts (`exists_one`)."""
     return isinstance(node.accu_init, Const) and type(node.accu_init.value) is int
 
 
@@ -119,7 +119,7 @@ def _run(node: Comprehension, loop: FoldFunctions, entries: list[FoldEntry]) -> 
 
 
 def is_any_or_all(node: Comprehension) -> bool:
-    """Whether a fold joins a condition on each element by `&&` or `||`: then their order does not matter."""
+    """Return whether a loop joins a condition on each element by `&&` or `||`. The order of elements is then irrelevant."""
     init, step, result = node.accu_init, node.loop_step, node.result
     if not (isinstance(init, Const) and isinstance(init.value, bool) and isinstance(step, Call)):
         return False
@@ -143,7 +143,7 @@ def _is_name(node: Expr, name: str) -> bool:
 
 
 def _entries(make: ValueFactory, node: Comprehension, case: ValueCase) -> list[FoldEntry] | None:  # noqa: PLR0911
-    """Return the elements of a fold; None for a value without elements."""
+    """Return the elements of a loop, or None for a value without elements."""
     two = bool(node.iter_var2)
     match case:
         case JsonList():
@@ -167,7 +167,7 @@ def _entries(make: ValueFactory, node: Comprehension, case: ValueCase) -> list[F
 
 
 def _pieces(make: ValueFactory, pieces: Pieces) -> Iterator[tuple[Term, SymbolicValue]]:
-    """The pieces of a text that has not more than the bound."""
+    """Yield the pieces of a text that has at most as many as the bound."""
     bounds, count = make.root.bounds, count_of(make, pieces)
     bounds.used_items = True
     make.root.facts.append(at_most(count, integer(bounds.items)))
@@ -181,7 +181,7 @@ def _numbered(items: Iterator[tuple[Term, SymbolicValue]], *, two: bool) -> Iter
 
 
 def as_list(case: ValueCase) -> ListOf | None:
-    """A JSON list as one of items, up to the bound; None where it is no list."""
+    """Return a list with its items up to the bound, or None if the value is not a list."""
     if isinstance(case, ListOf):
         return case
     if isinstance(case, JsonList):

@@ -1,4 +1,4 @@
-"""The functions that are followed: text predicates, numbers, sizes, lists, sets (cel-go `ext/sets.go`), optionals, quantities, types."""
+"""Modelled functions: text predicates, numbers, sizes, lists, sets (cel-go `ext/sets.go`), optionals, types."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ from replay.prove.symbolic.value import (
 
 
 def _items(make: ValueFactory, one: ListOf, other: ListOf) -> list[tuple[Term, Term]]:
-    """For each item of a list where it is there, and where it is in another list."""
+    """Return for each item of a list where it is present, and where it is in another list."""
     return [(there, membership(make, item, known(other))[0]) for there, item in one.items]
 
 
@@ -96,14 +96,14 @@ _SETS: Mapping[tuple[str, int], Followed] = {
     ("sets.intersects", 2): _over_lists(_intersects),
     ("sets.equivalent", 2): _over_lists(_equivalent),
 }
-"""By name and number of operands."""
+"""Functions on sets, by name and number of operands."""
 
 
 _LIMIT = 2**63
 
 
 def _predicate(kind: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """A predicate of a text and a constant text; with another text an unknown function of both."""
+    """Model a predicate of a text and a constant. For two unknown texts it is an unknown function."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         for other_guard, other in spread(arguments[1]):
@@ -148,7 +148,7 @@ def _is_pattern(text: str) -> bool:
 
 
 def _ordered(orders: tuple[bool, bool, bool], make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue:
-    """`<` and its like; `orders` says whether less, equal and greater are true."""
+    """Model `<`, `<=`, `>` or `>=`. `orders` says whether less, equal and greater are true."""
     answers = order(make, *arguments)
     holds = disj(*(answer for answer, want in zip(answers, orders, strict=True) if want))
     fails = disj(*(answer for answer, want in zip(answers, orders, strict=True) if not want))
@@ -227,7 +227,10 @@ def _calculated(op: str, make: ValueFactory, one: ValueCase, other: ValueCase) -
 
 
 def _divided(op: str, one: Term, other: Term) -> SymbolicValue | None:
-    """Division by a constant above zero, towards zero as Go does it; solvers round down."""
+    """Return the quotient or remainder by a positive constant, rounded towards zero as in Go.
+
+    Solvers round down, so negative dividends are negated twice. Other divisors are not modelled.
+    """
     if other.op != "const" or not isinstance(other.value, int) or other.value < 0:
         return None
     if other.value == 0:
@@ -258,7 +261,7 @@ def _concatenated(make: ValueFactory, one: Term, other: Term) -> Term:
 
 
 def _string(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """`string(x)`: a text is itself; of other kinds an unknown function."""
+    """Model `string(x)`. A string is itself; other kinds give an unknown function."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         if isinstance(case, Str):
@@ -294,7 +297,7 @@ def _int(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | 
 
 
 def _whole(make: ValueFactory, double: Term) -> SymbolicValue:
-    """`int(double)`: towards zero, an error beyond 64 bits."""
+    """Model `int(double)`: rounded towards zero, and an error beyond 64 bits."""
     term = make.integer(apply("int of double", (double,), INT)).term
     failed, zero = apply("double beyond int", (double,), BOOL), rational(0)
     above, below = as_real(term), as_real(arithmetic("+", term, integer(1)))
@@ -390,4 +393,4 @@ FUNCTIONS: Mapping[tuple[str, int], Followed] = {
     ("optional.none", 0): _optional_none,
     **QUANTITIES,
 }
-"""By name and number of operands, the receiver among them; None as a result: not followed after all."""
+"""Modelled functions by name and number of operands, including the receiver. A result of None means not modelled."""

@@ -1,4 +1,4 @@
-"""The JSON values of a symbolic request: objects, parameters, the request itself, each part made when it is first read."""
+"""JSON values of a symbolic request: objects, parameters and the request. Each part is created on first use."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ SCALARS: Final = ("null", "bool", "int", "double", "string")
 _INT_LIMIT = 2**63
 
 LARGEST: Final = 2**31
-"""No text, list or map of a request is longer."""
+"""Limit for the size of any text, list or map of a request."""
 
 _NAMED_LISTS: Final = {("containers",), ("initContainers",), ("ephemeralContainers",), ("volumes",)}
 """Pod lists whose items have unique names (`validateContainers`, `ValidateVolumes`)."""
@@ -47,11 +47,11 @@ REQUIRED: Final = frozenset({("Container", "image"), ("EphemeralContainer", "ima
 LABEL_VALUE = TextPredicate("matches", "^(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?$")
 OBJECT_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$")
 LABEL_NAME = TextPredicate("matches", "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
-"""Form of label values and namespace names (apimachinery `pkg/util/validation`), without lengths."""
+"""Format of namespace names (apimachinery `pkg/util/validation`), without the length limit."""
 
 
 class Bounds(Struct):
-    """How many items and further keys are looked at where an expression walks through a list or map."""
+    """Limits for the items and further keys that a loop over a list or map considers."""
 
     items: int
     keys: int
@@ -63,30 +63,30 @@ class Root:
     """State that all nodes of one request share."""
 
     def __init__(self, bounds: Bounds, mentioned: dict[str, dict[str, None]]) -> None:
-        """`mentioned` are the keys that an earlier run asked for, by node. Maps are iterated by them."""
+        """`mentioned` are the keys that an earlier run requested, by node. Loops over maps go through them."""
         self.bounds = bounds
         self.texts = Texts()
         self.facts: list[Term] = []
         self.nodes: dict[str, JsonNode] = {}
         self.mentioned = mentioned
         self.hints: list[Term] = []
-        """What is usual of requests; proofs do without, but what is to be shown keeps to it where it can."""
+        """Usual properties of requests. Proofs do not use them, but examples follow them if possible."""
         self.names: dict[object, str] = {}
         self.has_dns_names = False
-        """Whether objects have names as DNS has them, as most kinds do."""
+        """Whether objects have DNS names, as most kinds do."""
         self.measured: dict[Term, None] = {}
         self.depends_on_order = False
-        """Whether an expression makes something of the keys of a map that depends on their order."""
+        """Whether a result depends on the order of a map's keys."""
         self.numbers: dict[int, None] = {}
-        """The whole numbers that expressions name."""
+        """Whole numbers that expressions name."""
         self.amounts: dict[Term, None] = {}
         self.sought: dict[JsonNode, dict[Term, None]] = {}
-        """The texts that are looked for in each list."""
+        """Texts that expressions look for in each list."""
 
     def node(
         self, name: str, path: FieldPath, schema: Schema | None, *, is_struct: Term, is_served: bool = False
     ) -> JsonNode:
-        """The node of a name."""
+        """Return the node with a name."""
         if name not in self.nodes:
             self.nodes[name] = JsonNode(self, name, path, schema, is_struct, is_served=is_served)
         return self.nodes[name]
@@ -97,7 +97,7 @@ class Root:
 
 
 class JsonNode:
-    """One JSON value; `path` leads to it from a binding, and is empty for computed values."""
+    """JSON value. `path` leads to it from a binding, and is empty for computed values."""
 
     __slots__ = (
         "_is_ranged",
@@ -119,7 +119,7 @@ class JsonNode:
     def __init__(  # noqa: PLR0913 - what it depends on
         self, root: Root, name: str, path: FieldPath, schema: Schema | None, is_struct: Term, *, is_served: bool
     ) -> None:
-        """`is_struct`: whether it is of a built-in kind; `is_served`: what its schema says of empty values holds."""
+        """`is_struct` says that it belongs to a built-in kind, `is_served` that its schema's rules on empty values hold."""
         self._root = root
         self.name = name
         self.path = path
@@ -141,36 +141,36 @@ class JsonNode:
             root.facts.append(implies(self.is_kind("string"), apply("is quantity", (self.text,), BOOL)))
 
     def __hash__(self) -> int:
-        """By name, which is unique in a root."""
+        """Return the hash of the name, which is unique in a root."""
         return hash(self.name)
 
     def __eq__(self, other: object) -> bool:
-        """The same node."""
+        """Return whether both are the same node."""
         return self is other
 
     def __repr__(self) -> str:
-        """The name."""
+        """Return the name."""
         return f"Node({self.name})"
 
     def is_kind(self, kind: str) -> Term:
-        """Whether it is of a kind."""
+        """Return the formula that it has a kind."""
         if kind not in self.allowed:
             return boolean(False)
         return boolean(True) if len(self.allowed) == 1 else equal(self._kind, integer(_NUMBER[kind]))
 
     @property
     def kind_term(self) -> Term:
-        """The number of its kind."""
+        """Number of its kind."""
         return self._kind
 
     @property
     def truth(self) -> Term:
-        """Return its value as a bool."""
+        """Value as a bool."""
         return variable(f"bool {self.name}", BOOL)
 
     @property
     def integer(self) -> Term:
-        """Return its value as an int."""
+        """Value as an int."""
         number = variable(f"int {self.name}", INT)
         if not self._is_ranged:
             self._is_ranged = True
@@ -180,31 +180,31 @@ class JsonNode:
 
     @property
     def double(self) -> Term:
-        """Return its value as a double."""
+        """Value as a double."""
         return variable(f"double {self.name}", REAL)
 
     @property
     def text(self) -> Term:
-        """Return its value as a text number."""
+        """Value as a text number."""
         return variable(f"text {self.name}", INT)
 
     @property
     def size(self) -> Term:
-        """How many items or entries it has."""
+        """Number of items or entries."""
         return self._size
 
     @property
     def parts(self) -> dict[str, tuple[Term, JsonNode]]:
-        """Return the requested fields: whether each is present, and its value."""
+        """Requested fields: whether each is present, and its value."""
         return self._parts
 
     @property
     def items(self) -> dict[int, JsonNode]:
-        """Return the requested items."""
+        """Requested items by index."""
         return self._items
 
     def part(self, key: str) -> tuple[Term, JsonNode]:
-        """A field or entry: whether it is there, and its value."""
+        """Return whether a field or entry is present, and its value."""
         part = self._parts.get(key)
         if part is None:
             part = self._parts[key] = self._make_part(key)
@@ -252,7 +252,7 @@ class JsonNode:
         return present
 
     def is_not_empty(self) -> Term:
-        """Not null, false, zero, or an empty text, list or map."""
+        """Return the formula that it is neither null, false or zero, nor an empty text, list or map."""
         root = self._root
         return conj(
             negated(self.is_kind("null")),
@@ -272,7 +272,7 @@ class JsonNode:
         return self._items[index]
 
     def bounded_items(self) -> Iterator[tuple[Term, JsonNode]]:
-        """The items of a list that is not longer than the bound."""
+        """Yield the items of a list that is not longer than the bound."""
         bounds = self._root.bounds
         bounds.used_items = True
         self._root.facts.append(implies(self.is_kind("list"), at_most(self._size, integer(bounds.items))))
@@ -288,7 +288,10 @@ class JsonNode:
         yield from entries
 
     def bounded_entries(self) -> list[tuple[Term, Term, JsonNode]]:
-        """The entries of a map by the keys that are named and as many others as the bound says: guard, key, value."""
+        """Return the entries of a map: the named keys and as many others as the bound allows.
+
+        An entry is guard, key, value.
+        """
         root, texts = self._root, self._root.texts
         for key in root.mentioned.get(self.name, {}):
             self.part(key)

@@ -1,4 +1,4 @@
-"""A policy with its bindings as formulas: when a request becomes what (`replay.admission.validating`)."""
+"""Formulas of a policy with its bindings: when a request has which outcome (`replay.admission.validating`)."""
 
 from __future__ import annotations
 
@@ -31,15 +31,15 @@ _ACTIONS = {"Deny": EnforcementLevel.DENIED, "Warn": EnforcementLevel.WARNED, "A
 
 
 class UnmodelledError(Exception):
-    """Something of a policy is not said in formulas; `str()` says what."""
+    """Part of a policy that formulas do not cover. `str()` names it."""
 
 
 class OrderError(UnmodelledError):
-    """Something depends on the order of the keys of a map."""
+    """Result that depends on the order of a map's keys."""
 
 
 def met_as(matcher: Matcher, sections: Iterable[MatchResources], target: Target) -> set[GroupVersionResource]:
-    """The resources as which policies with these match constraints meet a target: itself, or itself in other versions."""
+    """Return the resources as which match constraints see a target: itself, or other versions of it."""
     request_class, resources = matcher.request_class(attributes_of(target)), set()
     for section in sections:
         criteria = matcher.criteria(section)
@@ -51,7 +51,7 @@ def met_as(matcher: Matcher, sections: Iterable[MatchResources], target: Target)
 
 
 def names_of(section: MatchResources) -> list[str]:
-    """The names of resources that rules ask for."""
+    """Return the resource names that rules name."""
     rules = (*section.resource_rules, *section.exclude_resource_rules)
     return sorted({name for rule in rules for name in rule.resource_names})
 
@@ -63,12 +63,12 @@ def _is_match(result: object, target: Target) -> bool:
 
 
 class PolicyModel:
-    """Formulas for one policy over a request."""
+    """Formulas of one policy over a request."""
 
     def __init__(
         self, unit: BoundPolicy, compiled: CompiledUnit, request: RequestModel, matcher: Matcher, discovery: Discovery
     ) -> None:
-        """`matcher` compiles the match sections; `discovery` knows the kinds of parameters."""
+        """`matcher` compiles the match sections. `discovery` knows the kinds of parameters."""
         self._discovery = discovery
         self._outcomes: dict[ParamKey | None, tuple[Term, Term]] = {}
         self._unit = unit
@@ -78,14 +78,14 @@ class PolicyModel:
         self._fails = unit.policy.failure_policy is FailurePolicy.FAIL
 
     def at_least(self, level: EnforcementLevel) -> Term:
-        """When a request becomes at least so much."""
+        """Return when a request has at least this level."""
         policy = self._unit.policy
         if policy.match_constraints is None:
             return boolean(self._fails)
         return conj(self._matches(policy.match_constraints), self._any_binding(level))
 
     def _any_binding(self, level: EnforcementLevel) -> Term:
-        """Return the result of any binding, given the policy's decision for its parameter."""
+        """Return when a binding gives at least this level, given the policy's decision for its parameter."""
         guards = []
         for binding in self._unit.bindings:
             key, there = self._param(binding), TRUE
@@ -99,7 +99,7 @@ class PolicyModel:
         return disj(*guards)
 
     def _param(self, binding: ValidatingAdmissionPolicyBinding) -> ParamKey | None:
-        """The parameter that a binding looks for; without a reference it evaluates with null."""
+        """Return the parameter that a binding looks up, or None. A binding without a reference evaluates with null."""
         kind, ref = self._unit.policy.param_kind, binding.param_ref
         if kind is None or ref is None:
             return None
@@ -123,7 +123,7 @@ class PolicyModel:
         return denied, conj(applies, self._annotations_fail(param)) if self._fails else FALSE
 
     def _conditions(self, param: ParamKey | None) -> tuple[Term, Term]:
-        """When all match conditions are true, and when one is an error and none false."""
+        """Return when all match conditions are true, and when one is an error and none is false."""
         pairs = [truth(value) for value in self._values(self._compiled.match_conditions, param, matching=True)]
         any_false = disj(*(fails for _, fails in pairs))
         all_true = conj(*(holds for holds, _ in pairs))
@@ -132,7 +132,7 @@ class PolicyModel:
     def _values(
         self, expressions: Sequence[CompiledExpression], param: ParamKey | None, *, matching: bool = False
     ) -> list[SymbolicValue]:
-        """Expressions of one kind; those that do not compile are errors."""
+        """Return the values of expressions of one kind. An expression that does not compile is an error."""
         bindings = self._request.bindings(matching=matching, param=param)
         values_by_name: dict[str, SymbolicValue | None] = {}
 
@@ -237,6 +237,6 @@ class PolicyModel:
 
 
 def require_covered(units: Sequence[BoundPolicy]) -> None:
-    """Raise `UnmodelledError` for a part that is not covered."""
+    """Raise UnmodelledError for a part that formulas do not cover."""
     if len({unit.policy.static for unit in units}) > 1:
         raise UnmodelledError("one side is a static manifest and the other an object of the API")

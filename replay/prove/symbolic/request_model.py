@@ -37,28 +37,28 @@ _USER_LEFT_OUT = ("username", "uid", "groups", "extra")
 
 
 _OTHER_NAMES = frozenset({"rbac.authorization.k8s.io", "apiregistration.k8s.io"})
-"""Groups with kinds whose names are others than those of DNS: path segments."""
+"""Groups with kinds whose names are path segments instead of DNS names."""
 
 
 def _has_dns_name(target: Target) -> bool:
-    """Whether validation takes names of DNS alone (`NameIsDNSSubdomain`); of custom resources it does."""
+    """Return whether validation accepts only DNS names (`NameIsDNSSubdomain`), as for custom resources."""
     is_address = target.kind.kind == "IPAddress"
     return target.operation is not Operation.CONNECT and target.kind.group not in _OTHER_NAMES and not is_address
 
 
 ParamKey = tuple[ParamSlot, object]
-"""A parameter of bindings: its node, and their reference."""
+"""Parameter of bindings: its slot, and the reference to it."""
 
 
 class ModelTarget(Struct, frozen=True):
-    """A target as formulas know it; of an open one, group, version, resource and kind may be any."""
+    """Target in formulas. If it is open, its group, version, resource and kind are unknown."""
 
     target: Target
     is_open: bool
 
 
 class RequestModel:
-    """The bindings of expressions over one root, and the facts about them."""
+    """Bindings of expressions over one root, and the facts about them."""
 
     def __init__(  # noqa: PLR0913 - what a request is known by
         self,
@@ -70,7 +70,10 @@ class RequestModel:
         is_struct: bool | None,
         is_served: bool,
     ) -> None:
-        """`schema` is that of the objects, where all targets have one, `metadata` that of any; `is_struct` None: not known."""
+        """`schema` is that of the objects if all targets share one, `metadata` that of any metadata.
+
+        `is_struct` is None if it is unknown whether the objects are Go structs.
+        """
         self.root = root
         self.targets = targets
         struct = variable("objects are structs", BOOL) if is_struct is None else boolean(is_struct)
@@ -87,7 +90,7 @@ class RequestModel:
             "namespaceObject", ("namespaceObject",), schema_of(NAMESPACE_TYPE), is_struct=boolean(False)
         )
         self.params: dict[ParamKey, tuple[Term, JsonNode]] = {}
-        """The parameters that bindings look for: whether each is there, and its value."""
+        """Parameters that bindings look up: whether each exists, and its value."""
         self.has_object = variable("has object", BOOL)
         self.has_old_object = variable("has oldObject", BOOL)
         self.has_namespace = variable("has namespaceObject", BOOL)
@@ -95,10 +98,10 @@ class RequestModel:
         root.facts += self._facts()
 
     def param(self, key: ParamKey) -> tuple[Term, JsonNode]:
-        """The parameter that some bindings look for: one object that is there or not.
+        """Return whether the parameter of some bindings exists, and its value.
 
-        Where a selector finds several, each of them decides alone, and what holds of any one holds of all. Parameters that
-        are looked for differently may be the same or not; nothing is said of that.
+        If a selector finds several objects, each decides by itself, so what holds for one holds for all. Differently
+        referenced parameters may be equal or not; the formulas allow both.
         """
         if key not in self.params:
             name = f"params {len(self.params)}"
@@ -108,7 +111,7 @@ class RequestModel:
         return self.params[key]
 
     def bindings(self, *, matching: bool, param: ParamKey | None) -> Mapping[str, SymbolicValue]:
-        """Return the bindings of expressions; `matching` means match conditions. Without a parameter it is null."""
+        """Return the bindings of expressions. `matching` means match conditions. Without a parameter, `params` is null."""
         namespace = conj(self.has_namespace, self.has_namespace_early) if matching else self.has_namespace
         return {
             "object": self._or_null(self.has_object, self.object),
@@ -123,14 +126,14 @@ class RequestModel:
         return value_of([(there, JsonMap(node)), (negated(there), NULL)])
 
     def text(self, *path: str) -> Term:
-        """A text of the request, wherever it is there."""
+        """Return the text number at a path of the request, if it is present."""
         node = self.request
         for key in path:
             node = node.part(key)[1]
         return node.text
 
     def is_text(self, text: str, *path: str) -> Term:
-        """Whether a text of the request is there and equal to one."""
+        """Return the formula that a text of the request is present and equals `text`."""
         node, there = self.request, TRUE
         for key in path:
             present, node = node.part(key)
@@ -138,11 +141,11 @@ class RequestModel:
         return conj(there, node.is_kind("string"), self.root.texts.same(node.text, self.root.texts.literal(text)))
 
     def is_target(self, index: int) -> Term:
-        """Whether the request is about a target."""
+        """Return the formula that the request is for a target."""
         return equal(self.choice, integer(index))
 
     def label(self, node: JsonNode, key: str) -> tuple[Term, Term]:
-        """A label of an object: whether it is there, and its text."""
+        """Return whether an object has a label, and the label's text."""
         has_metadata, metadata = node.part("metadata")
         has_labels, labels = metadata.part("labels")
         present, value = labels.part(key)
@@ -171,7 +174,7 @@ class RequestModel:
         return facts
 
     def _has_metadata(self) -> Term:
-        """Objects have metadata, but the options of a CONNECT do not; names of namespaces are labels."""
+        """Return that objects have metadata, except the options of a CONNECT, and that namespace names are labels."""
         is_connect = self.is_text(str(Operation.CONNECT), "operation")
         terms = []
         for there, node in ((self.has_object, self.object), (self.has_old_object, self.old_object)):
@@ -181,7 +184,7 @@ class RequestModel:
         return conj(*terms, self.root.texts.holds(LABEL_NAME, namespace.text))
 
     def _namespace_is_named(self) -> Term:
-        """The label that the server sets on each namespace."""
+        """Return that a namespace has the label that the server sets."""
         there, text = self.label(self.namespace, "kubernetes.io/metadata.name")
         present, name = self.request.part("namespace")
         same = self.root.texts.same(text, name.text)
@@ -239,7 +242,7 @@ class RequestModel:
         return facts
 
     def _kind_facts(self, target: Target) -> list[Term]:
-        """`apiVersion` and `kind` of the objects that are there."""
+        """Return the facts about `apiVersion` and `kind` of present objects."""
         facts = []
         literal = self.root.texts.literal
         for there, node in ((self.has_object, self.object), (self.has_old_object, self.old_object)):

@@ -53,7 +53,7 @@ Guarded = tuple[Term, SymbolicValue]
 
 
 def spread(value: SymbolicValue) -> Iterator[tuple[Term, ValueCase]]:
-    """The cases of a value, JSON values by their kinds."""
+    """Yield the cases of a value, with a JSON value split by kind."""
     for guard, case in value.cases:
         if not isinstance(case, Json):
             yield guard, case
@@ -82,16 +82,16 @@ def _of_kind(node: JsonNode, kind: str) -> ValueCase:  # noqa: PLR0911 - one cas
 
 
 def joined(pairs: Iterator[Guarded] | list[Guarded]) -> SymbolicValue:
-    """A value of some values, each where its guard holds."""
+    """Return a value that equals each of some values where its guard holds."""
     return value_of((conj(guard, inner), case) for guard, value in pairs for inner, case in value.cases)
 
 
 Looked = tuple[Term, SymbolicValue, Term]
-"""When a part is present, its value, and when the selection is an error."""
+"""Result of a selection: when the part is present, its value, and when the selection is an error."""
 
 
 def _look_up_field(case: ValueCase, field: str) -> Looked:
-    """Look up a field of a case (`lookup`): scalars have none, and lists are an error."""
+    """Look up a field of a case (`lookup`). Scalars have no fields, and lists are an error."""
     if isinstance(case, JsonMap):
         present, child = case.node.part(field)
         return present, known(Json(child)), FALSE
@@ -104,7 +104,7 @@ def _look_up_field(case: ValueCase, field: str) -> Looked:
 
 
 def select_field(make: ValueFactory, operand: SymbolicValue, field: str) -> SymbolicValue:
-    """`operand.field`."""
+    """Return the value of `operand.field`."""
     pairs: list[Guarded] = []
     for guard, case in spread(operand):
         if isinstance(case, SymbolicOptional):
@@ -118,7 +118,7 @@ def select_field(make: ValueFactory, operand: SymbolicValue, field: str) -> Symb
 
 
 def has_field(make: ValueFactory, operand: SymbolicValue, field: str) -> SymbolicValue:
-    """`has(operand.field)`."""
+    """Return the value of `has(operand.field)`."""
     pairs: list[Guarded] = []
     for guard, case in spread(operand):
         if isinstance(case, SymbolicOptional | Opaque):
@@ -139,7 +139,7 @@ def _within(optional: SymbolicOptional, follow: Callable[[SymbolicValue], Symbol
 
 
 def _optional(value: SymbolicValue, look_up: Callable[[ValueCase], Looked]) -> SymbolicValue:
-    """A part as an optional."""
+    """Return a part as an optional."""
     pairs: list[Guarded] = []
     for guard, case in spread(value):
         present, part, failed = look_up(case)
@@ -151,7 +151,7 @@ def _optional(value: SymbolicValue, look_up: Callable[[ValueCase], Looked]) -> S
 
 
 def index_value(make: ValueFactory, operand: SymbolicValue, key: SymbolicValue, *, optional: bool) -> SymbolicValue:
-    """`operand[key]`, `operand[?key]` or `operand.?key`; neither is an error."""
+    """Return the value of `operand[key]`, `operand[?key]` or `operand.?key`. Neither operand is an error."""
     pairs: list[Guarded] = []
     for key_guard, key_case in spread(key):
         for guard, case in spread(operand):
@@ -173,7 +173,7 @@ def _index_case(make: ValueFactory, case: ValueCase, key: ValueCase, *, optional
 
 
 def _look_up(make: ValueFactory, case: ValueCase, key: ValueCase) -> Looked:
-    """A part by a key that may be computed."""
+    """Look up a part by a key that may be computed."""
     if isinstance(case, JsonMap | MapOf):
         return _look_up_entry(make, case, key)
     if isinstance(case, JsonList | ListOf):
@@ -198,7 +198,7 @@ def _look_up_entry(make: ValueFactory, case: JsonMap | MapOf, key: ValueCase) ->
 
 
 def look_up_text(make: ValueFactory, case: JsonMap | MapOf, key: Term) -> Looked:
-    """An entry of a map by a text."""
+    """Look up an entry of a map by a text."""
     if key.op == "ite":
         return _merged(key.args[0], look_up_text(make, case, key.args[1]), look_up_text(make, case, key.args[2]))
     text = make.root.texts.text_of(key)
@@ -247,7 +247,7 @@ _MOST_PIECES = 5
 
 
 def count_of(make: ValueFactory, pieces: Pieces) -> Term:
-    """How many pieces there are: at least one, and so many as there are separators and one."""
+    """Return the number of pieces: one more than there are separators."""
     root = make.root
     if pieces.term.op == "ite":
         condition, *branches = pieces.term.args
@@ -266,13 +266,13 @@ def count_of(make: ValueFactory, pieces: Pieces) -> Term:
 
 
 def piece(make: ValueFactory, pieces: Pieces, number: int) -> SymbolicValue:
-    """A piece by its index, negative from the end; where it is not there this is another text."""
+    """Return a piece by its index, negative from the end. If it does not exist, the result is meaningless."""
     function = TextFunction("piece", pieces.separator, number)
     return known(Str(make.root.texts.result(function, pieces.term)))
 
 
 def _look_up_piece(make: ValueFactory, pieces: Pieces, key: ValueCase) -> Looked:
-    """A piece by a constant index, or one counted from the end."""
+    """Look up a piece by a constant index, or by one counted from the end."""
     count = count_of(make, pieces)
     if isinstance(key, Int) and key.term.op == "const" and isinstance(key.term.value, int):
         number = key.term.value
@@ -287,7 +287,7 @@ def _look_up_piece(make: ValueFactory, pieces: Pieces, key: ValueCase) -> Looked
 
 
 def size_of(case: ValueCase) -> Term | None:
-    """Return the number of items or entries, None for other values or if it is not modelled."""
+    """Return the number of items or entries, or None for other values or if it is not modelled."""
     if isinstance(case, JsonList | JsonMap):
         return case.node.size
     if isinstance(case, ListOf):
@@ -298,6 +298,6 @@ def size_of(case: ValueCase) -> Term | None:
 
 
 def is_empty(case: ValueCase) -> Term:
-    """Whether a container is empty."""
+    """Return the formula that a container is empty."""
     size = size_of(case)
     return FALSE if size is None else at_most(size, integer(0))

@@ -1,4 +1,7 @@
-"""z3 in a separate process that can be killed, because z3's own time limits are unreliable. Formulas go to it as text."""
+"""Solver z3 in a separate process that can be killed, because z3's own time limits are unreliable.
+
+Formulas are sent to it as text.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ SolverValue = bool | int | Fraction
 
 
 class Script(Struct, frozen=True):
-    """SMT-LIB text; `names` are the requested terms by their name in the text."""
+    """SMT-LIB text. `names` are the requested terms by their name in the text."""
 
     text: str
     names: Mapping[str, Term]
@@ -69,7 +72,7 @@ def _shown(term: Term, shown: Mapping[int, str], lines: list[str], functions: se
 
 
 class Satisfiability(StrEnum):
-    """Whether there are values for which all formulas hold."""
+    """Answer of the solver: whether there are values for which all formulas hold."""
 
     SATISFIABLE = "sat"
     UNSATISFIABLE = "unsat"
@@ -77,7 +80,7 @@ class Satisfiability(StrEnum):
 
 
 class Solution(Struct, frozen=True):
-    """The answer, and the requested values if there are any; `reason` if it is not known."""
+    """Answer with the requested values if there are any, or the reason if it is unknown."""
 
     answer: Satisfiability
     values: Mapping[Term, SolverValue] = field(default_factory=dict)
@@ -85,7 +88,7 @@ class Solution(Struct, frozen=True):
 
 
 def is_available() -> bool:
-    """Whether z3 is installed (the extra `prove`)."""
+    """Return whether z3 is installed (extra `prove`)."""
     return find_spec("z3") is not None
 
 
@@ -93,7 +96,7 @@ class Solver:
     """Process with z3, started on first use and again after it was killed."""
 
     def __init__(self, seconds: float) -> None:
-        """`seconds` is how long one question may take."""
+        """`seconds` is the time limit of one question."""
         self._seconds = seconds
         self._process: subprocess.Popen[str] | None = None
         self._lines: Queue[str] = Queue()
@@ -155,6 +158,7 @@ def _read(pipe: IO[str], lines: Queue[str]) -> None:
             lines.put(line)
     except ValueError:  # closed meanwhile
         pass
+    # An empty line tells a waiting caller that the process has ended.
     lines.put("")
 
 

@@ -1,4 +1,4 @@
-"""The process that z3 runs in: questions come in as lines of JSON, answers go out the same way."""
+"""Process that runs z3: questions come in as lines of JSON, answers go out the same way."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def answer(question: dict[str, Any]) -> dict[str, Any]:
 
 
 def main() -> None:
-    """Answer until the input ends."""
+    """Answer questions until the input ends."""
     for line in sys.stdin:
         sys.stdout.write(json.dumps(answer(json.loads(line))) + "\n")
         sys.stdout.flush()

@@ -1,4 +1,4 @@
-"""Formulas: booleans, whole numbers and rationals over named constants, each distinct one made once."""
+"""Formulas: booleans, integers and rationals over named constants. Equal formulas are one object."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REAL: Final = "Real"
 
 
 class Term:
-    """A formula or number; two that look the same are one object, so identity is equality."""
+    """Formula or number. Equal terms are one object, so identity is equality."""
 
     __slots__ = ("args", "op", "serial", "sort", "value")
 
@@ -42,7 +42,7 @@ def _made(op: str, args: tuple[Term, ...], sort: str, value: object = None) -> T
 
 
 def forget() -> None:
-    """Drop all formulas but the two constants; those that are still held must not meet new ones."""
+    """Drop all formulas except the constants. Formulas that are still held must not be combined with new ones."""
     _MADE.clear()
     for constant in (TRUE, FALSE):
         _MADE["const", BOOL, bool, constant.value] = constant
@@ -53,27 +53,27 @@ FALSE: Final = _made("const", (), BOOL, False)
 
 
 def boolean(value: bool) -> Term:
-    """A constant."""
+    """Return a boolean constant."""
     return TRUE if value else FALSE
 
 
 def integer(value: int) -> Term:
-    """A whole number."""
+    """Return an integer constant."""
     return _made("const", (), INT, value)
 
 
 def rational(value: Fraction | int) -> Term:
-    """A rational number."""
+    """Return a rational constant."""
     return _made("const", (), REAL, Fraction(value))
 
 
 def variable(name: str, sort: str) -> Term:
-    """A constant that may have any value of its sort."""
+    """Return a variable of a sort."""
     return _made("var", (), sort, name)
 
 
 def apply(name: str, args: Iterable[Term], sort: str) -> Term:
-    """An unknown function of some arguments."""
+    """Return an unknown function of some arguments."""
     return _made("apply", tuple(args), sort, name)
 
 
@@ -94,7 +94,7 @@ def conj(*terms: Term) -> Term:
 
 
 def disj(*terms: Term) -> Term:
-    """Any of them."""
+    """Return the disjunction."""
     parts_by_serial: dict[int, Term] = {}
     for term in terms:
         for part in term.args if term.op == "or" else (term,):
@@ -110,19 +110,19 @@ def disj(*terms: Term) -> Term:
 
 
 def negated(term: Term) -> Term:
-    """Not it."""
+    """Return the negation."""
     if term is TRUE or term is FALSE:
         return boolean(term is FALSE)
     return term.args[0] if term.op == "not" else _made("not", (term,), BOOL)
 
 
 def implies(one: Term, other: Term) -> Term:
-    """The other where the one holds."""
+    """Return the implication of `other` by `one`."""
     return disj(negated(one), other)
 
 
 def choose(condition: Term, one: Term, other: Term) -> Term:
-    """Return one term if the condition holds, else the other."""
+    """Return one term if the condition holds, otherwise the other."""
     if condition is TRUE or one is other:
         return one
     if condition is FALSE:
@@ -133,7 +133,7 @@ def choose(condition: Term, one: Term, other: Term) -> Term:
 
 
 def equal(one: Term, other: Term) -> Term:
-    """Whether two numbers are equal."""
+    """Return the formula that two numbers are equal."""
     if one is other:
         return TRUE
     if one.op == "const" and other.op == "const":
@@ -144,7 +144,7 @@ def equal(one: Term, other: Term) -> Term:
 
 
 def less(one: Term, other: Term) -> Term:
-    """Whether a number is less than another of its sort."""
+    """Return the formula that a number is less than another of its sort."""
     if one is other:
         return FALSE
     if one.op == "const" and other.op == "const":
@@ -153,7 +153,7 @@ def less(one: Term, other: Term) -> Term:
 
 
 def at_most(one: Term, other: Term) -> Term:
-    """Whether a number is at most another."""
+    """Return the formula that a number is at most another."""
     return negated(less(other, one))
 
 
@@ -166,7 +166,7 @@ _ARITHMETIC: Final[Mapping[str, Callable[[Any, Any], Any]]] = {
 
 
 def arithmetic(op: str, one: Term, other: Term) -> Term:
-    """`+`, `-` or `*` of two numbers of one sort; `div` of whole ones by one above zero rounds down."""
+    """Return `+`, `-` or `*` of two numbers of one sort. `div` of an integer by a positive one rounds down."""
     if one.op == "const" and other.op == "const":
         a, b = one.value, other.value
         result = _ARITHMETIC[op](a, b)
@@ -175,7 +175,7 @@ def arithmetic(op: str, one: Term, other: Term) -> Term:
 
 
 def as_real(term: Term) -> Term:
-    """A whole number as a rational."""
+    """Return an integer as a rational."""
     if term.op == "const":
         assert isinstance(term.value, int)
         return rational(term.value)
@@ -183,7 +183,7 @@ def as_real(term: Term) -> Term:
 
 
 def total(terms: Iterable[Term]) -> Term:
-    """How many of some formulas hold."""
+    """Return the number of formulas that hold."""
     count = integer(0)
     for term in terms:
         count = arithmetic("+", count, choose(term, integer(1), integer(0)))
@@ -191,7 +191,7 @@ def total(terms: Iterable[Term]) -> Term:
 
 
 def walk(roots: Iterable[Term]) -> Iterator[Term]:
-    """Yield all parts of some terms, each once, after its own parts."""
+    """Yield all parts of some terms once each, after their own parts."""
     serials: set[int] = set()
     stack = [(root, False) for root in roots]
     while stack:
@@ -205,7 +205,7 @@ def walk(roots: Iterable[Term]) -> Iterator[Term]:
 
 
 def constant_text(term: Term) -> str:
-    """A constant in SMT-LIB."""
+    """Return a constant in SMT-LIB."""
     value = term.value
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -217,7 +217,7 @@ def constant_text(term: Term) -> str:
 
 
 def text_of(term: Term) -> str:
-    """A term in SMT-LIB, without sharing: for people."""
+    """Return a term in SMT-LIB for people, without shared parts."""
     if term.op == "const":
         return constant_text(term)
     if term.op == "var":

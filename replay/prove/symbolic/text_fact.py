@@ -1,4 +1,4 @@
-"""Facts about all texts and lists of texts: compatible predicates, and properties of constants."""
+"""Facts about texts and lists of texts: compatible predicates, and properties of constants."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _AMOUNTS = ("0", "1", "2", "100m", "500m", "900m", "1500m", "64Mi", "500Mi", "1G
 
 
 def hint_amounts(root: Root) -> None:
-    """Quantities are usually such as people write: some, and those of the policies made larger and smaller."""
+    """Add hints that quantities are usual ones, or close to those of the policies."""
     written = [text for text in root.texts.literals if quantity_of(text) is not None]
     around = [other for text in written for other in _beside(text)]
     literals = [root.texts.literal(text) for text in dict.fromkeys([*_AMOUNTS, *written, *around])]
@@ -50,7 +50,7 @@ def _beside(text: str) -> Iterator[str]:
 
 
 def text_facts(root: Root) -> Iterator[Term]:
-    """Facts about all texts that formulas ask about."""
+    """Yield facts about all texts that formulas read."""
     yield from _about_lengths(root)
     yield from _about_results(root)
     yield from _about_constants(root)
@@ -154,7 +154,7 @@ def _about_text(root: Root, term: Term, predicates: tuple[TextPredicate, ...]) -
 def _groups(predicates: list[TextPredicate]) -> Iterator[list[TextPredicate]]:
     """Yield all predicates together if they are few.
 
-    Otherwise leave out equalities, and handle each with the constants.
+    Otherwise yield some of them without equalities. The facts about constants cover equalities.
     """
     if len(predicates) <= _MOST_PREDICATES:
         if predicates:

@@ -1,4 +1,4 @@
-"""Functions from a text to a text, and the texts whose results are in a set (the set under the inverse of the function)."""
+"""Functions from text to text, and the inverse: the automaton of the texts whose results another automaton accepts."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ _CASE = 32
 
 
 class TextFunction(Struct, frozen=True):
-    """A function by its kind.
+    """Function by its kind.
 
-    `lowerAscii`, `upperAscii`; `prepend` and `append` put `text` before or behind; `begin` and `drop` give what stands before or
-    from the place `number` on; `piece` gives what stands between separators (`text`, one character), by its index `number`,
-    negative from the end. A piece that is not there is the empty text: whoever asks for one asks first whether it is there.
+    `lowerAscii` and `upperAscii` change case. `prepend` and `append` add `text`. `begin` and `drop` give the text
+    before or from index `number`. `piece` gives the piece between separators (`text`, one character) at index `number`,
+    negative from the end. A missing piece is the empty text; the caller must check first that it exists.
     """
 
     kind: str
@@ -26,11 +26,11 @@ class TextFunction(Struct, frozen=True):
     number: int = 0
 
     def of(self, text: str) -> str:
-        """The result for one text."""
+        """Return the result for one text."""
         return _RESULTS[self.kind](self, text)
 
     def before(self, nfa: NFA) -> NFA:
-        """The texts whose results an automaton accepts."""
+        """Return the automaton of texts whose results an automaton accepts."""
         return _INVERSES[self.kind](self, nfa)
 
 
@@ -45,7 +45,7 @@ def _moved(text: str, first: str, step: int) -> str:
 
 
 def _copied(nfa: NFA, nfa_out: NFA, without: Ranges = ()) -> list[int]:
-    """The states of an automaton in another one, without the edges of some characters."""
+    """Copy the states of an automaton into another one, without the edges of some characters."""
     states = [nfa_out.state() for _ in range(nfa.count)]
     alphabet = complement(without) if without else _ANY
     for source, ranges, target in nfa.edges():
@@ -54,7 +54,7 @@ def _copied(nfa: NFA, nfa_out: NFA, without: Ranges = ()) -> list[int]:
 
 
 def both(one: Ranges, other: Ranges) -> Ranges:
-    """The characters that are in both."""
+    """Return the characters that are in both."""
     overlaps = ((max(a, c), min(b, d)) for a, b in one for c, d in other)
     return tuple((low, high) for low, high in overlaps if low <= high)
 
@@ -67,7 +67,7 @@ def _bits(states: int) -> Iterator[int]:
 
 
 def _lettered(nfa: NFA, first: int, step: int) -> NFA:
-    """The 26 letters from `first` on are read as those `step` further."""
+    """Return an automaton that reads the 26 letters from `first` on as the letters `step` further."""
     nfa_out = NFA()
     states = [nfa_out.state() for _ in range(nfa.count)]
     letters: Ranges = ((first, first + 25),)
@@ -79,7 +79,7 @@ def _lettered(nfa: NFA, first: int, step: int) -> NFA:
 
 
 def _begun(nfa: NFA, text: str) -> NFA:
-    """A text was read before."""
+    """Return an automaton that has already read a text."""
     nfa_out = NFA()
     _copied(nfa, nfa_out)
     nfa_out.start, nfa_out.accepting = nfa.start, nfa.accepting
@@ -89,7 +89,7 @@ def _begun(nfa: NFA, text: str) -> NFA:
 
 
 def _ended(nfa: NFA, text: str) -> NFA:
-    """A text will be read behind."""
+    """Return an automaton that accepts a text if its continuation by `text` is accepted."""
     nfa_out = NFA()
     _copied(nfa, nfa_out)
     nfa_out.start = nfa.start
@@ -103,7 +103,7 @@ def _ended(nfa: NFA, text: str) -> NFA:
 
 
 def _begin(nfa: NFA, count: int) -> NFA:
-    """The first characters alone are read."""
+    """Return an automaton that checks only the first characters."""
     nfa_out = NFA()
     states = [[nfa_out.state() for _ in range(nfa.count)] for _ in range(count + 1)]
     for index in range(count):
@@ -137,7 +137,7 @@ def _drop(nfa: NFA, count: int) -> NFA:
 
 
 def _piece(nfa: NFA, separator: str, number: int) -> NFA:
-    """Return an automaton that reads one piece and skips the others."""
+    """Return an automaton that checks one piece and skips the others."""
     nfa_out, at = NFA(), ((ord(separator), ord(separator)),)
     states = _copied(nfa, nfa_out, without=at)
     accepting = [states[each] for each in _bits(nfa.accepting)]
@@ -158,7 +158,7 @@ def _piece(nfa: NFA, separator: str, number: int) -> NFA:
 
 
 def _pieces(target: NFA, at: Ranges, count: int) -> list[int]:
-    """States in so many pieces, one after another."""
+    """Return states for so many successive pieces."""
     states = [target.state() for _ in range(count)]
     for index, state in enumerate(states):
         target.edge(state, complement(at), state)
@@ -168,7 +168,7 @@ def _pieces(target: NFA, at: Ranges, count: int) -> list[int]:
 
 
 def _enter(target: NFA, ends: list[int], at: Ranges, starting: list[int]) -> None:
-    """Come to some states after the pieces before them."""
+    """Connect the pieces before to the start states of a piece."""
     if not ends:
         for state in starting:
             target.begin(state)
@@ -179,7 +179,7 @@ def _enter(target: NFA, ends: list[int], at: Ranges, starting: list[int]) -> Non
 
 
 def _leave(target: NFA, accepting: list[int], at: Ranges) -> None:
-    """Whatever comes behind a piece is read."""
+    """Accept anything after a piece."""
     rest = target.state()
     target.edge(rest, _ANY, rest)
     for state in (*accepting, rest):
@@ -189,7 +189,7 @@ def _leave(target: NFA, accepting: list[int], at: Ranges) -> None:
 
 
 def _enter_late(target: NFA, at: Ranges, starting: list[int]) -> None:
-    """Come to some states at the beginning, or behind any separator."""
+    """Enter a piece at the start of the text or after any separator."""
     start = target.state()
     target.begin(start)
     target.edge(start, _ANY, start)

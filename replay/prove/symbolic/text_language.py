@@ -1,4 +1,4 @@
-"""Sets of texts that predicates describe, and which of several predicates can hold of one text at once.
+"""Sets of texts that predicates describe, and which predicates can hold for one text together.
 
 In formulas, constants are numbers, and predicates and results are functions of numbers.
 """
@@ -37,7 +37,7 @@ from replay.prove.symbolic.text_pattern import NFA, NotRegularError, nfa_of_patt
 
 @lru_cache(maxsize=65536)
 def _matches_exactly(text: str, pattern: str) -> bool | None:
-    """Whether a pattern is found in a text; None where that is an error or not known."""
+    """Return whether a pattern matches a text, or None for an error or an unknown result."""
     try:
         return matches(text, pattern)
     except (EvalError, UndeterminedError):
@@ -46,7 +46,7 @@ def _matches_exactly(text: str, pattern: str) -> bool | None:
 
 @lru_cache(maxsize=65536)
 def quantity_of(text: str) -> Fraction | None:
-    """Return the amount of a quantity, None for other texts."""
+    """Return the amount of a quantity, or None for another text."""
     try:
         quantity = parse_quantity(text)
     except QuantityError:
@@ -61,25 +61,25 @@ _LONGEST = 300
 
 
 class TextPredicate(Struct, frozen=True):
-    """A question about a text: `kind` with a constant; `number` for lengths, and for the separators that are there at least."""
+    """Predicate of a text: `kind` with a constant. `number` is a length, or the least number of separators."""
 
     kind: str
     text: str = ""
     number: int = 0
     functions: tuple[TextFunction, ...] = ()
-    """Functions applied to the text before the predicate, the last one first."""
+    """Functions applied to the text before the predicate. The last one is applied first."""
 
     @property
     def is_equality(self) -> bool:
-        """Whether it asks if the text itself is another one."""
+        """Whether it compares the text itself with a constant."""
         return self.kind == "equal" and not self.functions
 
     def after(self, function: TextFunction) -> TextPredicate:
-        """The same question about the result of a function."""
+        """Return the predicate for the result of a function."""
         return replace(self, functions=(*self.functions, function))
 
     def holds(self, text: str) -> bool | None:  # noqa: PLR0911 - one case a kind
-        """The answer for one text; None where the kind has none here."""
+        """Return the answer for one text, or None if the kind has none here."""
         if self.functions:
             return replace(self, functions=self.functions[:-1]).holds(self.functions[-1].of(text))
         match self.kind:
@@ -103,14 +103,14 @@ class TextPredicate(Struct, frozen=True):
 
 
 class Combinations(Struct, frozen=True):
-    """All combinations of answers that some text gives, each with a shortest such text."""
+    """Combinations of answers that texts can give, each with a shortest such text."""
 
     samples: tuple[tuple[tuple[bool, ...], str], ...]
 
 
 @lru_cache(maxsize=2048)
 def combinations(predicates: tuple[TextPredicate, ...]) -> Combinations | None:
-    """The combinations of answers of some predicates; None where that cannot be found out."""
+    """Return the possible combinations of answers, or None if they cannot be found."""
     automata = []
     for predicate in predicates:
         automaton = _automaton(predicate)
@@ -137,7 +137,7 @@ def combinations(predicates: tuple[TextPredicate, ...]) -> Combinations | None:
 
 
 def is_regular(predicate: TextPredicate) -> bool:
-    """Whether a predicate can be an automaton."""
+    """Return whether a predicate can be expressed as an automaton."""
     return _automaton(predicate) is not None
 
 
@@ -153,7 +153,7 @@ def _automaton(predicate: TextPredicate) -> NFA | None:
 
 
 def _plain(predicate: TextPredicate) -> NFA | None:  # noqa: PLR0911 - one case a kind
-    """The automaton of a question about the text itself."""
+    """Return the automaton of a predicate of the text itself, or None."""
     anything, text = (("star", ((0, _LAST),)),), tuple(("one", ((ord(c), ord(c)),)) for c in predicate.text)
     if len(predicate.text) > _LONGEST or predicate.number > _LONGEST:
         return None
@@ -178,7 +178,7 @@ def _plain(predicate: TextPredicate) -> NFA | None:  # noqa: PLR0911 - one case 
 
 
 def _less_than(text: str) -> NFA:
-    """Texts before one in the order of code points: a proper beginning of it, or a smaller character somewhere."""
+    """Return the automaton of texts before one, by code points: proper prefixes, and texts with a smaller character."""
     nfa = NFA()
     state = nfa.state()
     nfa.begin(state)
@@ -225,23 +225,23 @@ class Texts:
     """Texts in formulas: constants have numbers, predicates are functions of numbers."""
 
     def __init__(self) -> None:
-        """No text yet."""
+        """Start without texts."""
         self.literals: dict[str, int] = {}
         self.predicates: dict[Term, dict[TextPredicate, None]] = {}
-        """The predicates that are asked of each text that is not a constant."""
+        """Predicates of each text that is not a constant."""
         self.derived: dict[Term, tuple[TextFunction, Term]] = {}
-        """The texts that a function makes of others."""
+        """Texts that are results of functions of other texts."""
         self.numerals: dict[Term, Term] = {}
-        """The texts that whole numbers are written as."""
+        """Texts of whole numbers."""
         self.compared: dict[tuple[Term, Term], None] = {}
-        """The texts that are held against each other: what is asked of one is then asked of the other."""
+        """Pairs of compared texts. Predicates of one are then also asked of the other."""
 
     def literal(self, text: str) -> Term:
-        """The number of a constant text."""
+        """Return the number of a constant text."""
         return integer(self.literals.setdefault(text, len(self.literals)))
 
     def text_of(self, term: Term) -> str | None:
-        """Return the constant text of a number, None if there is none."""
+        """Return the constant text of a number, or None."""
         if term.op != "const":
             return None
         return next(text for text, number in self.literals.items() if number == term.value)
@@ -258,7 +258,7 @@ class Texts:
         return result
 
     def numeral(self, number: Term) -> Term:
-        """A whole number as a text."""
+        """Return the text of a whole number."""
         if number.op == "const":
             return self.literal(str(number.value))
         numeral = apply("text of int", (number,), INT)
@@ -266,7 +266,7 @@ class Texts:
         return numeral
 
     def holds(self, predicate: TextPredicate, term: Term) -> Term:
-        """A predicate of a text."""
+        """Return a predicate of a text."""
         if term.op == "ite":
             yes, no = self.holds(predicate, term.args[1]), self.holds(predicate, term.args[2])
             return disj(conj(term.args[0], yes), conj(negated(term.args[0]), no))
@@ -278,7 +278,7 @@ class Texts:
         return apply(name_of(predicate), (term,), BOOL)
 
     def same(self, one: Term, other: Term) -> Term:
-        """Whether two texts are equal."""
+        """Return the formula that two texts are equal."""
         for term, constant in ((one, other), (other, one)):
             if constant.op == "const" and term.op == "ite":
                 yes, no = self.same(term.args[1], constant), self.same(term.args[2], constant)
@@ -295,7 +295,7 @@ class Texts:
 
 
 def name_of(predicate: TextPredicate | TextFunction) -> str:
-    """The name of a predicate, or of a function of texts, in formulas."""
+    """Return the name of a predicate or text function in formulas."""
     own = f"{predicate.kind} {predicate.text.encode('unicode_escape').hex()} {predicate.number}"
     inner = predicate.functions if isinstance(predicate, TextPredicate) else ()
     return " of ".join((own, *map(name_of, inner)))

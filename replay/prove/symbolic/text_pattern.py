@@ -1,7 +1,7 @@
-"""Regular expressions as automata, from the parts that Go's parser reads (`replay.go.regexp_tree`).
+"""Regular expressions as automata, from the parts of Go's parser (`replay.go.regexp_tree`).
 
-What is not said here (word boundaries, lines, classes of Unicode) has no automaton, and nothing is concluded about it. Each
-automaton is tried on texts against the matcher that decides, so that a misreading cannot stay.
+Word boundaries, line anchors and Unicode classes have no automaton, and nothing is concluded about them. Each automaton
+is tested against the real matcher on some texts, which reveals a wrong translation.
 """
 
 from __future__ import annotations
@@ -33,16 +33,16 @@ _MOST_STATES = 2000
 
 
 class NotRegularError(Exception):
-    """A set of texts is not said as an automaton."""
+    """Set of texts without an automaton here."""
 
 
 class NFA:
-    """States as bits of a number; `start` and `accepting` are sets of them."""
+    """Automaton. States are bits of a number; `start` and `accepting` are sets of them."""
 
     __slots__ = ("_cache", "_count", "_edges", "accepting", "start")
 
     def __init__(self) -> None:
-        """No state yet."""
+        """Start without states."""
         self._count = 0
         self._edges: list[list[tuple[Ranges, int]]] = []
         self._cache: dict[tuple[int, int], int] = {}
@@ -50,7 +50,7 @@ class NFA:
         self.accepting = 0
 
     def state(self) -> int:
-        """A new state."""
+        """Return a new state. Raises NotRegularError if there are too many."""
         if self._count >= _MOST_STATES:
             raise NotRegularError
         self._edges.append([])
@@ -58,20 +58,20 @@ class NFA:
         return self._count - 1
 
     def begin(self, state: int) -> None:
-        """Start in a state, too."""
+        """Add a start state."""
         self.start |= 1 << state
 
     def accept(self, state: int) -> None:
-        """A text may end in a state."""
+        """Add an accepting state."""
         self.accepting |= 1 << state
 
     def edge(self, source: int, ranges: Ranges, target: int) -> None:
-        """Some characters lead from one state to another."""
+        """Add an edge from one state to another for some characters."""
         self._edges[source].append((ranges, target))
 
     @property
     def count(self) -> int:
-        """How many states there are."""
+        """Number of states."""
         return self._count
 
     def edges(self) -> Iterator[tuple[int, Ranges, int]]:
@@ -100,7 +100,7 @@ class NFA:
         return reach
 
     def accepts(self, text: str) -> bool:
-        """Whether a text is in the set."""
+        """Return whether a text is in the set."""
         states = self.start
         for character in text:
             states = self.step(states, ord(character))
@@ -108,7 +108,7 @@ class NFA:
 
     @classmethod
     def of_sequence(cls, parts: Sequence[tuple[str, Ranges]]) -> NFA:
-        """`one` character after another, or any number of them (`star`)."""
+        """Return the automaton of a sequence: `one` is a character, `star` any number of them."""
         nfa = cls()
         state = nfa.state()
         nfa.begin(state)
@@ -125,7 +125,7 @@ class NFA:
 
 @lru_cache(maxsize=1024)
 def nfa_of_pattern(pattern: str) -> NFA | None:
-    """Return the texts that a pattern matches; None if an automaton cannot express it."""
+    """Return the texts that a pattern matches, or None if an automaton cannot express it."""
     try:
         nfa = _Builder().build(parts_of_pattern(pattern))
     except (NotRegularError, UnlistedCharactersError, RegexpError, UnsupportedRegexpError, RecursionError):
@@ -134,7 +134,7 @@ def nfa_of_pattern(pattern: str) -> NFA | None:
 
 
 def _agrees(pattern: str, nfa: NFA) -> bool:
-    """Whether the automaton answers as the matcher for texts around the pattern."""
+    """Return whether the automaton agrees with the matcher on texts around the pattern."""
     texts = {"", "a", "x", "\n", *samples_of_pattern(pattern, 12)}
     texts |= {text + end for text in tuple(texts) for end in ("x", "\n", "/")} | {"x" + text for text in texts}
     try:
@@ -147,7 +147,7 @@ _START, _END = "start", "end"
 
 
 class _Builder:
-    """Thompson's construction, with empty edges and places that only the beginning or the end of a text passes."""
+    """Thompson's construction, with empty edges that can be limited to the start or the end of a text."""
 
     def __init__(self) -> None:
         self._nfa = NFA()
@@ -204,7 +204,7 @@ class _Builder:
         self._empty.setdefault(source, []).append((target, where))
 
     def _part(self, part: RegexpPart, state: int) -> int:
-        """The state behind a part that begins in one."""
+        """Return the state after a part that begins in `state`."""
         match part:
             case Concatenation():
                 for each in part.parts:
@@ -244,7 +244,7 @@ class _Builder:
 
 
 def _place(assertion: Assertion) -> str:
-    """The place that an assertion asks for; of lines and words nothing is said."""
+    """Return the position that an assertion requires. Raises NotRegularError for lines and words."""
     where = {r"\A": _START, r"\z": _END}.get(assertion.kind)
     if where is None:
         raise NotRegularError

@@ -1,6 +1,6 @@
 """Modelled functions of texts: results, pieces, positions of one text in another, and quantities.
 
-Quantities are texts by their amounts (`k8s.io/apiserver/pkg/cel/library/quantity.go`).
+Quantities are texts with an amount (`k8s.io/apiserver/pkg/cel/library/quantity.go`).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from replay.prove.symbolic.value import (
 )
 
 Followed = Callable[[ValueFactory, list[SymbolicValue]], SymbolicValue | None]
-"""A function of symbolic values; None as a result: not followed after all."""
+"""Function of symbolic values. A result of None means not modelled."""
 
 _QUANTITY = "quantity"
 
@@ -127,14 +127,14 @@ QUANTITIES: Mapping[tuple[str, int], Followed] = {
     ("isLessThan", 2): partial(_compare_quantities, lambda one, other: known(Bool(less(one, other)))),
     ("compareTo", 2): partial(_compare_quantities, _compared),
 }
-"""By name and number of operands, the receiver among them."""
+"""Functions on quantities, by name and number of operands, including the receiver."""
 
 
 _LONGEST = 64
 
 
 def _text_function(name: str, make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """A function from a text to a text that never fails."""
+    """Model a function from text to text that never fails."""
     followed = TextFunction(name) if name in {"lowerAscii", "upperAscii"} else None
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
@@ -150,7 +150,7 @@ def _text_function(name: str, make: ValueFactory, arguments: list[SymbolicValue]
 
 
 def _split(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """`text.split(separator)` for a separator of one character."""
+    """Model `text.split(separator)` for a separator of one character."""
     pairs: list[Guarded] = []
     for guard, case in spread(arguments[0]):
         for other_guard, other in spread(arguments[1]):
@@ -192,7 +192,7 @@ def _index_of(name: str, make: ValueFactory, arguments: list[SymbolicValue]) -> 
 
 
 def _substring(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicValue | None:
-    """`substring` between constant indices; beyond the end it is an error."""
+    """Model `substring` with constant indices. Beyond the end it is an error."""
     limits = [_constant(each) for each in arguments[1:]]
     if any(each is None for each in limits):
         return None
@@ -221,7 +221,7 @@ def _substring(make: ValueFactory, arguments: list[SymbolicValue]) -> SymbolicVa
 
 
 def _constant(value: SymbolicValue) -> int | None:
-    """The number that a value is for certain."""
+    """Return the number that a value certainly is, or None."""
     if len(value.cases) != 1 or not isinstance(value.cases[0][1], Int):
         return None
     number = value.cases[0][1].term.value
@@ -235,4 +235,4 @@ TEXTS: Mapping[tuple[str, int], Followed] = {
     ("substring", 2): _substring,
     ("substring", 3): _substring,
 }
-"""By name and number of operands, the receiver among them."""
+"""Functions on texts, by name and number of operands, including the receiver."""

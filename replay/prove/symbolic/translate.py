@@ -1,8 +1,7 @@
-"""Checked expressions as symbolic values (the strict engine, `replay.cel.strict`, over cases instead of values).
+"""Translation of checked expressions into symbolic values, as the strict engine evaluates them (`replay.cel.strict`).
 
-What is not followed becomes an unknown function of its arguments: the same arguments give the same result, and nothing else is
-known. Whatever a real request makes an expression do, the symbolic value has that among its cases; so a difference that the
-formulas exclude does not exist.
+A part that is not modelled becomes an unknown function of its arguments: equal arguments give equal results. The
+symbolic value covers every result of a real request. So a difference that the formulas exclude does not exist.
 """
 
 from __future__ import annotations
@@ -59,18 +58,18 @@ from replay.prove.symbolic.value import (
 )
 
 _ORDERLESS = frozenset({"sum", "min", "max"})
-"""Functions that are not followed, and do not look at the order of a list."""
+"""Unmodelled functions whose result does not depend on the order of a list."""
 
 
 class Environment(Struct, frozen=True):
-    """Input of expressions of one kind: the bindings, and how to find a variable's value."""
+    """Input of expressions of one kind: the bindings, and a function that returns a variable's value."""
 
     bindings: Mapping[str, SymbolicValue]
     variable: Callable[[str], SymbolicValue | None]
 
 
 class Translator:
-    """Translates the expressions of a policy for one symbolic request."""
+    """Translator of a policy's expressions for one symbolic request."""
 
     def __init__(self, root: Root, environment: Environment) -> None:
         """`root` collects facts about the request."""
@@ -79,15 +78,15 @@ class Translator:
         self._environment = environment
 
     def translate(self, ast: Ast) -> SymbolicValue:
-        """The value of an expression."""
+        """Return the value of an expression."""
         return _Walk(self, ast).value(ast.expr, {})
 
     def binding(self, name: str) -> SymbolicValue | None:
-        """A declared variable."""
+        """Return the value of a declared name, or None."""
         return self._environment.bindings.get(name)
 
     def variable(self, name: str) -> SymbolicValue | None:
-        """A variable of the policy."""
+        """Return the value of a variable of the policy, or None."""
         return self._environment.variable(name)
 
 
@@ -102,7 +101,7 @@ class _Walk:
         return self._ast.type_map.get(node.id)
 
     def value(self, node: Expr, scope: NamedValues) -> SymbolicValue:  # noqa: PLR0911 - one return a kind of node
-        """The value of a node."""
+        """Return the value of a node."""
         match node:
             case Const():
                 return self._const(node.value)
@@ -173,7 +172,7 @@ class _Walk:
         return chosen(self.make, operand, node.field)
 
     def _list(self, items: list[SymbolicValue]) -> SymbolicValue:
-        """A list; an error in an item is an error."""
+        """Return a list. An error in an item is an error."""
         failed = disj(*(error_of(item) for item in items))
         result = ListOf(tuple((TRUE, without_error(item)) for item in items))
         return value_of([(negated(failed), result), (failed, ERROR)])
@@ -197,7 +196,7 @@ class _Walk:
         return self.apply(node, values)
 
     def apply(self, node: Call, values: list[SymbolicValue]) -> SymbolicValue:
-        """A function that evaluates all its arguments; an error in one is its result."""
+        """Return the result of a function that evaluates all arguments. An error in one is its result."""
         failed = disj(*(error_of(value) for value in values))
         if failed is TRUE:
             return FAILED
@@ -229,7 +228,7 @@ class _Walk:
 
 
 def without_error(value: SymbolicValue) -> SymbolicValue:
-    """The cases that are no error; where only these are looked at."""
+    """Return the cases that are not errors, for code that handles errors before."""
     cases = tuple((guard, case) for guard, case in value.cases if not isinstance(case, Err))
     return SymbolicValue(cases) if cases else FAILED
 
@@ -315,7 +314,7 @@ def _or_optional(walk: _Walk, operands: list[Expr], scope: NamedValues) -> Symbo
 
 
 def _of_optional(walk: _Walk, operands: list[Expr], scope: NamedValues, *, wraps: bool) -> SymbolicValue:
-    """`or` and `orValue`: the argument is evaluated only where there is no value."""
+    """Model `or` and `orValue`. An error in the argument matters only if there is no value."""
     one, other = (walk.value(each, scope) for each in operands)
     pairs = []
     for guard, case in one.cases:

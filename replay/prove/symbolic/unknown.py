@@ -1,4 +1,4 @@
-"""Results that are not modelled: one fresh value per function and arguments, with the facts that its declared type gives."""
+"""Unmodelled results: one fresh value per function and arguments, with the facts of its declared type."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _SCALARS = {Kind.STRING: "string", Kind.INT: "integer", Kind.BOOL: "boolean"}
 
 @lru_cache(maxsize=512)
 def schema_of(type_: Type) -> Schema | None:
-    """The schema of a declared type, None where any value is one."""
+    """Return the schema of a declared type, or None if it allows any value."""
     node = _node(type_)
     return Schema(node, {}) if node else None
 
@@ -57,7 +57,7 @@ _LIMIT = 2**63
 
 
 class ValueFactory:
-    """Makes values for a root; equal ones for equal functions and arguments."""
+    """Factory of values for a root. Equal functions and arguments give equal values."""
 
     def __init__(self, root: Root) -> None:
         """`root` collects the facts."""
@@ -65,7 +65,7 @@ class ValueFactory:
         self._values: dict[object, str] = {}
 
     def name_of(self, key: object) -> str:
-        """A name for something, the same for equal things."""
+        """Return a name for a key. Equal keys have equal names."""
         names = self.root.names
         return names.setdefault(key, f"#{len(names)}")
 
@@ -76,7 +76,7 @@ class ValueFactory:
     def result(
         self, function: str, arguments: tuple[object, ...], type_: Type | None, *, may_fail: bool = True
     ) -> SymbolicValue:
-        """The result of a function: an error, or a value of its type."""
+        """Return the result of a function: an error, or a value of its type."""
         name = self.name_of((function, arguments))
         case = self._case(name, type_, function, arguments)
         if not may_fail:
@@ -104,7 +104,7 @@ class ValueFactory:
         return Opaque(function, arguments)
 
     def integer(self, term: Term) -> Int:
-        """An int, which is within 64 bits."""
+        """Return an int, which is within 64 bits."""
         self.root.facts.append(conj(at_most(integer(-_LIMIT), term), at_most(term, integer(_LIMIT - 1))))
         return Int(term)
 
@@ -115,11 +115,11 @@ class ValueFactory:
         return node
 
     def text_result(self, function: str, *terms: Term) -> Term:
-        """The number of a text that a function of texts has as its result."""
+        """Return the number of the text that a function of texts returns."""
         return apply(f"text of {function}", terms, INT)
 
     def shape_of(self, node: Expr, scope: Mapping[str, SymbolicValue], ast: Ast, variable_of: VariableOf) -> object:
-        """An expression with the values of the names in it: equal shapes have equal values."""
+        """Return an expression with the values of its names. Equal shapes have equal values."""
 
         def leaf(part: Expr, around: BoundNames) -> object:
             if isinstance(part, Ident):
@@ -138,10 +138,10 @@ class ValueFactory:
 
 
 def _reference(ast: Ast, node: Expr) -> str:
-    """Return the full name that a node means, empty if it is none."""
+    """Return the full name that a node refers to, or an empty text."""
     reference = ast.reference_map.get(node.id)
     return reference.name if reference is not None else ""
 
 
 VariableOf = Callable[[str], SymbolicValue | None]
-"""The value of a policy's variable."""
+"""Function that returns the value of a policy's variable."""

@@ -1,7 +1,7 @@
-"""CEL values of which only some is known: the cases that there are, each with the formula under which it is the one.
+"""CEL values that are partly known: possible cases, each with the formula under which it is the value.
 
-The guards of a value's cases exclude one another and one of them holds. A JSON value of the request is a `JsonNode`: its kind, what it
-holds and which parts it has are constants of the formulas, made when they are first asked for.
+The guards of the cases exclude one another, and one of them holds. A JSON value of the request is a `JsonNode`. Its
+kind, content and parts are variables of the formulas, created on first use.
 """
 
 from __future__ import annotations
@@ -18,50 +18,50 @@ if TYPE_CHECKING:
 
 
 class Err(Struct, frozen=True):
-    """An error; its text is not followed."""
+    """Error. Its message is not modelled."""
 
 
 class Null(Struct, frozen=True):
-    """null."""
+    """Null."""
 
 
 class ScalarValue(Struct, frozen=True):
-    """A value that one term says."""
+    """Value that is one term."""
 
     term: Term
 
 
 class Bool(ScalarValue, frozen=True):
-    """true where the formula holds, else false."""
+    """Boolean value."""
 
 
 class Int(ScalarValue, frozen=True):
-    """An int; within 64 bits."""
+    """Int within 64 bits."""
 
 
 class Double(ScalarValue, frozen=True):
-    """A finite double, as a rational number."""
+    """Finite double, as a rational number."""
 
 
 class Str(ScalarValue, frozen=True):
-    """A text by its number: equal texts have equal numbers."""
+    """Text by its number. Equal texts have equal numbers."""
 
 
 class ListOf(Struct, frozen=True):
-    """A list made by an expression: the items that are there where their guards hold; of the keys of a map in any order."""
+    """List made by an expression. An item is present if its guard holds. A list of map keys is not ordered."""
 
     items: tuple[tuple[Term, SymbolicValue], ...]
     is_ordered: bool = True
 
 
 class MapOf(Struct, frozen=True):
-    """A map made by an expression, with constant keys."""
+    """Map made by an expression, with constant keys."""
 
     entries: tuple[tuple[str, SymbolicValue], ...]
 
 
 class NodeValue(Struct, frozen=True):
-    """A JSON value of the request, or one that an expression computes."""
+    """JSON value of the request, or one that an expression computes."""
 
     node: JsonNode
 
@@ -79,14 +79,14 @@ class JsonMap(NodeValue, frozen=True):
 
 
 class SymbolicOptional(Struct, frozen=True):
-    """An optional: the value where the formula holds, else none."""
+    """Optional: the value if the formula holds, otherwise none."""
 
     present: Term
     value: SymbolicValue
 
 
 class Opaque(Struct, frozen=True):
-    """A value of a type that is not followed, by how it was made."""
+    """Value of an unmodelled type, identified by how it was made."""
 
     kind: str
     made_of: tuple[object, ...]
@@ -100,13 +100,13 @@ class Pieces(Struct, frozen=True):
 
 
 class TypeOf(Struct, frozen=True):
-    """A type as a value."""
+    """Type as a value."""
 
     name: str
 
 
 class PolicyVariables(Struct, frozen=True):
-    """The map of a policy's variables."""
+    """Map of a policy's variables."""
 
 
 ValueCase = (
@@ -130,7 +130,7 @@ ValueCase = (
 
 
 class SymbolicValue(Struct, frozen=True):
-    """The cases of a value."""
+    """Cases of a value."""
 
     cases: tuple[tuple[Term, ValueCase], ...]
 
@@ -147,7 +147,7 @@ def known(case: ValueCase) -> SymbolicValue:
 
 
 def value_of(cases: Iterable[tuple[Term, ValueCase]]) -> SymbolicValue:
-    """A value of some cases; like ones become one."""
+    """Return a value with these cases. Cases that can be merged become one."""
     merged: list[tuple[Term, ValueCase]] = []
     for guard, case in cases:
         if guard is FALSE:
@@ -163,7 +163,7 @@ def value_of(cases: Iterable[tuple[Term, ValueCase]]) -> SymbolicValue:
 
 
 def _joined(guard: Term, case: ValueCase, other: ValueCase) -> ValueCase | None:
-    """Return a case that is `case` if its guard holds, else the other; None if that cannot be one case."""
+    """Return a case that is `case` if its guard holds, otherwise the other. Return None if that cannot be one case."""
     if case == other:
         return other
     if type(case) is not type(other):
@@ -192,7 +192,7 @@ def _joined_lists(guard: Term, one: ListOf, other: ListOf) -> ListOf | None:
 
 
 def either(condition: Term, one: SymbolicValue, other: SymbolicValue) -> SymbolicValue:
-    """Return one value if a condition holds, else the other."""
+    """Return one value if a condition holds, otherwise the other."""
     if condition is TRUE or one == other:
         return one
     if condition is FALSE:
@@ -206,7 +206,7 @@ def either(condition: Term, one: SymbolicValue, other: SymbolicValue) -> Symboli
 
 
 def truth(value: SymbolicValue) -> tuple[Term, Term]:
-    """Return where a value is true, and where it is false. Otherwise it is an error or not a bool."""
+    """Return where a value is true, and where it is false. Elsewhere it is an error or not a bool."""
     holds, fails = [], []
     for guard, case in value.cases:
         if isinstance(case, Bool):
@@ -225,10 +225,10 @@ def error_of(value: SymbolicValue) -> Term:
 
 
 def decided(holds: Term, fails: Term) -> SymbolicValue:
-    """A bool that is true here, false there, and an error elsewhere."""
+    """Return a bool that is true where `holds`, false where `fails`, and an error elsewhere."""
     return value_of([(disj(holds, fails), Bool(holds)), (conj(negated(holds), negated(fails)), ERROR)])
 
 
 def sure(term: Term) -> SymbolicValue:
-    """A bool that is never an error."""
+    """Return a bool that is never an error."""
     return known(Bool(term))
