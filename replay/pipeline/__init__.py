@@ -1,1 +1,1 @@
-"""Joins the stages: the only package that knows all of them."""
+"""Joins the stages. No other package knows all of them."""

@@ -1,4 +1,4 @@
-"""`replay test` as a function: from paths to the results of all cases below them."""
+"""`replay test` as a function: finds all cases below paths and returns their results."""
 
 from __future__ import annotations
 
@@ -26,11 +26,14 @@ NO_CASES = {
     "kubescape": "kubescape file without a test",
     "replay": "file of cases without a case",
 }
-"""What a file is called in which a form is recognised and no case stands."""
+"""Names of files of each form that contain no case."""
 
 
 class CaseOptions(Struct, frozen=True, kw_only=True):
-    """What is tested: cases below `paths`, those of them whose name holds `name`; `policies` decide cases that name none."""
+    """Options of a test run: the cases below `paths` whose name contains `name`.
+
+    `policies` decide cases that name none.
+    """
 
     paths: tuple[Path, ...]
     policies: tuple[Path, ...] = ()
@@ -40,7 +43,7 @@ class CaseOptions(Struct, frozen=True, kw_only=True):
 
 
 def run_tests(options: CaseOptions) -> CaseReport:
-    """Run all cases on servers of each minor; raises ReplayError where there are none."""
+    """Run all cases for the servers of each minor; raises ReplayError if there are none."""
     reports = {str(version): _run_on(version, options) for version in options.versions}
     first = next(iter(reports.values()))
     if len(reports) == 1:

@@ -1,4 +1,4 @@
-"""Evaluates single expressions, given as cases or with input documents, and says what a policy would make of them."""
+"""Evaluates single expressions, from cases or with input documents, and returns the decision that a policy would make."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ CelCase = Mapping[str, Any]
 
 
 class DenyAll:
-    """An authorizer that allows nothing."""
+    """An authorizer that denies everything."""
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:  # noqa: ARG002
-        """No, without a reason."""
+        """Return a denial without a reason."""
         return AuthorizationDecision(allowed=False)
 
 
@@ -91,7 +91,7 @@ class _Run:
         return compiler, variables
 
     def result(self) -> dict[str, Any]:
-        """The outcome with everything that goes with it."""
+        """Return the result with type, cost, decision and compile errors."""
         for earlier in self._case.get("before", ()):
             self._evaluation.evaluate(self._compiler.compile(self._kind, earlier))
         compiled = self._compiler.compile(self._kind, self._expression)
@@ -196,7 +196,7 @@ def _apply_configuration(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _kinds(bindings: Mapping[str, Any]) -> dict[str, GroupVersionKind]:
-    """The kinds of the bindings that are Go objects."""
+    """Return the kinds of the bindings that are Go objects."""
     kinds = {"namespaceObject": NAMESPACE_KIND}
     for name, value in bindings.items():
         if isinstance(value, TypedMap):
@@ -224,7 +224,7 @@ def bindings_of(case: CelCase, version: KubernetesVersion = NEWEST, *, mutation:
 
 
 def admission_request(variables: Mapping[str, Any]) -> dict[str, Any]:
-    """The `request` among the given variables, or one for creating the `object` among them."""
+    """Return the given `request`, or one that creates the given `object`."""
     always = {"uid": "", "object": None, "oldObject": None}
     if isinstance(variables.get("request"), dict):
         return {**always, **variables["request"]}
@@ -262,13 +262,13 @@ class ExpressionAnswer(NamedTuple):
 
     @property
     def type_text(self) -> str:
-        """The type of the result."""
+        """The type of the result, as text."""
         assert self.compiled.output_type is not None
         return type_text(self.compiled.output_type)
 
     @property
     def why_undetermined(self) -> str:
-        """Return what is missing, empty if the result is certain."""
+        """Why the result is undetermined, empty if it is certain."""
         return "; ".join(missing.reason for missing in self.evaluated.unknown) if self.evaluated is not None else ""
 
     @property
@@ -282,7 +282,7 @@ class ExpressionAnswer(NamedTuple):
 def evaluate(
     expression: str, documents: Mapping[str, JSON], version: KubernetesVersion, kind: ExpressionKind
 ) -> ExpressionAnswer:
-    """Compile and evaluate an expression of a kind; `documents` are the documents by the names of the variables."""
+    """Compile and evaluate an expression of a kind; `documents` are the values of variables by name."""
     compiler = ExpressionCompiler(version, has_params="params" in documents)
     compiled = compiler.compile(kind, expression)
     if compiled.program is None:
@@ -292,7 +292,7 @@ def evaluate(
 
 
 def json_of(answer: ExpressionAnswer) -> dict[str, Any]:
-    """The answer as one JSON object."""
+    """Return the answer as a JSON object."""
     compiled, evaluated = answer
     if evaluated is None:
         return {"compile_error": compiled.error}
@@ -307,7 +307,7 @@ def json_of(answer: ExpressionAnswer) -> dict[str, Any]:
 
 
 def text_of(answer: ExpressionAnswer) -> str:
-    """The answer for people, in lines."""
+    """Return the answer as text, in lines."""
     compiled, evaluated = answer
     if evaluated is None:
         return f"{compiled.error}\n"

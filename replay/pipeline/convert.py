@@ -1,4 +1,4 @@
-"""`replay convert` as a function: from objects of the API to directories of static manifests that a server takes."""
+"""`replay convert` as a function: converts API objects to directories of static manifests for a server."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ _GROUP = "apiserver.config.k8s.io/v1"
 
 
 class Converted(Struct, frozen=True):
-    """What was written: files below the directory, in order; `conversion` says what was not, too."""
+    """The written files below the directory, in order; `conversion` also lists what could not be converted."""
 
     conversion: Conversion
     paths: tuple[Path, ...]
@@ -41,9 +41,9 @@ class Converted(Struct, frozen=True):
 
 
 class ConvertOptions(Struct, frozen=True, kw_only=True):
-    """How objects are converted: for a server of `version`, which finds its manifests below `server_directory`.
+    """Options of a conversion: for a server of `version` that reads its manifests below `server_directory`.
 
-    `urls` are where webhooks with a Service are called, `cluster` is a snapshot with parameters.
+    `urls` are the addresses of webhooks with a Service; `cluster` is a snapshot with parameters.
     """
 
     version: KubernetesVersion = NEWEST
@@ -55,7 +55,8 @@ class ConvertOptions(Struct, frozen=True, kw_only=True):
 def convert_set(path: Path, out: Path, options: ConvertOptions) -> Converted:
     """Write the API-based objects at a path as static manifests of a server, below `out`.
 
-    Raises ReplayError for what the API would refuse, for a directory that holds manifests already, and for a server without such manifests.
+    Raises ReplayError for objects that the API would refuse, for a directory that holds manifests already, and for a
+    server without static manifests.
     """
     version, server_directory, cluster = options.version, options.server_directory, options.cluster
     if problem := static_problem(version):
@@ -84,9 +85,9 @@ def convert_set(path: Path, out: Path, options: ConvertOptions) -> Converted:
 
 
 def _loaded(path: Path, version: KubernetesVersion) -> tuple[tuple[LoadedObject, ...], tuple[JSON, ...]]:
-    """The API-based objects of a set, a bundle or a snapshot, and all that is beside them.
+    """Return the API-based objects of a set, a bundle or a snapshot, and all other objects there.
 
-    Raises ManifestError for what the API refuses; what a snapshot holds it has accepted.
+    Raises ManifestError for objects that the API refuses. Objects of a snapshot were accepted already.
     """
     if _SNAPSHOT in path.name and path.is_file():
         snapshot = read_snapshot(path)
@@ -126,7 +127,7 @@ def _find_in(objects: Iterable[JSON]) -> FindParam:
 
 
 def _configuration(plugins: Sequence[PluginName], server_directory: str) -> JSON:
-    """The AdmissionConfiguration that names the directories as the server finds them."""
+    """Return the AdmissionConfiguration that names the directories at their paths on the server."""
     return {
         "apiVersion": _GROUP,
         "kind": "AdmissionConfiguration",
@@ -145,7 +146,7 @@ def _configuration(plugins: Sequence[PluginName], server_directory: str) -> JSON
 
 
 class _Dumper(yaml.SafeDumper):
-    """YAML as people write it: texts of several lines as blocks."""
+    """YAML dumper that writes texts of several lines as blocks."""
 
 
 def _text(dumper: yaml.SafeDumper, text: str) -> Any:

@@ -45,18 +45,18 @@ _EVERYTHING = MatchResources(resource_rules=(Rule(("*",), ("*",), ("*",), ("*/*"
 _ANY_SET = ManifestSet(
     validating_policies=(ValidatingAdmissionPolicy("any policy", static=True, match_constraints=_EVERYTHING),)
 )
-"""Any possible policy: it reads everything."""
+"""A policy that reads everything, as any possible policy might."""
 _ANY_READS = PolicyReads("any policy", ((_EVERYTHING,),), INPUTS_OF_ANY, managed_fields=True)
 
 
 class CoverageJob(Struct, frozen=True):
-    """The work of one worker: decides every request with the last of the sets, or looks how much of it is known."""
+    """The work of one worker: decides every request with the last set, or checks how many attributes are known."""
 
     job: Job
     by_attributes: bool = False
 
     def run(self, part: StorePart) -> Coverage:
-        """The coverage of one part."""
+        """Return the coverage of one part."""
         coverage = Coverage()
         selection = part.selection(self.job.predicate, self.job.within, only_failed=True)
         for records in selection.objects():
@@ -143,7 +143,7 @@ def _total(coverage: Coverage) -> int:
 
 
 def _sizes(snapshot: Sequence[JSON], cluster: Cluster) -> dict[GroupResource, int]:
-    """The mean size of the snapshot's objects by resource, in bytes."""
+    """Return the mean size of the snapshot's objects by resource, in bytes."""
     octets: dict[tuple[str, str], list[int]] = defaultdict(list)
     for obj in snapshot:
         octets[key_of(obj)[:2]].append(len(orjson.dumps(obj)))

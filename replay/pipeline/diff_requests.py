@@ -1,4 +1,7 @@
-"""Requests that two sets, or two sources, decide differently: `replay diff --log` by pairs of policies, `--engines` by Rego and CEL of a template."""
+"""Requests that two sets or two sources decide differently.
+
+`replay diff --log` compares pairs of policies, `--engines` the Rego and CEL of a template.
+"""
 
 from __future__ import annotations
 
@@ -48,11 +51,11 @@ _OF_PODS: Final = frozenset(
         *("/replicationcontrollers", "/pods/ephemeralcontainers"),
     }
 )
-"""What counts as pods in a policy for pods: it may name them, or leave them to Kyverno."""
+"""Resources that count as pods in a policy for pods: it may name them, or leave them to Kyverno."""
 
 
 def matched_resources(manifests: ManifestSet) -> dict[str, frozenset[str]]:
-    """`group/resource` of all that each policy matches; a policy that cannot be read so has none."""
+    """Return the `group/resource` names that each policy matches. A policy in another form has none."""
     found = {
         each.name: _resources((rule.api_groups, rule.resources) for rule in each.match_constraints.resource_rules)
         for each in manifests.validating_policies
@@ -96,7 +99,7 @@ def compare_pairs(
 ) -> list[PairComparison]:
     """Decide the requests of a log with both sets of a scenario, and compare pair by pair; `written` is a file of pairs.
 
-    Raises ReplayError for what cannot be used.
+    Raises ReplayError for unusable input.
     """
     sets = [load_manifest_set(path, version=version) for path in (scenario.current, scenario.candidate) if path]
     old, new = map(_policies, sets)
@@ -115,13 +118,13 @@ def compare_pairs(
 
 
 def _policies(manifests: ManifestSet) -> tuple[str, ...]:
-    """The names of all that validates: policies of engines, and native ones."""
+    """Return the names of all validating policies: those of engines, and native ones."""
     native = (each.name for each in manifests.validating_policies)
     return tuple(dict.fromkeys((*engine_policies(manifests.engine_objects), *native)))
 
 
 def _read(path: Path, old: Sequence[str], new: Sequence[str]) -> list[PolicyPair]:
-    """The pairs of a file: a list of `{old, new}`, each a name or a list of names."""
+    """Return the pairs of a file: a list of `{old, new}`, each a name or a list of names."""
     try:
         entries = yaml.safe_load(path.read_text("utf-8"))
     except OSError as error:
@@ -176,9 +179,9 @@ _DENIED_BY: Final = f'admission webhook "{VALIDATION}" denied the request: '
 def compare_sources(
     path: Path, scenario: Scenario, cases: Sequence[Path], options: Options, progress: Progress
 ) -> SourceComparison:
-    """Ask both sources of the templates in a file or directory about the requests of a log and of cases.
+    """Compare the answers of both sources of templates to the requests of a log and of cases.
 
-    `scenario` names the log and the snapshot. Raises ReplayError for what cannot be used.
+    `scenario` names the log and the snapshot. Raises ReplayError for unusable input.
     """
     if not path.exists():
         raise ReplayError("no such file or directory", path=str(path))
@@ -193,7 +196,10 @@ def compare_sources(
 
 
 def _of_log(sources: TwoSources, scenario: Scenario, options: Options, progress: Progress) -> Iterator[SourceAnswers]:
-    """The requests of the log that admission saw, as a run with one source before and the other after decides them."""
+    """Yield the answers for requests of the log.
+
+    It is run with one source as the baseline and the other as the candidate.
+    """
     with scratch() as directory:
         sides = [directory / "rego", directory / "cel"]
         for side, objects in zip(sides, (sources.rego, sources.cel), strict=True):
@@ -225,7 +231,7 @@ def _messages(denials: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def _of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON]) -> Iterator[SourceAnswers]:
-    """The validating requests of cases."""
+    """Yield the answers for the validating requests of cases."""
     rego, cel = (GatekeeperEngine(objects, cluster) for objects in (sources.rego, sources.cel))
     for path in cases:
         for case in engine_cases(path):
@@ -238,7 +244,7 @@ def _of_cases(sources: TwoSources, cases: Sequence[Path], cluster: Sequence[JSON
 
 
 def _denials(answer: Mapping[str, Any]) -> tuple[str, ...]:
-    """The denials of an answer, or why the webhook fails."""
+    """Return the denials of an answer, or the error of the webhook."""
     message = answer.get("message")
     return tuple(answer.get("denials") or ([message] if message else ()))
 

@@ -1,4 +1,7 @@
-"""What makes a policy of Gatekeeper or Kyverno deny, where it only audits or warns: a constraint, the rules of a ClusterPolicy, or a ValidatingPolicy."""
+"""Patches that make a policy of Gatekeeper or Kyverno deny instead of auditing or warning.
+
+They cover constraints, the rules of ClusterPolicies, and ValidatingPolicies.
+"""
 
 from __future__ import annotations
 
@@ -23,9 +26,9 @@ _OF_KYVERNO = "Kyverno keeps failures in PolicyReports"
 
 
 class EnginePromotion(Struct, frozen=True):
-    """A policy of an engine that does not deny yet: what it does instead, the patch that makes it deny, and the policy after it.
+    """A policy of an engine that does not deny yet: its actions, the patch that makes it deny, and the patched policy.
 
-    `patch` is a merge patch, or the list of a JSON patch; `criteria` select the requests that it may be about.
+    `patch` is a merge patch, or the list of a JSON patch; `criteria` select the requests that the policy may match.
     """
 
     actions: tuple[str, ...]
@@ -33,11 +36,11 @@ class EnginePromotion(Struct, frozen=True):
     promoted: JSON
     criteria: MatchResources
     untold: str
-    """Why an audit log has no failures of it."""
+    """Why an audit log does not show failures of the policy."""
 
 
 def promotion_of(value: JSON, discovery: Discovery) -> EnginePromotion | None:
-    """Return how an object of an engine is made to deny; None if it denies already, or never does."""
+    """Return how to make an engine's object deny; None if it denies already, or never does."""
     group, kind = str(value.get("apiVersion")).partition("/")[0], str(value.get("kind"))
     spec = value.get("spec") or {}
     if group == _CONSTRAINTS:
@@ -50,7 +53,7 @@ def promotion_of(value: JSON, discovery: Discovery) -> EnginePromotion | None:
 
 
 def can_deny(value: JSON) -> bool:
-    """Return whether an object of an engine may deny at all: others change or make objects."""
+    """Return whether an engine's object can deny. Others change or create objects."""
     group, kind = str(value.get("apiVersion")).partition("/")[0], str(value.get("kind"))
     if group == _RULES:
         return any(
@@ -73,7 +76,7 @@ def _constraint(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotio
 
 
 def _is_weak(scoped: JSON) -> bool:
-    """Whether an action at the webhook is another one than to deny."""
+    """Return whether an action at the webhook is other than deny."""
     points = {point.get("name") for point in scoped.get("enforcementPoints") or ()}
     return bool(points & {VALIDATION, "*"}) and scoped.get("action") != "deny"
 
@@ -89,7 +92,10 @@ def _rules_of_kinds(kinds: Iterable[JSON], discovery: Discovery) -> Iterator[Rul
 
 
 def _rules(value: JSON, spec: JSON, discovery: Discovery) -> EnginePromotion | None:
-    """The action of a rule takes precedence over that of the policy, which audits unless it says otherwise."""
+    """Return the promotion of a ClusterPolicy.
+
+    The action of a rule overrides that of the policy, which audits by default.
+    """
     of_policy = spec.get("validationFailureAction")
     patch, actions, kinds = [], [], []
     for index, rule in enumerate(spec.get("rules") or ()):

@@ -1,6 +1,6 @@
-"""Requests of a log as cases: `replay export` of one, `replay run --save-cases` of each distinct finding.
+"""Requests of a log as cases: `replay export` writes one, `replay run --save-cases` one per distinct finding.
 
-What a decision needs is recorded while it is made, and it is made again from the case.
+The lookups of a decision are recorded while it is made. The case is then decided again and must give the same.
 """
 
 from __future__ import annotations
@@ -63,9 +63,9 @@ _ENCODED = base64.b64encode(REDACTED.encode()).decode()
 
 
 class Exporter(Struct, frozen=True, dict=True):
-    """Makes cases of the requests of one log, as the set at `index` of a job decides them.
+    """Creates cases from the requests of one log, as the set at `index` of a job decides them.
 
-    `paths` are where that set is, each on top of the one before.
+    `paths` are the set's directories, each on top of the one before.
     """
 
     job: Job
@@ -105,7 +105,7 @@ class Exporter(Struct, frozen=True, dict=True):
     def exported(
         self, request: ReplayRequest, name: str, *, minimise: bool = False
     ) -> tuple[Exported, dict[str, JSON]]:
-        """A request and its case, which is decided as the request is; raises UnholdableError where no case can say it."""
+        """Return a request and its case, which has the same decision; raises UnrepresentableError if no case can express it."""
         if request.reached is not Reached.VALIDATION:
             raise UnrepresentableError(f"the request came to no policy: {request.reached_reason}")
         if request.otherwise is not None:
@@ -171,7 +171,7 @@ class Exporter(Struct, frozen=True, dict=True):
             yield _hidden(_without_managed_fields(shown), redactor)
 
     def _check(self, exported: Exported, case: dict[str, JSON]) -> None:
-        """Raise UnholdableError unless the case is decided as the request."""
+        """Raise UnrepresentableError unless the case has the same decision as the request."""
         differences = self._differences(exported, case)
         if differences:
             hint = "; what is hidden matters to it, --no-redact shows it" if self._matters(exported) else ""
@@ -209,7 +209,7 @@ class Exporter(Struct, frozen=True, dict=True):
         )
 
     def read(self, exported: Exported, case: dict[str, JSON]) -> Case | Unusable:
-        """The case as `replay test` reads it."""
+        """Return the case as `replay test` reads it."""
         value = exported.document(case)
         return read_document(CaseDocument(Path("case.yaml"), value, node_from_json(value)), self._loader)[0]
 
@@ -234,7 +234,7 @@ def _redacted(value: JSON, redactor: Redactor) -> JSON:
 
 
 def _hidden(value: JSON, redactor: Redactor) -> JSON:
-    """An object without its secrets that can still be decoded: the data of a Secret are base64."""
+    """Return an object without its secrets that can still be decoded: the data of a Secret stay base64."""
     shown = redactor.object(value)
     if redactor.resource != SECRETS or not isinstance(shown, dict):
         return shown
@@ -251,7 +251,7 @@ def _without_managed_fields(obj: JSON) -> JSON:
 
 
 class ExportOptions(Struct, frozen=True, kw_only=True):
-    """Which request is written, how, and what the set on `side` decides; `beside` is where the file will be."""
+    """Selects the request, the set on `side` that decides it, and the form; `beside` is the directory of the file."""
 
     audit_id: str
     item: int = 0
@@ -263,9 +263,9 @@ class ExportOptions(Struct, frozen=True, kw_only=True):
 
 
 def export_request(scenario: Scenario, options: ExportOptions, progress: Progress) -> Mapping[str, str]:
-    """The files by their names; those of kat, kyverno and gator make a directory, of the others there is one alone.
+    """Return the files by name: a directory for kat, kyverno and gator, a single file for other forms.
 
-    Raises ReplayError for a request that is not known, or that the form cannot hold.
+    Raises ReplayError for an unknown request, or one that the form cannot express.
     """
     side = options.side or (DecidingSet.CANDIDATE if scenario.candidate_paths else DecidingSet.CURRENT)
     in_force = () if scenario.current is None else (scenario.current,)
@@ -345,9 +345,10 @@ class _Finding(Struct, frozen=True):
 
 
 def save_cases(store: Store, job: Job, summary: Summary, paths: tuple[Path, ...], options: Options) -> list[str]:
-    """Write the cases, and say how many there are and which findings no case can hold; `paths` are where the candidate set is.
+    """Write the cases; return how many there are, and which findings no case can express.
 
-    `job` has the history of the log. Raises ReplayError where the directory cannot be written.
+    `paths` are the candidate's directories; `job` has the history of the log. Raises ReplayError if the directory
+    cannot be written.
     """
     directory = options.save_cases
     assert directory is not None

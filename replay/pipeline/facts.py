@@ -1,4 +1,4 @@
-"""Facts about the inputs of a report: the log and the manifest sets, and what is odd about a log and a snapshot."""
+"""Facts about the inputs of a report: the log, the manifest sets, and irregularities of log and snapshot."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def log_facts(scenario: Scenario, store: Store, ingest: IngestReport, admission:
 
 
 def set_facts(path: Path | None, manifests: ManifestSet) -> SetFacts:
-    """A set as a report names it."""
+    """Return the facts about a set, as a report shows them."""
     counts = {
         "validating policies": len(manifests.validating_policies),
         "mutating policies": len(manifests.mutating_policies),
@@ -89,16 +89,22 @@ def _origins(manifests: ManifestSet) -> dict[str, Origin]:
 
 
 SILENCE = 60
-"""Seconds without any event that a living cluster does not have: nodes and leaders renew leases all the time."""
+"""Seconds without any event that do not occur in a live cluster, because nodes and leaders renew leases all the time.
+"""
 NAMED = 3
-"""So many names stand in one sentence."""
+"""Most names in one sentence."""
 MICROSECONDS = 1_000_000
 SKEW = 50_000
-"""Microseconds: what etcd, which orders writes of several servers, may seem to reorder without any clock being wrong."""
+"""Microseconds by which etcd, which orders the writes of several servers, may seem to reorder them although no clock is wrong.
+"""
 
 
 def health_notes(store: Store, job: Job) -> tuple[str, ...]:
-    """Sentences about gaps, silences, clocks, overlapping files, policies put in force meanwhile, and a snapshot that does not belong to the log."""
+    """Return sentences about irregularities of the log and the snapshot.
+
+    They concern gaps, silences, clocks, overlapping files, policies that the log itself writes, and a snapshot of
+    another cluster.
+    """
     return (
         *_gaps(job),
         *_silences(store),
@@ -110,7 +116,7 @@ def health_notes(store: Store, job: Job) -> tuple[str, ...]:
 
 
 def _gaps(job: Job) -> Iterator[str]:
-    """What the log says of its own gaps (`replay.reconstruct.trust`)."""
+    """Yield what the log shows of its own gaps (`replay.reconstruct.trust`)."""
     if not job.trust.is_whole:
         yield "the log has gaps: updates replace versions of objects that no request in it stored; histories are not trusted"
     elif job.trust.distrusted:
@@ -124,7 +130,7 @@ def _silences(store: Store) -> Iterator[str]:
 
 
 def _files(store: Store) -> Iterator[str]:
-    """Files of several API servers overlap in time; those of one follow each other."""
+    """Yield a sentence if files overlap in time, as those of several API servers do, or are not in the order of their names."""
     files = store.answer("log_files")
     overlapping = sum(later[1] < earlier[2] - MICROSECONDS for earlier, later in pairwise(files))
     if overlapping:
@@ -144,7 +150,7 @@ def _clocks(store: Store) -> Iterator[str]:
 
 
 def _bindings(store: Store, job: Job) -> Iterator[str]:
-    """What the log itself puts in force: objects that it does not create or delete are taken to be in force throughout."""
+    """Yield sentences about policies that the log itself writes. Other policies count as in force throughout."""
     timed = {write.name[1]: write for write in job.policy_writes}
     if timed:
         shown = [f"{name} {'from' if write.creates else 'until'} {_clock(write.end)}" for name, write in timed.items()]
@@ -168,7 +174,7 @@ def _bindings(store: Store, job: Job) -> Iterator[str]:
 
 
 def _snapshot(store: Store, job: Job) -> Iterator[str]:
-    """Most objects that both show have the same uid in both, unless the snapshot is of another cluster."""
+    """Yield a sentence if most objects in both log and snapshot have different UIDs: the snapshot is of another cluster."""
     if not job.snapshot:
         return
     shown = {key_of(obj): str((obj.get("metadata") or {}).get("uid") or "") for obj in job.snapshot}

@@ -1,1 +1,1 @@
-"""Authorization replayed: what the authorizers of both sets say about every request of a log."""
+"""Authorization replayed: decisions of both sets' authorizers about every request of a log."""

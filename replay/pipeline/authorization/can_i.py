@@ -1,4 +1,4 @@
-"""`replay can-i`: a set's answers to new questions."""
+"""`replay can-i`: a set's decisions about new authorization requests."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _END = 2**62
 
 
 class AuthorizationScenario(Struct, frozen=True):
-    """The set and the cluster."""
+    """The set and the cluster that decide."""
 
     current: Path | None
     cluster: Path | None
@@ -41,7 +41,7 @@ class AuthorizationScenario(Struct, frozen=True):
 
 
 class Oracle(Struct, frozen=True):
-    """Chain of a set, resources of its cluster, and oddities of its RBAC."""
+    """Authorizer chain of a set, resources of its cluster, and warnings about its RBAC."""
 
     chain: AuthorizerChain
     discovery: Discovery
@@ -49,7 +49,7 @@ class Oracle(Struct, frozen=True):
 
 
 def load_oracle(scenario: AuthorizationScenario) -> Oracle:
-    """Read everything. Raises ReplayError where there is neither a set nor a cluster, or they cannot be used."""
+    """Load the set and the cluster. Raises ReplayError if there is neither, or if they are unusable."""
     version = KubernetesVersion.parse(scenario.version)
     manifests = load_authorization(scenario.current, version) if scenario.current is not None else NOTHING
     if scenario.current is not None and not scenario.current.exists():
@@ -73,9 +73,9 @@ def load_oracle(scenario: AuthorizationScenario) -> Oracle:
 
 
 def answer_cases(oracle: Oracle, cases: Path, out: Path) -> int:
-    """Write one line for each case, in their order; returns how many there were.
+    """Write one line for each case, in order, and return their number.
 
-    Raises ReplayError with file and line for a case that cannot be read.
+    Raises ReplayError with file and line for an invalid case.
     """
     lines = list(_answers(oracle, cases))
     out.write_bytes(b"".join(lines))
@@ -93,7 +93,7 @@ def _answers(oracle: Oracle, cases: Path) -> Iterator[bytes]:
 
 
 def _attributes(path: Path, number: int, line: bytes) -> AuthorizationAttributes:
-    """The question of a line: bare attributes, or an object that has them."""
+    """Return the attributes of a case: the line's object itself, or its field `attributes`."""
     try:
         value = orjson.loads(line)
         return attributes_from_case(value["attributes"] if isinstance(value, dict) and "attributes" in value else value)
@@ -117,7 +117,7 @@ class AccessQuestion(Struct, frozen=True):
 
 
 def ask(oracle: Oracle, question: AccessQuestion) -> tuple[AuthorizationAttributes, Authorization]:
-    """The question as the server would understand it, and its answer. Raises ReplayError for an unusable one."""
+    """Return the attributes that the server would see, and the decision. Raises ReplayError for an unusable question."""
     attributes = attributes_of(question, oracle.discovery)
     return attributes, oracle.chain.decide(attributes)
 
@@ -146,7 +146,7 @@ def attributes_of(question: AccessQuestion, discovery: Discovery) -> Authorizati
 
 
 def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
-    """Group and resource: without a group the only one that has the resource, the core group first."""
+    """Return group and resource. Without a group, it is the only group with the resource, or the core group."""
     if group:
         return group, resource
     groups = sorted({each.resource.group for each in discovery if each.resource.resource == resource})
@@ -154,7 +154,7 @@ def _known(discovery: Discovery, resource: str, group: str) -> tuple[str, str]:
 
 
 def _groups(question: AccessQuestion) -> tuple[str, ...]:
-    """The groups that impersonation gives (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
+    """Return the groups of an impersonated user (`k8s.io/apiserver/pkg/endpoints/filters/impersonation`)."""
     groups = list(question.groups)
     if not groups and question.user.startswith(SERVICE_ACCOUNT):
         namespace = question.user.removeprefix(SERVICE_ACCOUNT).partition(":")[0]

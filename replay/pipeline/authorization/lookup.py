@@ -1,6 +1,6 @@
-"""What the authorizers did: for `replay lookup` by decision, reason, authorizer and binding, for a weekly report what they refused.
+"""Past authorizer decisions: for `replay lookup` by decision, reason, authorizer and binding; for a weekly report the refusals.
 
-Refused requests are in the log, unused bindings come from a replay of the baseline.
+Refused requests are in the log; unused bindings come from a replay of the baseline.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def _is_wanted(question: AuthorizationQuestion, request: Request, attributes: Au
 
 
 def _binding(reason: str) -> str:
-    """The binding that a reason names: `RBAC: allowed by ClusterRoleBinding "name" of ...`."""
+    """Return the binding that a reason names, empty if none: `RBAC: allowed by ClusterRoleBinding "name" of ...`."""
     parts = reason.split('"')
     return parts[1] if reason.startswith("RBAC: allowed by ") and len(parts) > 2 else ""
 
@@ -110,7 +110,10 @@ def _found(request: Request, attributes: AuthorizationAttributes, authorizer: st
 
 
 def refusals(store: Store, periods: Sequence[Period], manifests: Manifests, options: Options) -> Refusals:
-    """The last of the periods, with the one before it if there are two; unused bindings where the current set has authorizers."""
+    """Return the refusals of the last period, with those of the one before if given.
+
+    Unused bindings are included if the baseline has authorizers.
+    """
     counts = [_counted(store, each) for each in periods]
     inputs = authorization_inputs(manifests, options)
     unused: tuple[str, ...] = ()

@@ -1,6 +1,6 @@
-"""Options about authorizers: who answers for which webhook, and the chain of a set that has no AuthorizationConfiguration.
+"""Options about authorizers: sources of webhook answers, and the chain of a set without AuthorizationConfiguration.
 
-These are `--webhook NAME=FILE`, `--webhook NAME=URL` and `--authorization-mode`.
+The options are `--webhook NAME=FILE`, `--webhook NAME=URL` and `--authorization-mode`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _WEBHOOK_OPTION = "--webhook"
 
 
 class NamedAnswers(Struct, frozen=True):
-    """Answers by the name of the webhook."""
+    """Answers by webhook name."""
 
     by_name: Mapping[str, AuthorizerAnswers]
 
@@ -40,7 +40,7 @@ class NamedAnswers(Struct, frozen=True):
 
 
 def webhook_names(configurations: Iterable[AuthorizationConfiguration]) -> dict[str, int]:
-    """The webhooks of some chains with their timeouts in nanoseconds, the longest where they differ."""
+    """Return the webhooks of some chains with their timeouts in nanoseconds; the longest counts if they differ."""
     timeouts: dict[str, int] = {}
     for configuration in configurations:
         for each in configuration.authorizers:
@@ -50,10 +50,10 @@ def webhook_names(configurations: Iterable[AuthorizationConfiguration]) -> dict[
 
 
 def named_answers(options: Sequence[str], timeouts: Mapping[str, int]) -> NamedAnswers:
-    """The answers that options ask for; `timeouts` are the names of the chains' webhooks with their timeouts.
+    """Return the answers that options name; `timeouts` are the timeouts of the chains' webhooks by name.
 
-    A file that several options name is read once. Raises ReplayError for another form, an unknown name, a name that is given
-    twice, and a file or URL that cannot be used.
+    A file in several options is read once. Raises ReplayError for an invalid option, an unknown or repeated name, and
+    an unusable file or URL.
     """
     by_name: dict[str, AuthorizerAnswers] = {}
     files: dict[str, RecordedAnswers] = {}
@@ -76,7 +76,7 @@ def named_answers(options: Sequence[str], timeouts: Mapping[str, int]) -> NamedA
 
 
 def _records(path: Path) -> Iterator[JSON]:
-    """The records of a file. Raises ReplayError with file and line."""
+    """Yield the records of a file. Raises ReplayError with file and line."""
     for number, line in numbered_lines(path):
         yield _record(path, number, line)
 
@@ -102,9 +102,9 @@ _ALWAYS_ALLOW = "AlwaysAllow"
 
 
 def configuration_of_mode(text: str) -> AuthorizationConfiguration:
-    """The chain of `Node,RBAC`, or of the flag in the manifest of a kube-apiserver at this path.
+    """Return the chain of `Node,RBAC`, or of the flag in the kube-apiserver manifest at this path.
 
-    A server without the flag allows everything. Raises ReplayError for a mode that there is not, and for a manifest that names
+    A server without the flag allows everything. Raises ReplayError for an unknown mode, and for a manifest that names
     an AuthorizationConfiguration.
     """
     path = Path(text)

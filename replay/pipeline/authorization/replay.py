@@ -1,4 +1,4 @@
-"""Every request of a store put to the authorizers of both sets; equal questions are decided once."""
+"""Replays every request of a store with the authorizers of both sets. Equal questions are decided once."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class Request(NamedTuple):
 
     @property
     def not_reached_because(self) -> str:
-        """Return why not, as far as the response tells."""
+        """Why the request did not reach the authorizers, as far as the response tells."""
         return NOT_REACHED.get(self.code, NO_DECISION)
 
 
@@ -78,7 +78,7 @@ class AuthorizationPair(NamedTuple):
 
 
 class _Asking(NamedTuple):
-    """A question with computed parts: `shape` numbers everything that decisions can depend on."""
+    """A question with computed parts. `shape` numbers the combination of everything that decisions can depend on."""
 
     attributes: AuthorizationAttributes
     asks_graph: bool
@@ -86,7 +86,7 @@ class _Asking(NamedTuple):
 
 
 class Alike(NamedTuple):
-    """Alike requests: the first, the places of all in the log, and some audit IDs."""
+    """Requests with equal decisions: the first one, the sequence numbers of all, and some audit IDs."""
 
     first: Request
     seqs: Sequence[int]
@@ -120,7 +120,7 @@ class AuthorizationReplay(Struct):
 
     @property
     def frame(self) -> pl.DataFrame:
-        """The same as columns."""
+        """The selected requests as a table."""
         if self._frame is None:
             text = queries.text("authorization_requests")
             self._frame = self.store.sql(
@@ -129,7 +129,7 @@ class AuthorizationReplay(Struct):
         return self._frame
 
     def alike(self) -> Iterator[Alike]:
-        """The requests that reached the authorizers, together where both chains and the log say the same of them."""
+        """Yield the requests that reached the authorizers, grouped by equal decisions of both chains and the log."""
         reached = self.frame.filter(_REACHED)
         askings = pl.DataFrame(
             [(question, *self._asking(question)[1:]) for question in reached["question"].unique()],
@@ -138,7 +138,7 @@ class AuthorizationReplay(Struct):
         )
         rbac = self.chains.rbac_states(reached["received"], reached["stage_time"])
         questions = reached.with_columns(rbac=rbac).join(askings, on="question", how="left", maintain_order="left")
-        # What belongs to nodes may be another at any time.
+        # Objects that belong to nodes may change at any time, so that these questions are decided one by one.
         alone = questions.with_columns(alone=pl.when("asks_graph").then(pl.col("seq")))
         of_first = [pl.col(name).first() for name in Request._fields if name not in _ALIKE]
         of_all = pl.col("seq").alias("seqs"), pl.col("audit_id").head(MOST_EXAMPLES).alias("audit_ids")
@@ -147,7 +147,7 @@ class AuthorizationReplay(Struct):
             yield Alike(Request._make(first), seqs, audit_ids)
 
     def decide(self, request: Request) -> AuthorizationPair:
-        """The answers of both chains to a request, at the time it was made."""
+        """Return the decisions of both chains about a request, at its time."""
         asking = self._askings.get(request.question) or self._asking(request.question)
         state = self.chains.state_of(request.received, request.stage_time, with_graph=asking.asks_graph)
         key = (asking.shape, state)
@@ -157,7 +157,7 @@ class AuthorizationReplay(Struct):
         return pair
 
     def _shared(self, asking: _Asking, request: Request, state: StateKey) -> AuthorizationPair:
-        """The answers, made once for all states of the cluster that do not matter."""
+        """Return the decisions, computed once for all cluster states that grant the same."""
         attributes = asking.attributes
         key = (asking.shape, self.chains.grants_of(state, attributes.user, attributes.namespace), state[1])
         pair = self._by_grants.get(key)
@@ -197,7 +197,7 @@ class AuthorizationReplay(Struct):
         return self.decide(request).current.decided_by
 
     def line(self, request: Request) -> bytes:
-        """A line of `--outcomes` for a request that admission never sees."""
+        """Return a line of `--outcomes` for a request that admission never sees."""
         attributes = self.questions[request.question]
         value = {
             "auditID": request.audit_id,
@@ -217,7 +217,7 @@ class AuthorizationReplay(Struct):
         return with_authorization(orjson.dumps(value, default=str), self.authorization_json(request))
 
     def authorization_json(self, request: Request) -> bytes:
-        """The JSON of `authorization` in a line."""
+        """Return the JSON for `authorization` in a line."""
         if not request.reached:
             return orjson.dumps({"notReachedBecause": request.not_reached_because})
         decided = self.decide(request)
@@ -229,12 +229,12 @@ class AuthorizationReplay(Struct):
 
 
 def with_authorization(line: bytes, authorization: bytes) -> bytes:
-    """A line with what the authorizers say, put in before the closing brace."""
+    """Return a line with the authorizers' decisions, inserted before the closing brace."""
     return line[:-1] + b',"authorization":' + authorization + b"}"
 
 
 def read_questions(store: Store) -> dict[int, AuthorizationAttributes]:
-    """The different questions of a store, by number."""
+    """Return the distinct questions of a store, by number."""
     return {
         question: attributes_from_uri(user_info_from_json(user), verb, uri)
         for question, user, verb, uri, _ in store.query("authorization_questions").iter_rows()
@@ -242,7 +242,7 @@ def read_questions(store: Store) -> dict[int, AuthorizationAttributes]:
 
 
 def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gate]:
-    """Count what changes, and collect the writes that one set alone lets through to admission."""
+    """Return the counts of changed decisions, and the writes that only one set's authorizers allow."""
     summary = AuthorizationSummary(questions=len(replayed.questions))
     frame = replayed.frame
     summary.requests = len(frame)
@@ -275,7 +275,7 @@ def summarized(replayed: AuthorizationReplay) -> tuple[AuthorizationSummary, Gat
 
 
 class _Tally(Struct):
-    """The requests with the same answers, in the log and by both chains: what each of them adds to the counts."""
+    """Requests with equal decisions in the log and by both chains, and what each adds to the counts."""
 
     first: str
     recorded: tuple[str, str]
@@ -290,7 +290,7 @@ class _Tally(Struct):
 
     @classmethod
     def of(cls, request: Request, attributes: AuthorizationAttributes, decided: AuthorizationPair) -> _Tally:
-        """Worked out for the first of them."""
+        """Return the tally for the first of its requests."""
         outcome = authorization_outcome(*decided)
         cell = cell_of(attributes, *decided, outcome) if outcome is not AuthorizationOutcome.UNCHANGED else None
         is_write = attributes.verb in _WRITES or attributes.subresource in _CONNECT
@@ -304,7 +304,7 @@ class _Tally(Struct):
         return cls(request.audit_id, recorded, decided, agreement, outcome, cell, refused, let_in, unknown)
 
     def count(self, summary: AuthorizationSummary) -> None:
-        """Add them all; tallies are added in the order of their first requests."""
+        """Add the requests to a summary. Tallies are added in the order of their first requests."""
         current, candidate = self.decided
         summary.agreements[self.agreement] += self.requests
         summary.outcomes[self.outcome] += self.requests

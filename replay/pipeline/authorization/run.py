@@ -1,4 +1,4 @@
-"""Authorization as a part of `replay run`: what the sets say, and all requests of a store replayed."""
+"""Authorization as a part of `replay run`: the sets' authorizers, and all requests of a store replayed."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ _GRAPH_NAMES = frozenset(name.partition(".")[0] for name in _GRAPH_RESOURCES)
 
 
 class AuthorizationInputs(Struct, frozen=True):
-    """Both sets as they decide, and who answers for their webhooks."""
+    """The authorizers of both sets, and the sources of their webhooks' answers."""
 
     sides: tuple[AuthorizationSide, AuthorizationSide]
     answers: NamedAnswers
@@ -76,9 +76,9 @@ class Authorized(Struct, frozen=True):
 
 
 def authorization_inputs(manifests: Manifests, options: Options) -> AuthorizationInputs | None:
-    """Both chains and their answers, None where neither set says anything about authorization.
+    """Return both chains and their webhook answers, None if neither set has authorization manifests.
 
-    Raises ReplayError for a mode that there is not, and for answers that cannot be used.
+    Raises ReplayError for an unknown mode, and for unusable answers.
     """
     both_sides = manifests.authorization
     if all(each.is_empty for each in both_sides):
@@ -101,7 +101,7 @@ def authorization_changes(manifests: Manifests, inputs: AuthorizationInputs | No
 
 
 def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) -> Authorized:
-    """Put every request of a store to both chains; `job` is one with history."""
+    """Replay every request of a store with both chains; `job` has the history of the log."""
     questions = read_questions(store)
     replayed = AuthorizationReplay(store, chains_of(store, inputs, job, questions.values()), questions, job.within)
     summary, gate = summarized(replayed)
@@ -113,7 +113,7 @@ def replay_authorization(store: Store, inputs: AuthorizationInputs, job: Job) ->
 def chains_of(
     store: Store, inputs: AuthorizationInputs, job: Job, questions: Collection[AuthorizationAttributes]
 ) -> Chains:
-    """The chains of both sets over the time of a store, for some questions; `job` is one with history."""
+    """Return the chains of both sets over the time of a store, for some questions; `job` has the history of the log."""
     if not any(map(asks_graph, questions)):
         return Chains(job.cluster, inputs.sides, inputs.answers, inputs.versions, began=job.began)
     job, lookups = looked_up(store, job, {*map(str, RBAC_RESOURCES), *_GRAPH_RESOURCES})
@@ -138,7 +138,7 @@ def authorized_request(
 def lines_with_authorization(
     lines: Iterable[tuple[LogPosition, bytes]], replayed: AuthorizationReplay
 ) -> Iterator[tuple[LogPosition, bytes]]:
-    """The lines of `--outcomes` with what the authorizers say, and between them those that admission never sees."""
+    """Yield the lines of `--outcomes` with the authorizers' decisions, and lines for requests that admission never sees."""
     admitted = groupby(lines, key=lambda line: line[0].seq)
     following = next(admitted, None)
     for seq, requests in groupby(replayed.requests(), key=lambda request: request.seq):
@@ -161,5 +161,5 @@ def _completed(
 
 
 def _audit_id(line: bytes) -> str:
-    """The first value of a line (`outcome_line`)."""
+    """Return the audit ID of a line, which is its first value (`outcome_line`)."""
     return line.split(b'"', 4)[3].decode()

@@ -1,6 +1,6 @@
-"""Unused permissions: which rules of which bindings the requests of a period needed, by the RBAC of their time.
+"""Unused permissions: the rules of each binding that the requests of a period needed, by the RBAC of their time.
 
-For one user, this is the Role with the least that RBAC would have had to give.
+For one user, this gives the smallest Role that would have sufficed.
 """
 
 from __future__ import annotations
@@ -48,9 +48,9 @@ _STREAMS = frozenset(["attach", "exec", "portforward"])
 
 
 class UnusedQuestion(Struct, frozen=True):
-    """Which bindings are asked about: those of this user, service account or group, and those in these namespaces; else all.
+    """The selected bindings: those of this user, service account or group, in these namespaces; all by default.
 
-    `since` and `until` are the period, as `replay report` takes them.
+    `since` and `until` are the period, as for `replay report`.
     """
 
     subject: str | None = None
@@ -59,7 +59,7 @@ class UnusedQuestion(Struct, frozen=True):
     until: str | None = None
 
     def asks(self, binding: JSON) -> bool:
-        """Whether it is about a binding."""
+        """Return whether the question selects a binding."""
         namespace = binding["metadata"].get("namespace") or ""
         if self.namespaces and not any(fnmatchcase(namespace, pattern) for pattern in self.namespaces):
             return False
@@ -69,7 +69,7 @@ class UnusedQuestion(Struct, frozen=True):
 def unused_permissions(
     scenario: Scenario, question: UnusedQuestion, progress: Progress, zone: tzinfo
 ) -> PermissionUses:
-    """What the bindings of a scenario give, and what of it its log needed. Raises ReplayError for unusable input."""
+    """Return the permissions that a scenario's bindings give and its log needed. Raises ReplayError for unusable input."""
     manifests = manifests_of(scenario)
     with store_of(scenario, progress) as store:
         start, end = period(store, question.since, question.until, zone)
@@ -80,9 +80,10 @@ def unused_permissions(
 def permission_uses(
     store: Store, manifests: Manifests, within: Period, question: UnusedQuestion, log: str
 ) -> PermissionUses:
-    """What each binding gives, and what of it was needed.
+    """Return the permissions that each binding gives and the period needed.
 
-    Raises ReplayError where nothing is known of RBAC, or it is not about anything, and AuditLogError for a period without requests.
+    Raises ReplayError if no RBAC objects are known or none is selected, and AuditLogError for a period without
+    requests.
     """
     if manifests.folders is not None:
         raise ReplayError(
@@ -106,7 +107,7 @@ def permission_uses(
 
 
 def _allowed(store: Store, within: Period) -> pl.DataFrame:
-    """The requests that RBAC allowed; a log that says nothing about authorization is taken at its codes."""
+    """Return the requests that RBAC allowed. Without authorization annotations, the response codes decide."""
     frame = store.query("authorization_requests", within=True)
     frame = frame.filter(pl.col("stage_time").is_between(within.start, within.end, closed="left"))
     if frame["decision"].is_not_null().any():
@@ -115,7 +116,7 @@ def _allowed(store: Store, within: Period) -> pl.DataFrame:
 
 
 def _alike(frame: pl.DataFrame, chains: Chains) -> pl.DataFrame:
-    """Requests that ask the same, of the same RBAC: how many, when first and last."""
+    """Return groups of equal questions with equal RBAC: their number, and their first and last time."""
     states = frame.with_columns(
         rbac=chains.rbac_states(frame["received"], frame["stage_time"]), created=pl.col("code") == _CREATED
     )
@@ -124,7 +125,7 @@ def _alike(frame: pl.DataFrame, chains: Chains) -> pl.DataFrame:
 
 
 def _reviews(store: Store, within: Period) -> int:
-    """How often other servers asked about users."""
+    """Return how many access reviews other servers sent."""
     row = store.sql(
         "select count(*) from request where api_group = 'authorization.k8s.io' and "
         "resource in ('subjectaccessreviews', 'localsubjectaccessreviews') and "
@@ -144,7 +145,7 @@ class _Mark(NamedTuple):
 
 
 class _Needed(NamedTuple):
-    """What allows a request, the names of the bindings, and who else would have allowed it."""
+    """The permissions that allow a request, the names of their bindings, and the other bindings that would have allowed it."""
 
     marks: tuple[_Mark, ...]
     sources: frozenset[str]
@@ -152,9 +153,10 @@ class _Needed(NamedTuple):
 
 
 class _Needs(Struct):
-    """What was needed of which binding by which subject, while it is counted.
+    """Counts the needed permissions of each binding and subject.
 
-    `told` are grants by the name that a reason of the log gives them: where RBAC was changing, the log tells more than its writes.
+    `told` are grants by the name that a reason in the log gives them. While RBAC was changing, the log shows more than
+    its own writes.
     """
 
     chains: Chains
@@ -170,7 +172,7 @@ class _Needs(Struct):
         told: tuple[bool, str | None],
         times: tuple[int, int, int],
     ) -> None:
-        """Count requests that are alike; `told` is whether they made an object, and the reason that the log gives."""
+        """Count equal requests; `told` says whether they created an object, and holds the reason in the log."""
         created, reason = told
         grants = self.chains.grants_of((rbac, NO_GRAPH), attributes.user, attributes.namespace)[0]
         marks, sources, others = self._of(grants, attributes)
@@ -206,7 +208,10 @@ class _Needs(Struct):
             own.users.add(attributes.user.username)
 
     def _of(self, grants: Grants, attributes: AuthorizationAttributes) -> _Needed:
-        """What of some grants allows a request; that of a namespace is asked only where nothing of the cluster allows it."""
+        """Return the permissions among some grants that allow a request.
+
+        Grants in a namespace count only if no cluster-wide grant allows it, in the server's order.
+        """
         name = attributes.name if attributes.name in grants.names else ""
         key = (id(grants), permission_asked(attributes), name)
         entry = self._needed.get(key)
@@ -221,7 +226,7 @@ class _Needs(Struct):
 
 
 def _told_grants(objects: Sequence[JSON]) -> Iterator[tuple[str, Grant]]:
-    """Every subject of every binding as a grant, by the name that a reason gives it."""
+    """Yield every subject of every binding as a grant, with the name that a reason gives it."""
     roles = {rbac_key(obj): obj for obj in objects}
     for binding in objects:
         role = roles.get(_role_key(binding)) if binding["kind"].endswith("Binding") else None
@@ -233,7 +238,7 @@ def _told_grants(objects: Sequence[JSON]) -> Iterator[tuple[str, Grant]]:
 
 
 def _marks(grant: Grant, attributes: AuthorizationAttributes) -> Iterator[_Mark]:
-    """The permissions of a grant that allow a request; none where it is not certain that the user has them."""
+    """Yield the permissions of a grant that allow a request; nothing if it is uncertain that the user has them."""
     if grant.subject is None or grant.unless is not None:
         return
     for rule in grant.rules:
@@ -246,10 +251,11 @@ def _marks(grant: Grant, attributes: AuthorizationAttributes) -> Iterator[_Mark]
 
 
 def _also_asked(attributes: AuthorizationAttributes, *, created: bool) -> Iterator[AuthorizationAttributes]:
-    """What the server asks beside a request, without an event of its own.
+    """Yield further permission checks of the server for a request, which have no event of their own.
 
-    Whoever makes an object by an apply or an update must be allowed to create it (`k8s.io/apiserver/pkg/endpoints/handlers`), and
-    whoever opens a stream by GET to create one (`AuthorizePodWebsocketUpgradeCreatePermission`).
+    A user who creates an object by an apply or an update needs permission to create it
+    (`k8s.io/apiserver/pkg/endpoints/handlers`). A user who opens a stream by GET needs permission to create one
+    (`AuthorizePodWebsocketUpgradeCreatePermission`).
     """
     is_stream = attributes.verb == "get" and attributes.subresource in _STREAMS
     if is_stream or (created and attributes.verb in _CREATING):
@@ -262,7 +268,7 @@ def _with_bindings(
     needed: dict[tuple[RBACKey, Subject], SubjectUse],
     question: UnusedQuestion,
 ) -> PermissionUses:
-    """The bindings that are asked about, with what was needed of them."""
+    """Return the uses with the selected bindings and their needed permissions."""
     roles = {rbac_key(obj): obj for obj in objects if not obj["kind"].endswith("Binding")}
     bindings = [obj for obj in objects if obj["kind"].endswith("Binding")]
     asked = [each for each in bindings if not _is_built_in(each) and question.asks(each)]
@@ -287,12 +293,12 @@ def _with_bindings(
 
 
 def _is_built_in(obj: JSON) -> bool:
-    """Whether a server makes an object again at its start (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`)."""
+    """Return whether a server recreates an object at its start (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy`)."""
     return _BOOTSTRAPPING in (obj["metadata"].get("labels") or {})
 
 
 def _is_written_by_others(role: JSON, roles: Iterable[JSON]) -> bool:
-    """Whether narrowing a role would be undone, or would narrow others."""
+    """Return whether narrowing a role would be undone, or would also narrow other roles."""
     if _is_built_in(role) or role.get("aggregationRule"):
         return True
     return role["kind"] == CLUSTER_ROLE.kind and is_collected(
@@ -307,7 +313,7 @@ def _role_key(binding: JSON) -> RBACKey:
 
 
 def _subjects(binding: JSON) -> list[Subject]:
-    """Who is bound, each once."""
+    """Return the subjects of a binding, without repetitions."""
     namespace = binding["metadata"].get("namespace") or ""
     keys = (subject_key(each, namespace) for each in binding.get("subjects") or ())
     return list(dict.fromkeys(Subject(*key) for key in keys if key is not None))
@@ -320,7 +326,7 @@ _HEADER = (
 
 
 def least_privilege(store: Store, user: str) -> str:
-    """Role, ClusterRole and bindings as YAML. Raises ReplayError if the log has no request of the user that was allowed."""
+    """Return Role, ClusterRole and bindings as YAML. Raises ReplayError if the log has no allowed request of the user."""
     questions = {number: each for number, each in read_questions(store).items() if each.user.username == user}
     requests = map(Request._make, store.query("authorization_requests", within=True).iter_rows())
     allowed = {each.question for each in requests if each.decision == "allow" and each.question in questions}
@@ -331,7 +337,7 @@ def least_privilege(store: Store, user: str) -> str:
 
 
 def _objects(user: str, allowed: Iterable[AuthorizationAttributes]) -> Iterable[JSON]:
-    """A ClusterRole for what lies in no namespace or in all, and a Role for each namespace, each with its binding."""
+    """Yield a ClusterRole for cluster-scoped and all-namespace requests, and a Role per namespace, each with its binding."""
     places: dict[str, list[Permission]] = defaultdict(list)
     for each in allowed:
         places[each.namespace].append(permission_asked(each))

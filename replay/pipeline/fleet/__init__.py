@@ -1,1 +1,1 @@
-"""Work on other machines: orders are sent, large values go through the store's storage."""
+"""Work on other machines: orders are sent directly, large values through the store's storage."""

@@ -1,4 +1,4 @@
-"""A fleet of Dask workers: those of a scheduler that is named, or of one that is started here for as long as it is needed."""
+"""A fleet of Dask workers: those of a named scheduler, or of one that is started here and stopped after use."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ except ImportError as error:  # pragma: no cover - where the extra is not instal
     raise ReplayError(f"Dask is an extra: {install_command('dask')}", path="--engine") from error
 
 ANSWER_SECONDS = 10
-"""How long a scheduler may take to answer."""
+"""Seconds to wait for a scheduler's answer."""
 LEAVE_SECONDS = 5
 """Seconds that workers get to clean up after a run."""
 
@@ -36,7 +36,7 @@ class DaskFleet:
     """The workers of one scheduler. See `Fleet`."""
 
     def __init__(self, client: Client, stack: ExitStack) -> None:
-        """`client` is one of the scheduler; `stack` closes when nothing is ordered any more."""
+        """`client` is connected to the scheduler; `stack` closes after the last order."""
         self.client = client
         self._stack = stack
 
@@ -55,7 +55,7 @@ class DaskFleet:
         return OrderingExecutor(submit, _as_own_error, parcels, run)
 
     def _leave(self, run: FleetRun) -> None:
-        """Let idle workers forget a run; one that does not answer in time does so with its next one."""
+        """Let idle workers drop a run. One that does not answer in time drops it at its next run."""
 
         def ask() -> None:
             with suppress(Exception):

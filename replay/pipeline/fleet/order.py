@@ -1,4 +1,4 @@
-"""Orders to the workers of another executor: calls become orders, workers run one after the other, results are fetched on demand."""
+"""Orders to the workers of another executor: calls become orders, each worker runs one at a time, results are fetched on demand."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class _WorkerState:
         self.close = weakref.finalize(self, stack.close)
 
     def do(self, order: WorkOrder) -> None:
-        """Put the result of an order, unless a worker that was lost afterwards did."""
+        """Store the result of an order, unless it is stored already by a worker that was lost later."""
         if self._parcels.has(order.result):
             return
         results = self._values
@@ -95,7 +95,10 @@ _busy = Lock()
 
 
 def work(order: WorkOrder) -> str:
-    """Do what an order says; the name of its result. Raises ReplayError if this is another replay, and what the function raises."""
+    """Execute an order and return the name of its result.
+
+    Raises ReplayError if this worker has another version of replay, and any error of the function.
+    """
     require_same(order.code, f"worker {socket.gethostname()}")
     with _busy:  # of the threads of a worker one works: what it has been given is not made for several
         if _desk is None or _desk.run != order.run:
@@ -106,13 +109,16 @@ def work(order: WorkOrder) -> str:
 
 
 def require_same(code: str, who: str) -> None:
-    """Raise ReplayError, naming who, unless what orders has this `fingerprint`: results would be those of another version."""
+    """Raise ReplayError naming `who` unless the orderer has this `fingerprint`.
+
+    Results would come from another version.
+    """
     if fingerprint() != code:
         raise ReplayError(f"has {fingerprint()}, the command {code}: use one image for all", path=who)
 
 
 def leave(run: FleetRun) -> None:
-    """Remove what this worker has of a run, unless it is at work: then the next run does."""
+    """Remove this worker's files of a run. If the worker is busy, its next run does so."""
     global _desk  # noqa: PLW0603 - a worker has one desk, for the last run that ordered
     if _busy.acquire(blocking=False):
         try:
@@ -144,7 +150,7 @@ class OrderingExecutor(Executor):
     """An executor whose workers share a storage with this process, and nothing else."""
 
     def __init__(self, submit: Submit, tell: Told, parcels: Parcels, run: FleetRun) -> None:
-        """`tell` says errors of the fleet itself as those of this project; `parcels` are those of `run`."""
+        """`tell` converts errors of the fleet to errors of this project; `parcels` belong to `run`."""
         self._submit = submit
         self._tell = tell
         self._parcels = parcels
@@ -152,7 +158,10 @@ class OrderingExecutor(Executor):
         self._names: IdentityMap[object, str] = IdentityMap()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """Order `fn(*args)`; the function and all arguments but the last are put once, however often they are given."""
+        """Order `fn(*args)`.
+
+        The function and all arguments but the last are stored once, however often they are passed.
+        """
         assert not kwargs
         *shared, own = (fn, *args)
         names = tuple(map(self._named, shared))
@@ -187,11 +196,11 @@ class _Ordered(Future[Any]):
             self.set_result(name.result())
 
     def cancel(self) -> bool:
-        """Cancel it, if no worker has begun."""
+        """Cancel the order if no worker has started it."""
         return self._name.cancel()
 
     def result(self, timeout: float | None = None) -> Any:
-        """The result itself."""
+        """Return the result itself, fetched at the first call."""
         if not self._fetched:
             try:
                 self._fetched.append(self._parcels.get(super().result(timeout)))

@@ -29,7 +29,7 @@ from replay.storage.scratch import is_of_one_run
 from replay.storage.storage import Storage
 
 LONGEST_RUN = 7 * 24 * 3600.0
-"""After how many seconds without a new parcel a run is taken to have been killed."""
+"""Seconds without a new parcel after which a run counts as killed."""
 _SEAL = 32
 
 
@@ -41,7 +41,7 @@ class FleetRun(NamedTuple):
     key: bytes
 
     def __repr__(self) -> str:
-        """The run without its key: what fails is written into logs of workers."""
+        """Return the run without its key, because errors are written to the logs of workers."""
         return f"run {self.name} over {self.location}"
 
     def seal(self, *contents: bytes) -> bytes:
@@ -58,10 +58,10 @@ def new_run(location: str) -> FleetRun:
 
 
 class Parcels:
-    """The parcels of one run, as one process has them."""
+    """The parcels of one run, for one process."""
 
     def __init__(self, storage: Storage, run: FleetRun, scratch: Path, segments: Sequence[SegmentEntry] = ()) -> None:
-        """`scratch` is a directory of this process. Of a store with `segments` parts may be packed."""
+        """`scratch` is a directory of this process. Parts of a store with `segments` can be packed."""
         self._storage = storage
         self._run = run
         self._temporary = str(scratch)
@@ -71,14 +71,14 @@ class Parcels:
         self._catalogs: dict[str, Catalog] = {}
 
     def put(self, value: object) -> str:
-        """Put a value under a digest of its content; the name."""
+        """Store a value under a digest of its content, and return the name."""
         content = self.pack(value)
         name = self._run.seal(content).hex()
         self.put_as(name, content)
         return name
 
     def put_as(self, name: str, content: bytes) -> None:
-        """Put what `pack` made under a name, in one step."""
+        """Store the output of `pack` under a name, atomically."""
         self._storage.put(self._place(name), self._run.seal(name.encode(), content) + content)
 
     def get(self, name: str) -> Any:
@@ -89,17 +89,20 @@ class Parcels:
         return self.unpack(content)
 
     def has(self, name: str) -> bool:
-        """Whether there is a value of this name."""
+        """Return whether a value of this name is stored."""
         return self._storage.has(self._place(name))
 
     def pack(self, value: object) -> bytes:
-        """A value that any process of the run can `unpack`; files that it names are put beside it."""
+        """Return a value as bytes that any process of the run can `unpack`; files that it names are stored beside it."""
         content = io.BytesIO()
         _Packer(content, self).dump(value)
         return content.getvalue()
 
     def unpack(self, content: bytes) -> Any:
-        """A value with files of this machine. INVARIANT: `content` came with an order, or has the seal of the run."""
+        """Return a value with files of this machine.
+
+        INVARIANT: `content` came with an order, or has the seal of the run.
+        """
         return _Unpacker(io.BytesIO(content), self).load()
 
     def named(self, path: Path) -> tuple[str, str] | None:
@@ -175,7 +178,7 @@ class _Packer(pickle.Pickler):
 
 
 class _Unpacker(pickle.Unpickler):
-    """The other way."""
+    """Unpickler that replaces portable names by paths of this machine."""
 
     def __init__(self, file: io.BytesIO, parcels: Parcels) -> None:
         super().__init__(file)

@@ -1,4 +1,4 @@
-"""The ingest of files by a fleet: whole batches that its workers see as they are here; all else is read here."""
+"""Ingest of files by a fleet: workers read whole batches of files that they see as this machine does; other files are read here."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from replay.pipeline.replay.workers import completed
 from replay.storage.location import is_url as is_bucket
 
 Rows = dict[str, Path]
-"""The Parquet files of a batch by their names below the directory of an ingest."""
+"""Parquet files of a batch by their names below the directory of an ingest."""
 
 
 class FleetReader(Struct, frozen=True):
-    """Reads batches by the workers of an executor. See `BatchReader`; `spool` is a directory of this run."""
+    """Reads batches with the workers of an executor. See `BatchReader`; `spool` is a directory of this run."""
 
     executor: Executor
     spool: Path
@@ -43,9 +43,9 @@ class FleetReader(Struct, frozen=True):
 
 
 class NamedBatch(NamedTuple):
-    """A batch whose files have the names by which other processes find them.
+    """A batch whose files have names by which other processes find them.
 
-    Those of a bucket are known again by their `digests`, in the order of the files; others have an empty one.
+    Files of a bucket are verified by their `digests`, in the order of the files; other files have an empty digest.
     """
 
     batch: Batch
@@ -53,7 +53,7 @@ class NamedBatch(NamedTuple):
 
     @classmethod
     def of(cls, batch: Batch) -> NamedBatch:
-        """A batch of this machine."""
+        """Return a batch of this machine with portable names."""
         files = [replace(file, file=replace(file.file, path=_name(file.file))) for file in batch.files]
         digests = (file.file.digest() if is_bucket(file.file.name) else "" for file in batch.files)
         return cls(Batch(files, batch.number), tuple(digests))
@@ -66,7 +66,7 @@ class BatchJob(Struct, frozen=True):
     parts: int
 
     def run(self, named: NamedBatch) -> Rows | None:
-        """The rows of a batch; None where a file is not to be seen as it is where it was found, or is to be read by itself."""
+        """Return the rows of a batch; None if a file differs from the one that was found, or must be read by itself."""
         batch = named.batch
         with ExitStack() as held:
             files_here = [
@@ -91,7 +91,7 @@ def _name(file: LogFile) -> str:
 
 
 def _seen(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile | None:
-    """A file as this machine has it, if it is the same: by its digest, or else by size and time."""
+    """Return a file as this machine sees it if it is the same, by its digest or otherwise by size and time; None if not."""
     own = spool / f"file-{file.number}"
     own.mkdir(exist_ok=True)
     try:
@@ -103,7 +103,7 @@ def _seen(file: ReadFile, digest: str, spool: Path, held: ExitStack) -> ReadFile
 
 
 def _written(futures: dict[Future[Rows | None], Batch], target: Path, progress: Progress) -> list[Batch]:
-    """Write the rows of each batch to its place as they come; the batches without any."""
+    """Write the rows of each batch to its place as they arrive; return the batches without rows."""
     total = sum(batch.size for batch in futures.values())
     unread, count = [], 0
     progress(READING, count, total)

@@ -1,4 +1,4 @@
-"""`replay explain` as a function: one request through the chain, step by step."""
+"""`replay explain` as a function: explains one request in the order of the chain, step by step."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def explain(
 ) -> Explained:
     """Explain a request; `item` counts the objects of a `deletecollection`. Raises ReplayError for an unknown auditID.
 
-    Of the options count those of authorization, `redact`, and the workspaces of kcp that the request is to be of.
+    Of the options only those about authorization, `redact` and the kcp workspaces of the request have an effect.
     """
     manifests = manifests_of(scenario)
     authorizers = authorization_inputs(manifests, options)
@@ -75,7 +75,7 @@ def explain(
 
 
 def _in(patterns: Sequence[str], requests: Iterable[ReplayRequest], job: Job) -> Iterator[ReplayRequest]:
-    """The requests, which are to be to workspaces of kcp that a pattern means, if there are any patterns."""
+    """Yield the requests; raises ReplayError for one outside of the kcp workspaces that the patterns select."""
     for request in requests:
         path = job.where(request.record).workspace
         if patterns and not any(fnmatchcase(path, pattern) for pattern in patterns):
@@ -108,7 +108,7 @@ def _sets(job: Job, manifests: Manifests, request: ReplayRequest) -> tuple[SetEx
 def _chain_of(
     job: Job, manifests: Manifests, request: ReplayRequest
 ) -> tuple[Chain, Lister, tuple[ManifestSet | None, ManifestSet | None]]:
-    """The chain that decides a request, what its policies look up, and its sets; of a shard those of one workspace."""
+    """Return the chain that decides a request, its lister and its sets; for a shard, those of the deciding workspace."""
     lister = job.cluster.at(request.record)
     if isinstance(job.decider, TimedChain):
         names = job.decider.absent(lister)[-1]

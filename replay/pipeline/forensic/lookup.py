@@ -1,4 +1,4 @@
-"""`replay lookup` as a function: what policies and webhooks did, by the log and, where it is silent, by replay."""
+"""`replay lookup` as a function: decisions of policies and webhooks, from the log and, where it shows none, from a replay."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LookupFilter(Struct, frozen=True):
 def look_up(
     scenario: Scenario, question: LookupFilter, progress: Progress, *, zone: tzinfo = UTC, redact: bool = True
 ) -> Lookup:
-    """Answer a question. Raises ReplayError for names that the log does not know and for a period without events.
+    """Return the decisions that match a question. Raises ReplayError for unknown names and for a period without events.
 
     A unique part of a policy's name is enough (`resolve_policy_names`).
     """
@@ -117,7 +117,7 @@ def _with_known_policy(store: Store, question: LookupFilter, manifests: Manifest
 
 
 def _in(pattern: str | None, rows: Iterable[PastDecision], places: Places) -> Iterator[PastDecision]:
-    """Decisions with the workspaces of kcp that they were made in, of those that a pattern means; all without one."""
+    """Yield decisions with their kcp workspaces, limited to those that a pattern selects."""
     for row in rows:
         workspace, policy_workspace = places.of(row.audit_id)
         if pattern is None or fnmatchcase(workspace, pattern):
@@ -134,7 +134,7 @@ def _question_fields(question: LookupFilter) -> Iterator[tuple[str, str]]:
 def _parameters(
     store: Store, question: LookupFilter, zone: tzinfo
 ) -> tuple[tuple[int, int], dict[str, str | bool | None]]:
-    """The period, in microseconds, and the parameters of the queries."""
+    """Return the period in microseconds, and the parameters of the queries."""
     begin, end = period(store, question.since, question.until, zone)
     names = ("policy", "user", "namespace", "object", "action", "audit_id")
     variables: dict[str, str | bool | None] = {name: getattr(question, name) for name in names}
@@ -146,7 +146,7 @@ def _parameters(
 
 
 def _in_log(name: str | None) -> str | None:
-    """A policy as the log names it: a message tells the name of a constraint, and not its kind."""
+    """Return a policy's name as the log has it. A message contains the name of a constraint without its kind."""
     return name and name.rpartition("/")[2]
 
 
@@ -227,7 +227,7 @@ def _resource(group: str, resource: str, subresource: str) -> str:
 
 
 class _Lookup(Struct, frozen=True):
-    """A question on its way to the replay of what the log does not show."""
+    """A question for the replay of decisions that the log does not show."""
 
     store: Store
     question: LookupFilter
@@ -306,7 +306,7 @@ class _Lookup(Struct, frozen=True):
         return is_meant and (row.is_static or not self.question.static)
 
     def _masked(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
-        """The denials that the client did not see."""
+        """Yield the denials that the client did not see."""
         denial_seen = observe(request.record).denial
         told = () if denial_seen is None else denial_seen.by_policy
         for denial in decision.denials:
@@ -315,7 +315,7 @@ class _Lookup(Struct, frozen=True):
                 yield replace(row, expression_index=denial.expression_index, code=denial.code)
 
     def _warned(self, request: ReplayRequest, decision: Decision) -> Iterator[PastDecision]:
-        """The warnings; the server's own text names policy and binding, and those of PodSecurity name neither."""
+        """Yield the warnings. The server's text names policy and binding; warnings of PodSecurity name neither."""
         for warning in decision.warnings:
             policy, binding = _of_warning(warning)
             row = self._row(request, "warn", policy or PodSecurity.name, binding, warning)
@@ -372,11 +372,11 @@ def _warning(manifests: ManifestSet) -> ManifestSet:
 
 
 def _mutating(manifests: ManifestSet) -> ManifestSet:
-    """The mutating policies of a set."""
+    """Return the mutating policies of a set."""
     return ManifestSet(mutating_policies=manifests.mutating_policies, mutating_bindings=manifests.mutating_bindings)
 
 
 def _of_warning(text: str) -> Sequence[str]:
-    """Policy and binding of a warning: `Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': ...`."""
+    """Return policy and binding of a warning: `Validation failed for ValidatingAdmissionPolicy 'p' with binding 'b': ...`."""
     parts = text.split("'", 4)
     return (parts[1], parts[3]) if len(parts) == 5 else ("", "")

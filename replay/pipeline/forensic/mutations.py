@@ -1,4 +1,4 @@
-"""`replay mutations`: what happened to objects between request and storage, and who did it."""
+"""`replay mutations`: changes of objects between request and storage, with what made them."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
         return replace(self.job.reconstructor, mutation=True)
 
     def run(self, part: StorePart) -> Attributions:
-        """The changes in one part."""
+        """Return the changes in one part."""
         attributions = Attributions()
         for records in part.objects(both(_WRITES, self.job.within) if self.job.within is not None else _WRITES):
             for write in self._reconstructor.writes(records):
@@ -198,7 +198,7 @@ class MutationsJob(Struct, frozen=True, dict=True):
 
 
 def _webhook_claims(record: RequestRecord, home: str) -> Iterator[AttributedPaths]:
-    """The patches that the annotations hold; `home` is the workspace of kcp that webhooks and policies are of."""
+    """Yield the patches in the annotations; `home` is the kcp workspace of the webhooks and policies."""
     for entry in observe(record).mutations:
         if entry.mutated and entry.patch is not None:
             paths = (operation.get("path") for operation in entry.patch if isinstance(operation, dict))
@@ -239,7 +239,7 @@ def _named(actor: Actor, name: str, record: RequestRecord, decision: Decision) -
 
 
 def _is_shown(operation: JSON, stored: JSON) -> bool:
-    """Whether the stored object has what an operation made."""
+    """Return whether the stored object has the result of an operation."""
     value = get(stored, _path(tokens(operation["path"])))
     return value is None if operation["op"] == "remove" else value == operation.get("value")
 
@@ -254,7 +254,7 @@ def _is_kept(path: Tokens, old: Known | Missing, exchange: Exchange) -> bool:
 
 
 def _path(names: Tokens) -> FieldPath:
-    """A path whose numbers are indices."""
+    """Return a path with numbers as indices."""
     indices = [(name, parse_uint(name)) for name in names]
     return tuple(name if index is None else index for name, index in indices)
 

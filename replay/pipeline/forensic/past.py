@@ -1,4 +1,4 @@
-"""Requests of a log decided once more, one by one: for questions about single requests rather than whole logs."""
+"""Decides single requests of a log again, for questions that do not concern the whole log."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def past_job(store: Store, manifests: Manifests, *, with_plugins: bool = False) 
 def past_requests(
     store: Store, job: Job, chosen: Chosen, parts: Iterable[int] | None = None, *, is_full: bool = False
 ) -> Iterator[ReplayRequest]:
-    """The requests that an expression selects, rebuilt; by object, not by time. `parts` are all, unless given.
+    """Yield the rebuilt requests that an expression selects, grouped by object.
 
-    `is_full` rebuilds what no mutating policy asks for, too: the objects before mutation.
+    `parts` are the parts to read, None for all.
+
+    `is_full` also rebuilds objects before mutation that no mutating policy needs.
     """
     reconstructor = replace(job.reconstructor, mutation=True) if is_full else job.reconstructor
     for number in range(store.parts) if parts is None else parts:
@@ -46,7 +48,10 @@ def past_requests(
 
 
 def requests_of(store: Store, job: Job, audit_ids: Sequence[str], *, is_full: bool = False) -> Iterator[ReplayRequest]:
-    """The requests of some auditIDs, rebuilt; only the parts that hold them are read. `is_full` as for `past_requests`."""
+    """Yield the rebuilt requests of some auditIDs; only the parts that hold them are read.
+
+    `is_full` as for `past_requests`.
+    """
     query = "select distinct part from request where audit_id in (select unnest($ids)) order by all"
     parts = [part for (part,) in store.sql(query, ids=list(audit_ids)).iter_rows()]
     chosen = Chosen("audit_id in (select unnest(string_split(?, chr(10))))", ("\n".join(audit_ids),))

@@ -1,4 +1,4 @@
-"""`replay sql` as a function: a query of `queries/`, of a file or of the command line, over a store."""
+"""`replay sql` as a function: runs a query of `queries/`, of a file or of the command line on a store."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _BEGINNINGS = ("select", "with", "from", "explain", "describe", "summarize", "va
 
 
 def question_names() -> list[str]:
-    """The queries that answer a question: those with an example for `replay sql`."""
+    """Return the names of the queries that have an example for `replay sql`."""
     return [name for name in queries.names() if "replay sql " in queries.header(name)]
 
 
 def query_text(query: str) -> str:
-    """The SQL of a name, a file or a text; raises ReplayError with near matches."""
+    """Return the SQL of a query's name, a file or a text; raises ReplayError with near matches."""
     if query in queries.names():
         return queries.text(query)
     path = Path(query)
@@ -46,7 +46,7 @@ def query_text(query: str) -> str:
 def run_query(
     scenario: Scenario, query: str, parameters: Mapping[str, str], progress: Progress, *, redact: bool = True
 ) -> pl.DataFrame:
-    """The rows of a query; raises ReplayError where it is no SELECT or fails."""
+    """Return the rows of a query; raises ReplayError if it is no SELECT or fails."""
     text = query_text(query)
     with store_of(scenario, progress) as store, scratch() as temporary:
         reader = StoreReader(store.tables, str(temporary), threads=os.cpu_count() or 1, redact=redact)
@@ -71,7 +71,7 @@ def ask_clusters(
 
 
 def _redacted(rows: pl.DataFrame) -> pl.DataFrame:
-    """The same rows without bearer tokens in their texts."""
+    """Return the rows without bearer tokens in their texts."""
     texts = [name for name, kind in rows.schema.items() if kind == pl.String]
     has_tokens = [name for name in texts if rows[name].str.contains("eyJ", literal=True).any()]
     return rows.with_columns(pl.col(name).map_elements(redacted_text, return_dtype=pl.String) for name in has_tokens)

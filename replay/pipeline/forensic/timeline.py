@@ -1,4 +1,4 @@
-"""`replay timeline` as a function: all requests to one object, with what each of them changed."""
+"""`replay timeline` as a function: all requests to one object, with the changes of each."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _BODIES = ("request_object", "response_object")
 _READS = frozenset({"get", "list", "watch"})
 _OWN_KIND = frozenset({"scale", "eviction", "binding", "token", "log", "exec", "attach", "portforward", "proxy"})
 _UNTOLD = frozenset({"metadata.managedFields", "metadata.resourceVersion"})
-"""They change with every write."""
+"""Fields that change with every write."""
 
 
 class TimelineResource(NamedTuple):
-    """The resource of an object, as the log names it, and its kind."""
+    """Group, resource and kind of an object; the log may not tell the kind."""
 
     group: str
     resource: str
@@ -71,7 +71,7 @@ def object_timeline(  # noqa: PLR0913 - an object, and how much is told of it
 
 
 def _shown(store: Store, focus: Focus, seqs: Sequence[int]) -> frozenset[int]:
-    """Which of some requests a focus is about."""
+    """Return those of some requests that a focus selects."""
     predicate = chosen(store, focus)
     if predicate is None:
         return frozenset(seqs)
@@ -81,7 +81,7 @@ def _shown(store: Store, focus: Focus, seqs: Sequence[int]) -> frozenset[int]:
 
 
 def _target(store: Store, kind: str) -> TimelineResource:
-    """The resource that a kind, a plural, or one of them with its group means: `Deployment`, `deployments.apps`."""
+    """Return the resource of a kind or plural, with or without group: `Deployment`, `deployments.apps`."""
     rows = store.sql("select distinct api_group, resource, api_version from request where resource <> ''").rows()
     discovery = builtin_discovery()
     kinds = {(each.resource.group, each.resource.resource): each.kind.kind for each in discovery}
@@ -107,7 +107,7 @@ def _target(store: Store, kind: str) -> TimelineResource:
 
 
 def _collections(store: Store, target: TimelineResource, namespace: str, name: str) -> Iterator[dict[str, Any]]:
-    """The `deletecollection` requests whose response lists the object."""
+    """Yield the `deletecollection` requests whose response lists the object."""
     for record in store.collections():
         if (record.api_group, record.resource) != (target.group, target.resource):
             continue
@@ -154,7 +154,7 @@ def _decisions(store: Store, audit_ids: Sequence[str], redactor: Redactor) -> di
 def _events(
     rows: Sequence[dict[str, Any]], decisions: dict[str, list[str]], redactor: Redactor
 ) -> Iterator[TimelineEvent]:
-    """The events with their differences, each against the state that the log knew before it."""
+    """Yield the events, each with its changes against the last state that the log shows."""
     state: Any = None
     for row in rows:
         changes, note = None, ""
@@ -183,7 +183,7 @@ def _events(
 
 
 def _after(row: dict[str, Any], body: Any, state: Any) -> tuple[Any, tuple[Change, ...] | None, str]:
-    """`(state, changes, note)` after a successful request."""
+    """Return `(state, changes, note)` after a successful request."""
     if row["subresource"] in _OWN_KIND:
         return state, None, ""
     if row["verb"] in ("delete", "deletecollection") and (
@@ -200,7 +200,7 @@ def _after(row: dict[str, Any], body: Any, state: Any) -> tuple[Any, tuple[Chang
 
 
 def _changes(old_value: Any, new_value: Any, path: str) -> Iterator[Change]:
-    """The fields that differ, leaves only; lists item by item."""
+    """Yield the fields that differ, only leaves; lists item by item."""
     if path in _UNTOLD or old_value == new_value:
         return
     if type(old_value) is not type(new_value) or not isinstance(old_value, dict | list):
@@ -217,7 +217,7 @@ def _changes(old_value: Any, new_value: Any, path: str) -> Iterator[Change]:
 
 
 def _entries(value: dict[str, Any] | list[Any], path: str) -> dict[str, Any]:
-    """The items of a container by their paths; names sorted, list items in order."""
+    """Return the items of a container by path; names sorted, list items in order."""
     if isinstance(value, list):
         return {f"{path}[{index}]": item for index, item in enumerate(value)}
     return {f"{path}.{key}" if path else key: value[key] for key in sorted(value)}

@@ -1,1 +1,1 @@
-"""Replaying the log of a kcp shard: sets by workspace, policies over time, and which of them decide."""
+"""Replay of a kcp shard's log: sets by workspace, policies over time, and the workspaces whose policies decide."""

@@ -1,4 +1,4 @@
-"""The admission chain of a shard: for each request that of the one workspace whose policies decide about its resource."""
+"""The admission chain of a shard: each request is decided by the policies of one workspace."""
 
 from __future__ import annotations
 
@@ -46,14 +46,17 @@ class Instant(NamedTuple):
 
 
 class Deciders(NamedTuple):
-    """The logical clusters whose policies decide about a request, and whose would decide with what the candidate binds."""
+    """The logical clusters whose policies decide about a request in the baseline, and with the candidate's bindings."""
 
     current: str
     planned: str | Missing
 
     @property
     def candidate(self) -> str:
-        """Return whose planned policies decide. If unknown, those of the time, without their answer."""
+        """The cluster of the candidate's policies.
+
+        If it is unknown, that of the baseline, whose answer then does not count.
+        """
         return self.current if isinstance(self.planned, Missing) else self.planned
 
 
@@ -89,15 +92,15 @@ def _undetermined(unknown: Missing) -> Decision:
 
 
 class ShardChain(Struct, dict=True):
-    """Has the methods of `Chain` that a replay asks, for a shard."""
+    """A `Chain` for a shard, with the methods that a replay calls."""
 
     cluster: ShardCluster
     workspaces: Workspaces
     versions: Versions
     distinct_sets: Callable[[Sets], Sets]
-    """Parts of a workspace's sets that run."""
+    """Returns the parts of a workspace's sets that run."""
     policies: frozenset[str] = frozenset()
-    """The names of all policies of the current sets, which the log is compared with."""
+    """Names of all policies of the baseline, whose decisions are compared with the log."""
     _timelines: dict[str, PolicyTimeline | Missing] = field(default_factory=dict)
     _chains: dict[tuple[Deciders, str, int], tuple[Chain, Sides]] = field(default_factory=dict)
     _joined: dict[tuple[int, int], tuple[Sides, Sides, Sides]] = field(default_factory=dict)
@@ -105,7 +108,7 @@ class ShardChain(Struct, dict=True):
     def decide(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[Decision]:
-        """See `Chain.decide`; where several sets may have been in force, what all of them decide."""
+        """See `Chain.decide`. If several sets may have been in force, the decision is certain only if all agree."""
         alternatives = self.alternatives(original, attributes, lister, backends)
         if all(each == alternatives[0] for each in alternatives[1:]):
             return alternatives[0]
@@ -114,7 +117,7 @@ class ShardChain(Struct, dict=True):
     def alternatives(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends = _NO_BACKENDS
     ) -> list[list[Decision]]:
-        """The decisions of all sets that may have been in force, each as `Chain.decide` has them."""
+        """Return the decisions of all sets that may have been in force, each in the form of `Chain.decide`."""
         chains = self.chains(attributes, lister)
         if isinstance(chains, Missing):
             return [self.undetermined(chains.reason, chains.fix)]
@@ -135,14 +138,14 @@ class ShardChain(Struct, dict=True):
         return ObjectPatchers(Schemas(self.cluster.crds))
 
     def policy_workspace(self, attributes: Attributes, lister: Lister) -> str | Missing:
-        """The logical cluster whose policies decide about a request."""
+        """Return the logical cluster whose policies decide about a request."""
         at = instant_of(lister, attributes.workspace)
         if not at.workspace:
             return Missing("", NO_CLUSTER, _GIVE_ANNOTATION)
         return self.cluster.policy_workspace(at.workspace, attributes.resource.group_resource, at.start, at.end)
 
     def reading_parameters(self, attributes: Attributes, lister: Lister) -> frozenset[str]:
-        """The names of the policies that read parameters, of those that may have decided a request."""
+        """Return the names of the policies with parameters among those that may have decided a request."""
         chains = self.chains(attributes, lister)
         names: set[str] = set()
         for each in () if isinstance(chains, Missing) else chains:
@@ -152,7 +155,7 @@ class ShardChain(Struct, dict=True):
         return frozenset(names)
 
     def deciders(self, at: Instant, resource: GroupResource) -> Deciders | Missing:
-        """Return whose policies decide about a resource."""
+        """Return the logical clusters whose policies decide about a resource."""
         if not at.workspace:
             return Missing("", NO_CLUSTER, _GIVE_ANNOTATION)
         own = self.cluster.policy_workspace(at.workspace, resource, at.start, at.end)
@@ -165,7 +168,7 @@ class ShardChain(Struct, dict=True):
         return Rebinding(self.cluster, self.workspaces)
 
     def where(self, record: RequestRecord) -> DecidedIn:
-        """In which workspaces a request is decided about."""
+        """Return the workspaces of a request and of the policies that decide about it."""
         if not record.workspace:
             return NOWHERE
         names = self.workspaces.names
@@ -177,7 +180,7 @@ class ShardChain(Struct, dict=True):
         return DecidedIn(names.path(record.workspace), names.path(own.current), planned)
 
     def chains(self, attributes: Attributes, lister: Lister) -> Sequence[RequestChain] | Missing:
-        """The chains that may have decided a request, the earliest set in force first."""
+        """Return the chains that may have decided a request, the one with the earliest set first."""
         at = instant_of(lister, attributes.workspace)
         whose = self.deciders(at, attributes.resource.group_resource)
         if isinstance(whose, Missing):
@@ -199,14 +202,14 @@ class ShardChain(Struct, dict=True):
         return timeline if isinstance(timeline, Missing) else timeline.at(at.start, at.end)
 
     def _join(self, current: Sides, planned: Sides) -> Sides:
-        """The current set of one workspace beside the candidate's of another."""
+        """Return the baseline of one workspace with the candidate of another."""
         key = id(current), id(planned)
         if key not in self._joined:
             self._joined[key] = Sides(current.current, planned.candidate), current, planned
         return self._joined[key][0]
 
     def timeline(self, workspace: str) -> PolicyTimeline | Missing:
-        """The policies of a workspace over time; missing where neither a set nor the snapshot nor its beginning is there."""
+        """Return the policies of a workspace over time; `Missing` if no set, snapshot or creation in the log shows them."""
         timeline = self._timelines.get(workspace)
         if timeline is None:
             timeline = self._timelines[workspace] = self._timeline(workspace)
@@ -260,7 +263,7 @@ class ShardChain(Struct, dict=True):
         return seen
 
     def _lister(self, workspace: str, at: Instant, lister: Lister) -> Lister:
-        """Parameters are those of the policies' workspace, the namespace is that of the request."""
+        """Return a lister with parameters of the policies' workspace and the namespace of the request."""
         if workspace == at.workspace:
             return lister
         if not self.is_followed(workspace):
@@ -268,7 +271,7 @@ class ShardChain(Struct, dict=True):
         return PolicyLister(lister, ClusterLister(self.cluster.of(workspace), at.start, at.end))
 
     def is_followed(self, workspace: str) -> bool:
-        """Whether the log can be taken to hold all that was written to a workspace."""
+        """Return whether the log holds all writes to a workspace."""
         own = self.workspaces
         return workspace in own.heard and not self.cluster.has_gaps(workspace, own.began)
 
@@ -309,7 +312,7 @@ class PolicyLister:
     """Lookups of one workspace's policies about a request to another."""
 
     def __init__(self, target: Lister, policy: Lister) -> None:
-        """`target` has the namespace of the request, `policy` all else."""
+        """`target` has the namespace of the request, `policy` everything else."""
         self.origin = target
         self._policy = policy
 
@@ -326,7 +329,7 @@ class UnknownWorkspaceLister:
     """Workspace without events in the log. Writes to it are unknown."""
 
     def __init__(self, name: str) -> None:
-        """`name` is its path."""
+        """`name` is the path of the workspace."""
         self._name = name
 
     def get(self, kind: GroupVersionKind, namespace: str, name: str) -> Missing:

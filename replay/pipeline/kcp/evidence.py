@@ -1,4 +1,4 @@
-"""Which of several sets was in force, as the event itself tells: its denial and the annotations of its policies."""
+"""The set that was in force, as the event itself shows by its denial and its annotations of policies."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def _shows(chain: ShardChain, request: ReplayRequest, decision: Decision, apart:
 
 
 def _without(decision: Decision, policies: frozenset[str]) -> Decision:
-    """A decision without the denials and failures of some policies."""
+    """Return a decision without the denials and failures of some policies."""
     annotations = dict(decision.audit_annotations)
     failures = annotations.pop(VALIDATION_FAILURE, None)
     other_failures = [each for each in orjson.loads(failures or "[]") if each.get("policy") not in policies]

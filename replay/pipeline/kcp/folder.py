@@ -1,4 +1,4 @@
-"""Sets and snapshots by workspace: a directory with one folder a workspace, named by its path with `.` for `:`."""
+"""Sets and snapshots by workspace: a directory with one folder per workspace, named by its path with `.` for `:`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class Folder(Struct, frozen=True):
 
     @property
     def cluster(self) -> str:
-        """The logical cluster that its objects name, empty where none does."""
+        """The logical cluster that the objects name, empty if none does."""
         return next((cluster for obj in self.others if (cluster := workspace_of(obj))), "")
 
 
 def load_folders(path: Path, version: KubernetesVersion, *, checked: bool = True) -> dict[str, Folder]:
-    """The folders of a directory, loaded; raises ManifestError for what the REST API would refuse where it is `checked`."""
+    """Load the folders of a directory. If `checked`, raises ManifestError for objects that the REST API would refuse."""
     return {name: load_folder(at, version, checked=checked) for name, at in (workspace_folders(path) or {}).items()}
 
 
@@ -54,16 +54,16 @@ def load_folder(path: Path, version: KubernetesVersion, *, checked: bool = True)
 
 
 class WorkspaceNames(Struct, frozen=True):
-    """The paths of logical clusters, and back."""
+    """Paths of logical clusters, and logical clusters of paths."""
 
     paths: Mapping[str, str] = field(default_factory=dict)
 
     def path(self, cluster: str) -> str:
-        """How people call a workspace; its logical cluster where the path is not known."""
+        """Return the path of a workspace; its logical cluster if the path is unknown."""
         return self.paths.get(cluster) or cluster
 
     def cluster(self, path: str) -> str:
-        """The logical cluster of a path; a workspace that nothing tells the cluster of keeps its path."""
+        """Return the logical cluster of a path; the path itself if the cluster is unknown."""
         return next((cluster for cluster, path_of_cluster in self.paths.items() if path_of_cluster == path), path)
 
     def matches(self, cluster: str, pattern: str) -> bool:
@@ -98,7 +98,7 @@ def snapshot_of(folders: Mapping[str, Folder], names: WorkspaceNames) -> list[JS
 
 
 class ShardFolders(Struct, frozen=True):
-    """Both sets and the snapshot, by path of the workspace; a set that was not given is None."""
+    """Both sets and the snapshot, by workspace path. A set that was not given is None."""
 
     current: Mapping[str, Folder] | None
     candidate: Mapping[str, Folder] | None
