@@ -1,4 +1,4 @@
--- What:       what rules read of requests, for all requests that admission saw, and how many there are of each
+-- What:       The requests that admission saw, counted by verb, resource and subresource
 -- Parameters: none
 -- Example:    execute admission_classes
 select verb, api_group, resource, subresource, count(*) as requests

@@ -1,4 +1,4 @@
--- What:       who uses API versions that are deprecated, as the log says it, or that are among some; the newest client of each user
+-- What:       Who uses deprecated API versions, or the given ones, with the newest client of each user
 -- Parameters: $removed_versions  resources as `group/version/resource`, as a JSON list
 -- Example:    execute api_versions with $removed_versions: '["networking.k8s.io/v1beta1/servicecidrs"]'
 select

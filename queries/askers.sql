@@ -1,6 +1,6 @@
--- What:       writes and connections by what they are, who asked, and what the authorizers said, with the objects by what keeps them
---             apart from others: an object that never got a name has `audit id` and the id of its request for one
--- Parameters: $since  the place in the log from which on they are wanted
+-- What:       Writes and connections by verb, resource and user, with the authorizers' answer and the keys of the objects. An
+--             object without a name has the key `audit id` and the id of its request
+-- Parameters: $since  the `seq` of the first request to read
 -- Example:    execute askers(since := 0)
 select
   verb, api_group, resource, subresource, "user"::varchar as "user",

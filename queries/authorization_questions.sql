@@ -1,4 +1,4 @@
--- What:       the different questions that requests put to the authorizers, each with a number and how often it was put
+-- What:       The different questions to the authorizers, with a number and a count for each
 -- Parameters: none
 -- Example:    execute authorization_questions
 select

@@ -1,5 +1,5 @@
--- What:       every request with the number of its question (`authorization_questions`), its times in microseconds since the
---             epoch, and what the audit log says that the authorizers decided
+-- What:       Every request with the number of its question (`authorization_questions`), its times in microseconds since the
+--             epoch, and the authorizers' decision as the log records it
 -- Parameters: $within  an SQL expression over `request`, true for all
 -- Example:    execute authorization_requests(within := true)
 select

@@ -1,7 +1,6 @@
--- What:       the `deletecollection` requests that deleted something, or may have: by resource and namespace, when, its
---             URL, and of each object name, uid and whether a finalizer keeps it, its own or one that
---             the deletion adds; null where the log does not list them.
---             One that failed on an object may have deleted others before it
+-- What:       The `deletecollection` requests that deleted objects, or may have: resource, namespace, times and URL. `deleted`
+--             lists name, uid and whether a finalizer keeps the object, its own or one that the deletion adds. It is null if
+--             the log does not list the objects. A request that failed on one object may have deleted others before it
 -- Parameters: none
 -- Example:    execute collection_deletions
 select

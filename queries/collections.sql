@@ -1,8 +1,8 @@
--- What:       all successful `deletecollection` requests, in order; the objects they deleted are in the response
+-- What:       The successful `deletecollection` requests, in order. The response has the objects that they deleted
 -- Parameters: $group    an API group, or null for all
---             $refused  whether those are wanted too that a policy or webhook refused
---             $written  whether only those are wanted that may find an object of the log: who empties a namespace asks for all kinds
---             $let_in   the `seq` of those that are wanted although the authorizers refused them
+--             $refused  whether requests count that a policy or webhook refused
+--             $written  whether only requests count that can find an object of the log: a client that empties a namespace asks for all kinds
+--             $let_in   the `seq` of requests that count although the authorizers refused them
 -- Example:    execute collections(group := null, refused := false, written := false, let_in := [])
 with written as (
   select distinct api_group, resource, unnest(["namespace", '']) as "namespace", workspace

@@ -1,7 +1,7 @@
--- What:       the evidence that a log gives about its own gaps: updates name the version that they replace. By resource, how
---             many of these versions were stored by a write in the log (`links`), and how many by none although the log holds
---             an earlier write of the object (`breaks`, and the `seq` of these updates: `broken`). An update that creates its
---             object replaces none. `replay/reconstruct/trust.py` states the rule.
+-- What:       Evidence for gaps in a log: an update names the version that it replaces. By resource: how many of these
+--             versions a write in the log stored (`links`), and how many none did although the log has an earlier write of the
+--             object (`breaks`, and the `seq` of these updates in `broken`). An update that creates its object replaces
+--             nothing. `replay/reconstruct/trust.py` has the rule.
 -- Parameters: none
 -- Example:    execute continuity
 with written as (

@@ -1,4 +1,4 @@
--- What:       what each policy and webhook did on each day (UTC)
+-- What:       What each policy and webhook did on each day (UTC)
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql decisions_by_day --param action=audit --store STORE

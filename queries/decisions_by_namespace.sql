@@ -1,4 +1,4 @@
--- What:       in which namespaces policies and webhooks did something (empty: cluster-scoped objects)
+-- What:       The namespaces in which policies and webhooks acted (empty: cluster-scoped objects)
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql decisions_by_namespace --param action=deny --store STORE

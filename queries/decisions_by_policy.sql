@@ -1,4 +1,4 @@
--- What:       which policies and webhooks did something: how often, to how many users, namespaces and objects, since when
+-- What:       The policies and webhooks that acted: how often, for how many users, namespaces and objects, and since when
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql decisions_by_policy --param static=true --param since='2026-11-21 03:00:00' --store STORE

@@ -1,4 +1,4 @@
--- What:       to whom policies and webhooks did something
+-- What:       The users for whose requests policies and webhooks acted
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql decisions_by_user --param policy='no-privileged.static.k8s.io' --store STORE

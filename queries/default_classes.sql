@@ -1,5 +1,5 @@
--- What:       what the log shows of default IngressClasses and StorageClasses: of each object that was created without a class
---             the class that it got, null for none, and each write to a class itself (its name in `class_name`)
+-- What:       Evidence for default IngressClasses and StorageClasses: for each object that was created without a class, the
+--             class that it got (null for none), and each write to a class (its name in `class_name`)
 -- Parameters: none
 -- Example:    execute default_classes
 select

@@ -1,6 +1,5 @@
--- What:       what the log shows of a default PriorityClass: the classes that pods got which were created without one, null for
---             none, all that got one class together, and each write to a PriorityClass that may be a default (its name in
---             `class_name`)
+-- What:       Evidence for a default PriorityClass: the classes of pods that were created without one (null for none), counted
+--             by class, and each write to a PriorityClass that may be a default (its name in `class_name`)
 -- Parameters: none
 -- Example:    execute default_priority
 with created as (

@@ -1,7 +1,7 @@
--- What:       what the authorizers refused in a period, by user, verb and resource; requests that failed there count too
+-- What:       What the authorizers refused in a period, by user, verb and resource, with requests that failed in them
 -- Parameters: start, end  the period in microseconds since the epoch, the end not included
---             workspaces  a variable: logical clusters of kcp, one a line, if not all requests are asked about
---             namespaces  a variable: patterns of namespaces, one a line, if not all requests are asked about
+--             workspaces  a variable: logical clusters of kcp, one a line, to read only their requests
+--             namespaces  a variable: patterns of namespaces, one a line, to read only their requests
 -- Example:    replace $start by 0 and $end by 4102444800000000
 select
   username,

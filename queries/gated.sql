@@ -1,6 +1,6 @@
--- What:       objects that end differently because the authorizers of the candidate decide differently: those of the requests given, and
---             those that a request did not find although one of the requests given, whose name the log lacks, may have created them
---             (`missed`). `created` are the places of the creations without a name in the same namespace.
+-- What:       Objects that end differently because the candidate's authorizers decide differently: those of the given
+--             requests, and those that a request did not find although a given request without a name may have created them
+--             (`missed`). `created` are the positions of such creations in the same namespace.
 -- Parameters: $requests  the `seq` of the requests
 -- Example:    set variable requests = [1795578672424642]; execute gated(requests := getvariable('requests'))
 with own as (

@@ -1,5 +1,5 @@
--- What:       the objects in some namespaces that somebody wrote, by what keeps an object apart from others
--- Parameters: $namespaces  the names, as a JSON list; of one in a workspace of kcp that follows, after a unit separator
+-- What:       The keys of the objects in some namespaces that a request wrote
+-- Parameters: $namespaces  the names, as a JSON list. In a workspace of kcp: the name, a unit separator and the workspace
 -- Example:    execute in_namespaces with $namespaces: '["team-a"]'
 select distinct concat_ws(chr(31), api_group, resource, "namespace", object_name, nullif(workspace, '')) as key
 from request

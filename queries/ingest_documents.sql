@@ -1,4 +1,4 @@
--- What:       the columns of documents that stood in something else; one that is damaged becomes a row of nulls.
+-- What:       The columns of documents that were wrapped in another format. A damaged document becomes a row of nulls.
 -- Parameters: $documents  rows of `document` with `file_id` and `line_row`, the number of the row of its line
 --             $document   the columns as one value, null for a document that is damaged
 --             $told       what is selected of them

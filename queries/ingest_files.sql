@@ -1,4 +1,4 @@
--- What:       how many rows each file gave in each batch in which it was read
+-- What:       How many rows each file gave in each batch
 -- Parameters: $paths  list of Parquet files just written
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 select

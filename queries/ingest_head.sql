@@ -1,6 +1,6 @@
--- What:       the first lines of a zstd file that are not blank, or of a longer line its beginning
+-- What:       The first lines of a zstd file that are not blank, or the beginning of a longer line
 -- Parameters: $file   the path
---             $bytes  how many characters of a line are wanted
+--             $bytes  how many characters of a line to read
 --             $longest  how many bytes a line has at most, in digits
 --             $buffer  how many bytes are decompressed at a time, in digits; two such lines at least
 -- Example:    part of the ingest; see `replay/audit/format/head.py`

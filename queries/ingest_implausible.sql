@@ -1,4 +1,4 @@
--- What:       the rows of events whose time is implausible, in the columns of ingest_superseded.sql
+-- What:       The rows of events with an implausible time, in the columns of ingest_superseded.sql
 -- Parameters: the variables new_rows, a list of Parquet files, and implausible_days, a list of dates
 -- Example:    part of the ingest; see `replay/audit/segment.py`
 select row_id, coalesce(list_row, row_id) as line_row, file_id, part, audit_id, 'implausible time' as reason

@@ -1,4 +1,5 @@
--- What:       one row for each line (or document) of audit logs, unjudged; `row_id` numbers them in the order of the files.
+-- What:       One row for each line (or document) of audit logs, not checked yet. `row_id` numbers them in the order of the
+--             files.
 -- Parameters: $files    list of paths
 --             $format   newline_delimited, unstructured (documents over several lines) or array
 --             $compression  none, gzip or zstd

@@ -1,5 +1,5 @@
--- What:       the events inside the EventLists that a webhook backend sent, in the columns of ingest_lines.sql.
---             An item leaves out kind and apiVersion where the list states them for all.
+-- What:       The events in EventLists of a webhook backend, in the columns of ingest_lines.sql. An item has no kind and
+--             apiVersion if the list states them for all.
 -- Parameters: $lists      list of Parquet files with rows of ingest_request.sql whose `reject` is 'list'
 --             $structure  the columns of an event, as json_transform takes them
 --             $first_row  number of the first row

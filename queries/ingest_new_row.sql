@@ -1,4 +1,4 @@
--- What:       the view `new_row`: the events that an ingest has just written, but for those whose time is implausible
+-- What:       The view `new_row`: the events that an ingest has just written, without those with an implausible time
 -- Parameters: the variable new_rows, a list of Parquet files
 --             the variable implausible_days, a list of dates, or unset
 -- Example:    part of the ingest; see `replay/audit/segment.py`

@@ -1,5 +1,5 @@
--- What:       the view `old_row`: what counted before an ingest and tells of the same requests as what it has just written.
---             A store that grows for weeks has many rows, of which few do.
+-- What:       The view `old_row`: rows that counted before an ingest and are about the same requests as the new rows. A store
+--             that grows for weeks has many rows, and only few of them are about these requests.
 -- Parameters: none; reads the view `new_row`
 -- Example:    part of the ingest; see `replay/audit/segment.py`
 create or replace temp view old_row as

@@ -1,11 +1,10 @@
--- What:       events in the columns of the `request` table, each with the reason why it is none (`reject`, null where it
---             is one) and the part of the store that it belongs to (-1 for what is no request).
---             `identity` is a hash of the object: group, resource, namespace, name and the workspace of kcp; a name that the server generated
---             stands in the response; what has no name at all is alone with its auditID.
---             `seq` orders all requests of all API servers: by the time of the stage, then by a hash of the auditID, so that
---             neither the order of the files nor where they were cut matters.
---             Kinds that decisions look up, and deletions of collections, have the last parts for themselves, so that their few
---             rows are found without reading the bodies of all others.
+-- What:       Events in the columns of the `request` table, with the reason why a row is no event (`reject`, null for an
+--             event) and its part of the store (-1 for what is no request). `identity` is a hash of the object: group,
+--             resource, namespace, name, and the workspace of kcp. The response has a name that the server generated. A
+--             request without a name has its auditID for one. `seq` orders the requests of all API servers: by the time of the
+--             stage, then by a hash of the auditID, so that neither the order of the files nor their boundaries matter. Kinds
+--             that decisions look up, and deletions of collections, are in the last parts. Their few rows are found there
+--             without reading all other bodies.
 -- Parameters: $looked_up   `resource.group` of kinds that decisions look up
 --             $lookups_from, $lookup_parts  the first part for them, and how many there are
 --             $rest_parts  how many parts there are for all other kinds, which begin with 0

@@ -1,6 +1,6 @@
--- What:       the rows that do not count, because another row tells of the same request: an earlier stage of it
---             ('superseded'), the same stage once more ('duplicate'), or the same stage with another content ('conflicting').
---             The last stage counts; of equal ones the one that the store had before, then the one of the highest level.
+-- What:       The rows that do not count because another row is about the same request: an earlier stage ('superseded'), the
+--             same stage again ('duplicate'), or the same stage with other content ('conflicting'). The last stage counts. Of
+--             equal stages, the one that the store had before counts, then the one with the highest level.
 -- Parameters: none; reads the views `new_row` (rows just written) and `old_row` (rows that counted before)
 -- Example:    part of the ingest; see `replay/audit/ingest.py`
 with told as (

@@ -1,5 +1,5 @@
--- What:       the views of a store: `request` (one row a request, the table that all questions are asked of), `reject` (lines
---             that were not used) and `file` (what was read). `queries/README.md` describes their columns.
+-- What:       The views of a store: `request` (one row for each request, which all queries read), `reject` (lines that were
+--             not used) and `file` (the files of the log). `queries/README.md` describes their columns.
 -- Parameters: the variables store_rows, store_dropped, store_rejects and store_files: lists of the store's Parquet files;
 --             `open.sql` of each store sets them
 -- Example:    cd STORE && duckdb -init open.sql

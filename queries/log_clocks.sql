@@ -1,6 +1,6 @@
--- What:       writes that contradict the clock: they began after a write of a higher revision was answered.
---             Revisions are counted by etcd for the whole cluster, so the clocks of the API servers differ by `apart`
---             (microseconds) at least. Only writes that certainly stored something count.
+-- What:       Writes that contradict the clock: they began after a write of a higher revision was answered. etcd counts
+--             revisions for the whole cluster. So the clocks of the API servers differ by at least `apart` (microseconds).
+--             Only writes that certainly stored an object count.
 -- Parameters: none
 -- Example:    execute log_clocks
 with stored as (

@@ -1,4 +1,4 @@
--- What:       the names that a log knows, for telling what a mistyped one may have meant
+-- What:       The names in a log, to suggest a correction for a mistyped name
 -- Parameters: kind: policy, user, namespace, object or audit_id
 -- Example:    replay sql log_names --param kind=policy --store STORE
 select distinct "name"

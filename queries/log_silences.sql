@@ -1,4 +1,4 @@
--- What:       the longest times in which no request comes in (microseconds), longest first
+-- What:       The longest times without a request (microseconds), longest first
 -- Parameters: $at_least  how long a silence is, in seconds
 -- Example:    execute log_silences with 60
 with heard as (

@@ -1,5 +1,6 @@
--- What:       how large the events of a log are, by what they are about: `events`, bytes without bodies (`plain`, estimated from
---             the columns), bytes of request and response bodies and how many events have one, and what admission saw.
+-- What:       The size of the events of a log by verb and resource: `events`, bytes without bodies (`plain`, estimated from
+--             the columns), bytes of request and response bodies, how many events have a body, and how many requests admission
+--             saw.
 -- Parameters: none
 -- Example:    execute log_sizes
 select

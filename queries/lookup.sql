@@ -1,4 +1,4 @@
--- What:       what admission did, one row for each denial, audited failure, mutation and ignored failure, in order
+-- What:       What admission did: one row for each denial, audited failure, mutation and ignored failure, in order
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql lookup --param action=deny --param namespace='prod-*' --store STORE

@@ -1,5 +1,5 @@
--- What:       what tells who owns the objects of the chosen decisions: kind, owner references and labels, of the request's body, else of
---             the response's, else of the object as it was stored last
+-- What:       Kind, owner references and labels of the objects of the chosen decisions, to find their owners: from the
+--             request's body, else from the response's, else from the object as it was stored last
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql lookup_bodies --param action=deny --store STORE

@@ -1,5 +1,5 @@
--- What:       one row about all that the parameters select: requests, decisions, and the requests denied among those that
---             name audited failures (action audit leaves these out)
+-- What:       One row of totals for the chosen decisions: requests, decisions, and denied requests with audited failures
+--             (action `audit` does not list these)
 -- Parameters: policy, user, namespace, object, since, until, action, audit_id, static: all optional;
 --             `ingest_decision_views.sql` says what each selects. In the DuckDB command line: set variable policy = '...';
 -- Example:    replay sql lookup_summary --param static=true --param action=audit --store STORE

@@ -1,4 +1,5 @@
--- What:       which uids the objects of some kinds had in the responses to successful writes: what a snapshot is compared with
+-- What:       The uids that the objects of some kinds had in the responses to successful writes, to compare them with a
+--             snapshot
 -- Parameters: none
 -- Example:    execute lookup_uids
 select distinct api_group, resource, "namespace", "name", response_kind, response_uid

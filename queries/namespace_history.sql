@@ -1,5 +1,5 @@
--- What:       every change of a namespace's labels, from its creation to its deletion; a policy matches by them
--- Parameters: namespace  a name, in which * and ? stand for anything; unset for all
+-- What:       Every change of a namespace's labels, from its creation to its deletion. Policies match by these labels
+-- Parameters: namespace  a name, with * and ? as wildcards; unset for all
 -- Example:    replay sql namespace_history --param namespace='prod-*' --store STORE
 with told as (
   select

@@ -1,14 +1,14 @@
--- What:       the rows of the requests that a predicate selects, and of the writes that tell the state of the same objects
---             before them (`selected` false): by object, in order, and objects by their first selected request, so that those
---             that look up the same follow each other. A write counts where it succeeded, or where nobody can
---             tell. Clocks of API servers differ: writes up to five seconds after the last selected one are included.
---             A creation finds nothing: what was there before it is not looked for.
---             Then, `is_other`, the requests that admission saw and the predicate does not select, in order.
---             Only numbers of rows are answered: reading the rows themselves is cheaper once it is known which.
+-- What:       The rows of the requests that a predicate selects, and of the earlier writes that show the state of the same
+--             objects (`selected` is false). They are ordered by object, and objects by their first selected request, so that
+--             requests with the same lookups are neighbours. A write counts if it succeeded, or if the log does not tell
+--             whether it did. Clocks of API servers differ: writes up to five seconds after the last selected request are
+--             included. A creation needs no earlier writes. The requests that admission saw and that the predicate does not
+--             select come last (`is_other`), in order. The result has row numbers only: it is cheaper to read the rows
+--             afterwards.
 -- Parameters: $predicate  an SQL expression over `request` (`replay/matching/coarse.py` makes one of two manifest sets)
---             $within     another one, without which nothing is selected, nor is it one of the others
---             $others     another one, which chooses among the others: false to leave them all out
---             $share      another one, which chooses whole objects
+--             $within     one that limits the selected and the other requests
+--             $others     one that chooses among the other requests: false for none of them
+--             $share      one that chooses whole objects
 --             the variables store_rows and store_dropped, as `open.sql` of each store sets them
 -- Example:    replace $predicate by: verb = 'update' and resource = 'pods', $within and $share by: true, and $others by: false
 with told as materialized (

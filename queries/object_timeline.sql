@@ -1,4 +1,4 @@
--- What:       every request to an object and its subresources, in order, with who, what the server answered, and the bodies
+-- What:       Every request to an object and its subresources, in order: user, answer and bodies
 -- Parameters: resource (plural name, required), object (its name, required), namespace and group (empty for cluster scope
 --             and for the core group)
 -- Example:    replay sql object_timeline --param resource=deployments --param group=apps --param namespace=prod --param object=web --store STORE

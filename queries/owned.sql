@@ -1,5 +1,5 @@
--- What:       the objects that controllers made for owners, or were refused, by what keeps an object apart from others, with the
---             uids of both; one that never got a name, and so no uid, has `audit id` and the id of its request for a name
+-- What:       The keys of the objects that controllers created for owners, or failed to create, with the uids of both. An
+--             object that never got a name has the key `audit id` and the id of its request
 -- Parameters: none
 -- Example:    execute owned
 select distinct

@@ -1,4 +1,4 @@
--- What:       the controllers of the objects that stand between a workload and its pods, as their creation tells
+-- What:       The controllers of the objects between a workload and its pods, from the creation of these objects
 -- Parameters: none
 -- Example:    execute owners
 select distinct

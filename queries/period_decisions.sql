@@ -1,9 +1,9 @@
--- What:       what each policy and webhook did in a period, by step of time, user, namespace and resource, as the log tells it;
---             for kcp by request, since policies of one name are of many workspaces
+-- What:       What each policy and webhook did in a period, by step of time, user, namespace and resource, as the log records
+--             it. For kcp the rows are by request, because policies with one name belong to many workspaces
 -- Parameters: start, end  the period in microseconds since the epoch, the end not included
 --             step        its steps in microseconds
 --             by_request  whether each request has rows of its own
---             namespaces  a variable: patterns of namespaces, one a line, if not all requests are asked about
+--             namespaces  a variable: patterns of namespaces, one a line, to read only their requests
 -- Example:    replace $start by 0, $end by 4102444800000000, $step by 86400000000 and $by_request by false
 select
   action, policy, epoch_us(stage_time) // $step * $step as start, username, "namespace",

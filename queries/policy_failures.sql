@@ -1,4 +1,5 @@
--- What:       the audited failures of one policy, as the log records them: how many requests, how many of these failed, whose, where, when
+-- What:       The audited failures of one policy in the log: how many requests, how many of them failed, users, namespaces and
+--             times
 -- Parameters: policy      the name of the policy
 --             start, end  the period in microseconds since the epoch, the end included
 -- Example:    replace $policy by 'require-labels.static.k8s.io', $start by 0 and $end by 4102444800000000

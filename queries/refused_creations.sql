@@ -1,4 +1,5 @@
--- What:       what components of the cluster were not let create for an owner: the place in the log, user, status, and the owner's uid
+-- What:       Creations for an owner that the server refused to components of the cluster: position in the log, user, status,
+--             and the owner's uid
 -- Parameters: none
 -- Example:    execute refused_creations
 select

@@ -1,5 +1,5 @@
--- What:       of some updates which object they replaced, when the last write to it that the log holds came in before, and when they
---             were answered, in microseconds: what may have been written in between
+-- What:       For some updates: the object that they replaced, when the log's last write to it before the update was received,
+--             and when the updates were answered, in microseconds. Writes that the log lacks lie in between
 -- Parameters: $updates  the `seq` of the updates
 -- Example:    set variable updates = [1795578672424642]; execute replacements(updates := getvariable('updates'))
 select

@@ -1,4 +1,4 @@
--- What:       the pod templates of the ReplicaSets that were made for certain Deployments
+-- What:       The pod templates of the ReplicaSets of certain Deployments
 -- Parameters: $uids  the uids of the Deployments, as a JSON list
 -- Example:    execute replicaset_templates with $uids: '["0e1c..."]'
 select owner ->> '$.uid' as uid, template

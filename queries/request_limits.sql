@@ -1,4 +1,4 @@
--- What:       the time limits that clients set for their own writes (`?timeout=`), by what rules read of requests, and how many there are
+-- What:       The time limits that clients set for their writes (`?timeout=`), with counts by verb and resource
 -- Parameters: none
 -- Example:    execute request_limits
 select

@@ -1,4 +1,4 @@
--- What:       how many requests there were to each resource, by verb, with how many failed, and how many came with bodies
+-- What:       The requests to each resource, by verb: how many, how many failed, and how many have bodies
 -- Parameters: none
 -- Example:    replay sql requests_by_resource --store STORE
 select

@@ -1,5 +1,5 @@
--- What:       what each user asked for: requests, those that would change something, those that failed, and the clients used
--- Parameters: user  a name, in which * and ? stand for anything; unset for all
+-- What:       The requests of each user: all of them, those that write, those that failed, and the clients used
+-- Parameters: user  a name, with * and ? as wildcards; unset for all
 -- Example:    replay sql requests_by_user --param user='system:*' --store STORE
 select
   username,

@@ -1,8 +1,7 @@
--- What:       when revisions were stored: between the reception of the first write that answers with one and its answer; of
---             versions that only an update names, that they were stored before it (`received` null). Only those are listed
---             that bound when the revisions of $wanted were stored, each after all of a lower and before all of a higher one.
---             Answers that came after a higher revision was complete are left out: those writes changed nothing.
---             `replay/reconstruct/history/clock.py` states the rule.
+-- What:       When revisions were stored: between the reception of the first write that returns the revision and its answer.
+--             For a revision that only an update names: before that update (`received` is null). Only rows that bound the time
+--             of a revision of $wanted are listed. Answers after a higher revision was complete do not count, because those
+--             writes changed nothing. `replay/reconstruct/history/clock.py` has the rule.
 -- Parameters: $wanted  list of revisions
 --             $error   by how many microseconds times of different API servers may be wrong
 -- Example:    execute revisions(wanted := [100, 200], error := 0)

@@ -1,4 +1,4 @@
--- What:       requests that succeeded, that admission saw and that a predicate does not select, by what they are about
+-- What:       Successful requests that admission saw and that a predicate does not select, by verb and resource
 -- Parameters: $predicate  an SQL expression over `request`
 -- Example:    replace $predicate by: resource = 'pods'
 select api_group, resource, subresource, verb, level, count(*) as requests

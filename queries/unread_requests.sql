@@ -1,6 +1,6 @@
--- What:       how many requests admission saw that succeeded and that a predicate does not select, by what rules read of them
+-- What:       How many successful requests admission saw that a predicate does not select, by verb and resource
 -- Parameters: $predicate  an SQL expression over `request`
---             $within     another one, which does select them
+--             $within     another one that selects them
 -- Example:    replace $predicate by: resource = 'pods', and $within by: true
 select verb, api_group, resource, subresource, count(*) as requests
 from request

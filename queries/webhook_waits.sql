@@ -1,4 +1,5 @@
--- What:       how long slow requests waited for webhooks of each phase, as the server says it of requests of more than half a second
+-- What:       How long slow requests waited for webhooks, by phase. The server records it for requests of more than half a
+--             second
 -- Parameters: none
 -- Example:    execute webhook_waits
 select

@@ -1,4 +1,4 @@
--- What:       the workspaces of kcp that a log has events of: logical cluster, path, and the requests that admission saw
+-- What:       The workspaces of kcp in a log: logical cluster, path, and the requests that admission saw
 -- Parameters: none
 -- Example:    replay sql workspaces --store STORE
 select

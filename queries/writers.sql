@@ -1,4 +1,4 @@
--- What:       who wrote each object last, as the log shows it: the subresources of an object, and what failed, left out
+-- What:       Who wrote each object last. Subresources and failed writes do not count
 -- Parameters: none
 -- Example:    replay sql writers --store STORE
 select

@@ -1,5 +1,5 @@
--- What:       all successful writes to some resources, by object and in order: what namespaces, CRDs, parameters and RBAC
---             objects were when. A large log is asked part by part: `store_rows` then has the files of one part.
+-- What:       All successful writes to some resources, by object and in order: the history of namespaces, CRDs, parameters and
+--             RBAC objects. A large log is read part by part: `store_rows` then has the files of one part.
 -- Parameters: $resources  list of `resource.group`, or `resource` of the core group
 -- Example:    execute writes(resources := ['namespaces', 'customresourcedefinitions.apiextensions.k8s.io'])
 select

@@ -1,5 +1,5 @@
--- What:       the writes to policies, their bindings and webhook configurations through the API that succeeded, in the order of time:
---             whether they create (the code is 201), and when they were received and answered in microseconds since the epoch
+-- What:       Successful writes of policies, bindings and webhook configurations through the API, in the order of time:
+--             whether they create (code 201), and when they were received and answered in microseconds since the epoch
 -- Parameters: none
 -- Example:    execute written_policies
 select

@@ -12,7 +12,13 @@ from replay.cli.app import app
 from replay.cli.project.manual import ManualFormat, pages
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+PAGES = [
+    *(
+        ROOT / name
+        for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "queries/README.md", "reports/README.md")
+    ),
+    *sorted((ROOT / "docs").rglob("*.md")),
+]
 MOST_WORDS = 20
 """The mean length of the sentences of a page."""
 LONGEST = 45
