@@ -1,4 +1,4 @@
-"""DER as Go reads it into structures (`encoding/asn1`), with Go's texts."""
+"""DER as Go decodes it into structs (`encoding/asn1`), with Go's error texts."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ _MOST_LENGTH: Final = 1 << 23
 _MOST_INT32: Final = 2**31 - 1
 _NUMERIC: Final = frozenset(b"0123456789 ")
 _PRINTABLE: Final = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789'()+,-./ :=?*&")
-"""An asterisk and an ampersand are let through."""
+"""Characters of PrintableString. Go also allows an asterisk and an ampersand."""
 
 
 class ASN1Error(Exception):
-    """Bytes that are not what was expected; `str()` is Go's text."""
+    """Bytes that are not of the expected form. `str()` is Go's message."""
 
 
 def syntax_error(message: str) -> ASN1Error:
-    """Not DER at all."""
+    """Return the error for bytes that are not DER."""
     return ASN1Error(f"asn1: syntax error: {message}")
 
 
 def structural_error(message: str) -> ASN1Error:
-    """DER, but not of the expected structure."""
+    """Return the error for DER of another structure than expected."""
     return ASN1Error(f"asn1: structure error: {message}")
 
 
@@ -39,13 +39,13 @@ class Header(NamedTuple):
     is_compound: bool
 
     def __str__(self) -> str:
-        """As Go prints it."""
+        """Return the header as Go prints it."""
         compound = "true" if self.is_compound else "false"
         return f"{{class:{self.tag_class} tag:{self.tag} length:{self.length} isCompound:{compound}}}"
 
 
 class DERValue(NamedTuple):
-    """A value with its bytes, and the bytes with tag and length."""
+    """Value with its content, and with its encoding including tag and length."""
 
     header: Header
     data: bytes
@@ -53,7 +53,7 @@ class DERValue(NamedTuple):
 
 
 def read_header(data: bytes, at: int) -> tuple[Header, int]:
-    """Tag and length, and where the value begins; raises ASN1Error."""
+    """Return the tag and length at an offset, and the offset of the value. Raises ASN1Error."""
     first = data[at]
     tag, at = first & 0x1F, at + 1
     if tag == 0x1F:
@@ -103,20 +103,20 @@ def _base128(data: bytes, at: int) -> tuple[int, int]:
 
 
 class DERReader:
-    """The fields of a structure, one after the other."""
+    """Reader of the fields of a structure, in order."""
 
     def __init__(self, data: bytes) -> None:
-        """`data` is what stands inside the structure."""
+        """`data` is the content of the structure."""
         self._data = data
         self._at = 0
 
     @property
     def rest(self) -> bytes:
-        """What was not read."""
+        """Bytes that were not read yet."""
         return self._data[self._at :]
 
     def any(self) -> DERValue:
-        """The next value, whatever it is; raises ASN1Error."""
+        """Return the next value of any type. Raises ASN1Error."""
         if self._at == len(self._data):
             raise syntax_error("sequence truncated")
         start = self._at
@@ -124,9 +124,10 @@ class DERReader:
         return self._taken(header, start, at)
 
     def read(self, tag: int, go_type: str, *, context: bool = False, parameters: str = "") -> DERValue:
-        """The next value, which must have a tag; `go_type` is the type that Go names where it has another one.
+        """Return the next value, which must have a tag. Raises ASN1Error.
 
-        `context` takes the tag for one of the surrounding structure; `parameters` are what else Go says of the field.
+        `go_type` is the Go type in the message about another tag. With `context` the tag is context-specific.
+        `parameters` are the field parameters in the message.
         """
         if self._at == len(self._data):
             raise syntax_error("sequence truncated")
@@ -146,7 +147,7 @@ class DERReader:
 
 
 def elements(data: bytes, tag: int) -> list[DERValue]:
-    """The values of a sequence of one kind, a tag below 0 for any; raises ASN1Error (`parseSequenceOf`)."""
+    """Return the values of a sequence of one tag, or of any tag if it is negative (`parseSequenceOf`). Raises ASN1Error."""
     at = 0
     while at < len(data):
         header, at = read_header(data, at)
@@ -162,14 +163,14 @@ def elements(data: bytes, tag: int) -> list[DERValue]:
 
 
 def is_minimal(data: bytes) -> bool:
-    """Whether the bytes of an integer are as few as can be, and not none."""
+    """Return whether the bytes of an integer are as few as possible, but at least one."""
     if len(data) < 2:
         return bool(data)
     return not ((data[0] == 0 and not data[1] & 0x80) or (data[0] == 0xFF and data[1] & 0x80))
 
 
 def integer(data: bytes) -> int:
-    """An int64; raises ASN1Error."""
+    """Return an int64. Raises ASN1Error."""
     if not data:
         raise structural_error("empty integer")
     if not is_minimal(data):
@@ -180,7 +181,7 @@ def integer(data: bytes) -> int:
 
 
 def bit_string(data: bytes) -> bytes:
-    """The bits of a bit string, aligned to the right; raises ASN1Error."""
+    """Return the bits of a bit string, aligned to the right. Raises ASN1Error."""
     if not data:
         raise syntax_error("zero length BIT STRING")
     padding = data[0]
@@ -190,7 +191,7 @@ def bit_string(data: bytes) -> bytes:
 
 
 def object_identifier(data: bytes) -> tuple[int, ...]:
-    """The numbers of an object identifier; raises ASN1Error."""
+    """Return the numbers of an object identifier. Raises ASN1Error."""
     if not data:
         raise syntax_error("zero length OBJECT IDENTIFIER")
     first, at = _base128(data, 0)
@@ -202,9 +203,9 @@ def object_identifier(data: bytes) -> tuple[int, ...]:
 
 
 def text_of(value: DERValue) -> str | None:
-    """The text of a string, None for what is no string; raises ASN1Error for one with a character that it must not have.
+    """Return the text of a string value, or None for another value. Raises ASN1Error for an invalid character.
 
-    Other universal values are checked as Go checks them where it reads a field of any type.
+    Other universal values are checked as Go checks them when it decodes into an interface.
     """
     if value.header.is_compound or value.header.tag_class:
         return None
@@ -246,7 +247,7 @@ def _checked(check: Callable[[bytes], object]) -> Callable[[bytes], None]:
 
 
 def boolean(data: bytes) -> bool:
-    """A boolean; raises ASN1Error."""
+    """Return a boolean. Raises ASN1Error."""
     if data not in (b"\x00", b"\xff"):
         raise syntax_error("invalid boolean")
     return data == b"\xff"

@@ -1,6 +1,6 @@
-"""Certificates (`crypto/x509.ParseCertificate`): the fields of those with RSA keys, as Go writes them to JSON.
+"""Certificates with RSA keys, as Go writes them to JSON (`crypto/x509.ParseCertificate`).
 
-Certificates that are malformed or have unusual parts are refused with a reason of our own.
+A malformed or unusual certificate is refused with a reason of our own.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _USAGES: Final = (
     (1, 3, 6, 1, 4, 1, 311, 2, 1, 22),
     (1, 3, 6, 1, 4, 1, 311, 61, 1, 1),
 )
-"""Extended usages in the order of Go's numbers."""
+"""Extended key usages, in the order of Go's constants."""
 _NAMES: Final = {
     3: "CommonName",
     5: "SerialNumber",
@@ -59,15 +59,15 @@ _SINGLE: Final = ("SerialNumber", "CommonName")
 
 
 class CertificateError(Exception):
-    """Bytes that are no certificate, or one that is not read here; `str()` says why."""
+    """Bytes that are not a certificate, or one that is not supported here. `str()` is the reason."""
 
 
 class UnreadKeyError(CertificateError):
-    """The key is no RSA key."""
+    """Certificate whose key is not an RSA key."""
 
 
 def certificate_fields(data: bytes) -> dict[str, Any]:
-    """The fields of a certificate in DER by their names in Go. Raises CertificateError."""
+    """Return the fields of a DER certificate by their Go names. Raises CertificateError."""
     try:
         return _fields(data)
     except (ASN1Error, IndexError, UnicodeDecodeError, ValueError) as error:
@@ -122,7 +122,7 @@ def _base64(data: bytes) -> str:
 
 
 def _int64(value: int) -> int:
-    """The low bits with the sign (`big.Int.Int64`)."""
+    """Return the low 64 bits with the sign (`big.Int.Int64`)."""
     low = abs(value) & (2**64 - 1)
     low -= 2**64 if low >= 2**63 else 0
     return -low if value < 0 else low
@@ -147,7 +147,7 @@ def _public_key(data: bytes) -> dict[str, Any]:
 
 
 def _name(data: bytes) -> dict[str, Any]:
-    """`pkix.Name`."""
+    """Return the fields of a name (`pkix.Name`)."""
     fields: dict[str, Any] = dict.fromkeys(sorted(_NAMES.values()))
     fields |= dict.fromkeys(_SINGLE, "")
     names = []
@@ -182,7 +182,10 @@ def _extensions(body: DERReader) -> list[tuple[tuple[int, ...], bool, bytes]]:
 
 
 def _extended(extensions: Mapping[tuple[int, ...], bytes]) -> dict[str, Any]:
-    """What the extensions say; those that Go takes apart and that are not taken apart here are refused."""
+    """Return the fields that come from extensions.
+
+    Raises CertificateError for extensions that Go decodes but that are not decoded here.
+    """
     standard = {identifier[3]: data for identifier, data in extensions.items() if identifier[:3] == (2, 5, 29)}
     if 30 in standard:
         raise CertificateError("certificates with name constraints are not read")

@@ -1,4 +1,4 @@
-"""Certificate requests, PKCS #10 (`crypto/x509.ParseCertificateRequest`), as far as their subject and their public key go."""
+"""Subject and public key of certificate requests, PKCS #10 (`crypto/x509.ParseCertificateRequest`)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ED25519: Final = (1, 3, 101, 112)
 
 
 class _Curve(NamedTuple):
-    """`y² = x³ - 3x + b` modulo a prime; how Go names a coordinate that is not below it."""
+    """Curve `y² = x³ - 3x + b` modulo a prime. `element` is Go's name for a coordinate in its errors."""
 
     name: str
     prime: int
@@ -66,7 +66,7 @@ _CURVES: Final = {
 
 
 def _check_public_key(algorithm: tuple[int, ...], parameters: bytes, bits: bytes) -> None:
-    """Raise ASN1Error for a public key that Go does not read (`parsePublicKey`)."""
+    """Raise ASN1Error for a public key that Go refuses (`parsePublicKey`)."""
     if algorithm == _RSA:
         _check_rsa(parameters, bits)
     elif algorithm == _ECDSA:
@@ -136,14 +136,14 @@ _ATTRIBUTES: Final = (
 
 
 class Subject(NamedTuple):
-    """The common name, the last of several, and the organizations."""
+    """Common name, the last of several, and organizations."""
 
     common_name: str = ""
     organization: tuple[str, ...] = ()
 
 
 def parse_certificate_request(data: bytes) -> Subject:
-    """The subject of a request in DER; raises ASN1Error with Go's text."""
+    """Return the subject of a DER request. Raises ASN1Error with Go's text."""
     reader = DERReader(data)
     request = DERReader(reader.read(SEQUENCE, "certificateRequest").data)
     info = DERReader(request.read(SEQUENCE, "tbsCertificateRequest").data)
@@ -164,7 +164,7 @@ def parse_certificate_request(data: bytes) -> Subject:
 
 
 def _algorithm(reader: DERReader) -> tuple[tuple[int, ...], bytes]:
-    """The identifier of an algorithm, and its parameters as they stand there."""
+    """Return the identifier of an algorithm, and its encoded parameters."""
     inner = DERReader(reader.read(SEQUENCE, "AlgorithmIdentifier").data)
     identifier = object_identifier(inner.read(OID, "ObjectIdentifier").data)
     return identifier, inner.any().encoding if inner.rest else b""
@@ -185,7 +185,7 @@ def _subject(data: bytes) -> Subject:
 
 
 def _names(sets: Sequence[DERValue]) -> Iterator[tuple[tuple[int, ...], str]]:
-    """The attributes of a name that are strings; all of them are read first."""
+    """Return the string attributes of a name. All attributes are decoded first, so that an error in any counts."""
     names = []
     for each in sets:
         for attribute in elements(each.data, SEQUENCE):
@@ -202,7 +202,7 @@ _ADDRESS: Final = 0x87
 
 
 def _check_extensions(attributes: Sequence[DERValue]) -> None:
-    """Raise ASN1Error for extensions that Go does not read (`parseCSRExtensions`)."""
+    """Raise ASN1Error for extensions that Go refuses (`parseCSRExtensions`)."""
     identifiers: set[tuple[int, ...]] = set()
     for values in filter(None, map(_asked_extensions, attributes)):
         reader = DERReader(values[0].encoding)
@@ -216,7 +216,7 @@ def _check_extensions(attributes: Sequence[DERValue]) -> None:
 
 
 def _asked_extensions(attribute: DERValue) -> list[DERValue]:
-    """The values of an attribute that asks for extensions; what is none is passed over."""
+    """Return the values of an attribute that requests extensions. There are none for another attribute."""
     try:
         outer = DERReader(attribute.encoding)
         reader = DERReader(outer.read(SEQUENCE, "").data)
@@ -236,7 +236,7 @@ def _extension(data: bytes) -> tuple[tuple[int, ...], bytes]:
 
 
 def _check_names(data: bytes) -> None:
-    """Raise ASN1Error for alternative names that are malformed (`parseSANExtension`); URIs are not taken apart."""
+    """Raise ASN1Error for malformed alternative names (`parseSANExtension`). URIs are not parsed."""
     try:
         reader = DERReader(DERReader(data).read(SEQUENCE, "").data)
     except ASN1Error:

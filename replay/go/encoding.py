@@ -1,6 +1,6 @@
-"""Bytes in text as Go decodes them: base64 (`encoding/base64.StdEncoding`) and PEM blocks (`encoding/pem`).
+"""Base64 and PEM as Go decodes them (`encoding/base64.StdEncoding`, `encoding/pem`).
 
-Base64 may have line breaks, which are ignored, and must have its padding.
+Base64 must have its padding. Line breaks in it are ignored.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _BREAKS = b"\r\n"
 
 
 class Base64Error(Exception):
-    """The text is no base64; `str()` is Go's wording with the offset of the byte at fault."""
+    """Text that is not base64. `str()` is Go's message with the offset of the wrong byte."""
 
     def __init__(self, offset: int) -> None:
         """`offset` counts bytes of UTF-8."""
@@ -22,17 +22,14 @@ class Base64Error(Exception):
 
 
 def decode_base64(text: str) -> bytes:
-    """The bytes of a base64 text.
-
-    Raises Base64Error.
-    """
+    """Return the bytes of a base64 text. Raises Base64Error."""
     data = text.encode("utf-8", errors="replace")
     _check(data)
     return base64.b64decode(data.translate(None, _BREAKS))
 
 
 def _check(data: bytes) -> None:
-    """Groups of four digits; the last may end in `=` or `==`."""
+    """Raise Base64Error unless there are groups of four digits. The last group can end in `=` or `==`."""
     at = in_group = 0
     while at < len(data):
         byte = data[at]
@@ -51,7 +48,7 @@ def _check(data: bytes) -> None:
 
 
 def _check_padding(data: bytes, at: int, in_group: int) -> None:
-    """What may follow the first `=`, which stands before `at`."""
+    """Raise Base64Error unless the rest after the first `=`, which is before `at`, is valid padding."""
     if in_group == 2:
         at = _skip_breaks(data, at)
         if at == len(data):
@@ -76,14 +73,14 @@ _DASHES: Final = b"-----"
 
 
 class PEMBlock(NamedTuple):
-    """A block: the word in its first line, and its bytes."""
+    """PEM block: its type and its bytes."""
 
     type: str
     data: bytes
 
 
 def decode_pem(data: bytes) -> PEMBlock | None:
-    """The first block that can be read, None if there is none (`pem.Decode`)."""
+    """Return the first valid block, or None (`pem.Decode`)."""
     at = 0
     while (end := data.find(b"\n" + _END, at)) >= 0 or data.startswith(_END, at):
         end = end + 1 if end >= 0 else at
@@ -119,7 +116,7 @@ def _block(data: bytes, begin: int, end: int, after: int) -> PEMBlock | None:
 
 
 def _line(data: bytes, at: int) -> tuple[bytes, int]:
-    """A line without what is white at its end, and where the next one begins."""
+    """Return a line without trailing white space, and where the next line begins."""
     end = data.find(b"\n", at)
     stop, following = (len(data), len(data)) if end < 0 else (end, end + 1)
     if end > at and data[end - 1 : end] == b"\r":

@@ -1,6 +1,6 @@
-"""How Go prints values, and reads numbers in text (`strconv`).
+"""Values as Go prints them, and numbers as Go parses them (`strconv`).
 
-The texts of the API server's errors are made of these.
+The API server's error texts contain such values.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _JSON_ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n"
 
 
 def quote(text: str) -> str:
-    """`text` as a Go string literal, as `%q` prints it."""
+    """Return a text as a Go string literal, as `%q` prints it."""
     if _PLAIN.fullmatch(text):
         return f'"{text}"'
     return '"' + "".join(_quoted_character(character) for character in text) + '"'
@@ -49,7 +49,7 @@ def _quoted_character(character: str) -> str:
 
 
 def float_text(value: float) -> str:
-    """A float64 as `encoding/json` writes it: shortest digits, with an exponent below 1e-6 and from 1e21."""
+    """Return a float64 as `encoding/json` writes it: shortest digits, with an exponent below 1e-6 and from 1e21."""
     if value == 0:
         return "-0" if math.copysign(1, value) < 0 else "0"
     sign, digit_tuple, exponent = Decimal(repr(value)).as_tuple()
@@ -69,7 +69,7 @@ def float_text(value: float) -> str:
 
 
 def marshal(value: JSON, *, sort_keys: bool = True) -> str:
-    """A value as compact JSON; the keys of a map are sorted, those of a struct (`sort_keys=False`) stay in order."""
+    """Return a value as compact JSON. Keys of maps are sorted; with `sort_keys=False` they stay in order, as in structs."""
     if isinstance(value, Mapping):
         keys = sorted(value) if sort_keys else value
         items = (f"{marshal_string(key)}:{marshal(value[key], sort_keys=sort_keys)}" for key in keys)
@@ -86,7 +86,7 @@ def _marshalled_scalar(value: float | None) -> str:
 
 
 def marshal_string(text: str) -> str:
-    """A string as JSON, with `<`, `>`, `&` and the two line separators escaped."""
+    """Return a string as JSON, with `<`, `>`, `&` and the two Unicode line separators escaped."""
     if _JSON_PLAIN.fullmatch(text):
         return f'"{text}"'
     return '"' + "".join(_marshalled_character(character) for character in text) + '"'
@@ -103,7 +103,7 @@ def _marshalled_character(character: str) -> str:
 
 
 def go_syntax(value: JSON) -> str:
-    """A decoded YAML value as `%#v` prints it."""
+    """Return a decoded YAML value as `%#v` prints it."""
     if isinstance(value, str):
         return quote(value)
     if isinstance(value, float):
@@ -121,11 +121,11 @@ _VERB = re.compile(
     r"(?P<third>\[(?:[^\]]*\])?)?(?P<verb>.?)",
     re.DOTALL,
 )
-"""A `%` and all that belongs to it: flags, width, precision, argument numbers in brackets, the verb."""
+"""Verb with `%`, flags, width, precision and argument numbers in brackets."""
 
 
 def sprintf_without_arguments(text: str) -> str:
-    """What `fmt.Sprintf(text)` makes of a text that is no format: every verb misses its argument."""
+    """Return the result of `fmt.Sprintf(text)` without arguments: every verb misses its argument."""
     return _VERB.sub(_missing, text) if "%" in text else text
 
 
@@ -144,11 +144,11 @@ def _missing(match: re.Match[str]) -> str:
 _SIGNED = re.compile(r"[+-]?[0-9]+")
 _UNSIGNED = re.compile(r"[0-9]+")
 _MOST_DIGITS = 20
-"""No number of 64 bits has more."""
+"""Maximum number of digits of a 64-bit integer."""
 
 
 def parse_int(text: str, bits: int = 64) -> int | None:
-    """Parse an integer with `bits` bits; None for other texts or out of range."""
+    """Return an integer with `bits` bits, or None for another text or a number out of range."""
     if _SIGNED.fullmatch(text) is None:
         return None
     magnitude = _magnitude(text.lstrip("+-"))
@@ -159,7 +159,7 @@ def parse_int(text: str, bits: int = 64) -> int | None:
 
 
 def parse_uint(text: str, bits: int = 64) -> int | None:
-    """Parse an unsigned integer with `bits` bits; None for other texts or out of range."""
+    """Return an unsigned integer with `bits` bits, or None for another text or a number out of range."""
     if _UNSIGNED.fullmatch(text) is None:
         return None
     value = _magnitude(text)

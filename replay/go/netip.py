@@ -1,4 +1,4 @@
-"""IP addresses and prefixes as Go's `net/netip` reads them, with its error texts."""
+"""IP addresses and prefixes as Go's `net/netip` parses them, with its error texts."""
 
 from __future__ import annotations
 
@@ -13,47 +13,47 @@ _BITS = re.compile(r"[0-9]|[1-9][0-9]*", re.ASCII)
 
 
 class AddressError(ValueError):
-    """A text is no address or prefix; `str()` is Go's text."""
+    """Text that is not an address or prefix. `str()` is Go's message."""
 
 
 class Address(NamedTuple):
-    """An address as a number of `bits` (32 or 128) bits, with its IPv6 zone."""
+    """Address as a number of 32 or 128 bits, with its IPv6 zone."""
 
     number: int
     bits: int
     zone: str = ""
 
     def __str__(self) -> str:
-        """The canonical form, without zone."""
+        """Return the canonical form, without zone."""
         return str(IPv4Address(self.number) if self.bits == 32 else IPv6Address(self.number))
 
     @property
     def is_mapped(self) -> bool:
-        """Whether it is an IPv4 address in IPv6 clothes (`::ffff:1.2.3.4`)."""
+        """Whether it is an IPv4 address mapped to IPv6 (`::ffff:1.2.3.4`)."""
         return self.bits == 128 and self.number >> 32 == 0xFFFF
 
     def masked(self, length: int) -> Address:
-        """The first `length` bits, the rest zero."""
+        """Return the address with only the first `length` bits, the others zero."""
         rest = self.bits - length
         return self._replace(number=self.number >> rest << rest)
 
 
 class Prefix(NamedTuple):
-    """An address and how many of its bits are those of the network."""
+    """Address with the number of its network bits."""
 
     address: Address
     length: int
 
     def __str__(self) -> str:
-        """`address/length`."""
+        """Return `address/length`."""
         return f"{self.address}/{self.length}"
 
     def contains(self, address: Address) -> bool:
-        """Whether the network of this prefix holds an address of the same family."""
+        """Return whether the network contains an address of the same family."""
         return self.address.bits == address.bits and self.address.masked(self.length) == address.masked(self.length)
 
     def overlaps(self, other: Prefix) -> bool:
-        """Whether two networks of the same family share an address."""
+        """Return whether two networks of the same family share an address."""
         shorter = min(self.length, other.length)
         return self.address.bits == other.address.bits and (
             self.address.masked(shorter) == other.address.masked(shorter)
@@ -61,7 +61,7 @@ class Prefix(NamedTuple):
 
 
 def parse_address(text: str) -> Address:
-    """Raises `AddressError`."""
+    """Parse an address. Raises AddressError."""
     for char in text:
         if char == ".":
             return Address(_ipv4(text, text), 32)
@@ -73,7 +73,7 @@ def parse_address(text: str) -> Address:
 
 
 def parse_prefix(text: str) -> Prefix:
-    """Raises `AddressError`."""
+    """Parse a prefix. Raises AddressError."""
     address_text, slash, length = text.rpartition("/")
     if not slash:
         raise _prefix_problem(text, "no '/'")
@@ -100,7 +100,7 @@ def _prefix_problem(text: str, message: str) -> AddressError:
 
 
 def _ipv4(text: str, part: str) -> int:
-    """The number of a dotted address that is all or the end of a text."""
+    """Return the number of a dotted address, which is a whole text or its end. Raises AddressError."""
     fields, value, digits = [0], 0, 0
     for index, char in enumerate(part):
         if "0" <= char <= "9":

@@ -1,7 +1,7 @@
-"""Regular expressions as Go reads them (`regexp/syntax`, Perl flags): what is wrong with one, and the same one for RE2.
+"""Regular expressions as Go parses them (`regexp/syntax`, Perl flags): their errors, and their RE2 form.
 
-Go and RE2 share their syntax but for its edges, and word their errors differently. So a pattern is read here as Go's parser reads it,
-with its limits; what it accepts is written for RE2, which then does the matching.
+The syntax of Go and RE2 differs only in details, but the error messages differ. So the pattern is parsed as Go's parser
+does, with its limits. An accepted pattern is rewritten for RE2, which then matches.
 """
 
 from __future__ import annotations
@@ -42,22 +42,22 @@ _UNICODE = "a class of Unicode"
 
 
 def re2_pattern(pattern: str) -> str:
-    """The pattern as RE2 writes what Go means by it; raises `RegexpError` and `UnsupportedRegexpError`.
+    """Return the pattern in RE2 syntax with Go's meaning. Raises RegexpError and UnsupportedRegexpError.
 
-    The limits on height and size are measured before common prefixes of alternatives are taken together.
+    The limits on height and size are checked before common prefixes of alternatives are factored out.
     """
     return _Parser(pattern).parse()
 
 
 def parts_of_pattern(pattern: str) -> RegexpPart:
-    """What a pattern is made of; raises `RegexpError`, `UnsupportedRegexpError` and `UnsaidError`."""
+    """Return the parts of a pattern. Raises RegexpError, UnsupportedRegexpError and UnlistedCharactersError."""
     parser = _Parser(pattern)
     parser.parse()
     return parser.parts.whole()
 
 
 class _Parser:
-    """One run over one pattern; `at` stands behind what was read."""
+    """Parser of one pattern. `at` is the index after the text that was read."""
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -68,7 +68,7 @@ class _Parser:
         self.edits: list[tuple[int, int, str]] = []
 
     def parse(self) -> str:
-        """Read all of it."""
+        """Read the whole pattern."""
         repeated = -1
         while self.at < len(self.text):
             begin = self.at
@@ -83,7 +83,10 @@ class _Parser:
         return "".join([*parts, self.text[end_of_part:]])
 
     def step(self, repeated: int) -> bool:
-        """Read one thing; whether it was a repetition. `repeated` is where the one before begins, -1 for none."""
+        """Read one item. Return whether it was a repetition.
+
+        `repeated` is where the previous item began if it was a repetition, otherwise -1.
+        """
         char = self.text[self.at]
         if char in "*+?":
             self.at += 1
@@ -115,12 +118,12 @@ class _Parser:
         self.stack.add(kind, folded=self.current.folded)
 
     def literal(self, char: str) -> None:
-        """One character, as itself."""
+        """Add one literal character."""
         self.add("literal")
         self.parts.characters(((ord(char), ord(char)),), self.current)
 
     def place(self, char: str) -> None:
-        """`^`, `$` or `.`, as the flags have it."""
+        """Add `^`, `$` or `.`, according to the flags."""
         if char == ".":
             self.parts.excluded((), Flags()) if self.current.dotall else self.parts.excluded(NEWLINE, Flags())
         elif self.current.multiline:
@@ -129,7 +132,7 @@ class _Parser:
             self.parts.assertion(r"\A" if char == "^" else r"\z")
 
     def rune(self) -> str:
-        """The next character."""
+        """Return the next character. Raises RegexpError for invalid UTF-8."""
         char = self.text[self.at]
         if "\ud800" <= char <= "\udfff":
             raise RegexpError("invalid UTF-8", self.text[self.at :])
@@ -137,7 +140,7 @@ class _Parser:
         return char
 
     def check_utf8(self, start: int, end: int) -> None:
-        """Find what is no UTF-8 in a part."""
+        """Raise RegexpError if a part is not valid UTF-8."""
         for index in range(start, end):
             if "\ud800" <= self.text[index] <= "\udfff":
                 raise RegexpError("invalid UTF-8", self.text[index:end])
@@ -163,7 +166,10 @@ class _Parser:
             self.flags(start)
 
     def named(self, start: int, name: int) -> None:
-        """Read `(?P<name>` or `(?<name>`; RE2 takes each name once only, and nobody asks for it."""
+        """Read `(?P<name>` or `(?<name>`.
+
+        The name is removed, because RE2 accepts each name only once and names are not used.
+        """
         end = self.text.find(">", start)
         if end < 0:
             self.check_utf8(start, len(self.text))
@@ -201,7 +207,7 @@ class _Parser:
     # Repetitions.
 
     def counted(self, repeated: int) -> bool:
-        """Read `{n}`, `{n,}` or `{n,m}`; anything else is a brace."""
+        """Read `{n}`, `{n,}` or `{n,m}`. Anything else is a literal brace."""
         start = self.at
         match = _REPEAT.match(self.text, start)
         if match is None:
@@ -216,7 +222,7 @@ class _Parser:
         return True
 
     def repeat(self, kind: str, start: int, repeated: int, least: int = 0, most: int = 0) -> None:
-        """Put the last thing below a repetition."""
+        """Put the last item under a repetition."""
         if self.text.startswith("?", self.at):
             self.at += 1
         if repeated >= 0:
@@ -323,7 +329,10 @@ class _Parser:
             (self.parts.excluded if is_excluded else self.parts.characters)(tuple(ranges), self.current)
 
     def named_class(self) -> Ranges | None:
-        r"""Read `[:alpha:]`, `\pL` or `\d`, if one stands here; None for one whose characters are not listed here."""
+        r"""Read `[:alpha:]`, `\pL` or `\d` and return its characters.
+
+        Return None if the characters are not listed here, and nothing if there is no such class.
+        """
         text, at = self.text, self.at
         if text.startswith("[:", at) and len(text) > at + 2:
             end = text.find(":]", at + 2)
@@ -360,7 +369,7 @@ class _Parser:
         return self.escaped_character() if self.text[self.at] == "\\" else self.rune()
 
     def unicode_class(self, *, inside: bool) -> None:
-        r"""Read `\pL`, `\p{Greek}`, `\P{^Greek}`, and write it as RE2 knows it."""
+        r"""Read `\pL`, `\p{Greek}` or `\P{^Greek}`, and write it in RE2 syntax."""
         start = self.at
         self.at += 2
         if self.at >= len(self.text):

@@ -1,4 +1,4 @@
-"""What a pattern is made of, as Go's parser of regular expressions keeps it (`regexp/syntax`): classes of characters, parts, a stack of them, and limits."""
+"""Parts of regular expressions as Go's parser keeps them (`regexp/syntax`): classes, parts, the stack, and limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from msgspec import Struct, field
 
 
 class UnsupportedRegexpError(ValueError):
-    """A pattern that Go takes and that cannot be said in RE2; `str()` says what of it."""
+    """Pattern that Go accepts and that RE2 cannot express. `str()` names the part."""
 
 
 _CATEGORIES: Final = frozenset(
@@ -74,7 +74,10 @@ _SCRIPTS: Final = frozenset(
     Tamil Tangsa Tangut Telugu Thaana Thai Tibetan Tifinagh Tirhuta Toto Ugaritic Vai Vithkuqi Wancho Yezidi Yi
     """.split()  # noqa: SIM905 - a list of them would take a page
 )
-"""The scripts that can be named: Go drops underscores before it looks, and so finds none whose name has one (Unicode 15)."""
+"""Unicode scripts that can be named.
+
+Go removes underscores before the look-up, so scripts with an underscore in their name are never found (Unicode 15).
+"""
 
 _LETTERS_TO_SEPARATORS = r"\pL\pM\pN\pP\pS\pZ"
 _ASSIGNED = rf"{_LETTERS_TO_SEPARATORS}\p{{Cc}}\p{{Cf}}\p{{Co}}\p{{Cs}}"
@@ -86,7 +89,7 @@ _CLASSES: Final = {
     "Cn": (_ASSIGNED, False),
     "Lc": (r"\p{Ll}\p{Lt}\p{Lu}", True),
 }
-"""Classes that RE2 does not have, or has otherwise, by what is in them (or what is not)."""
+"""Classes that RE2 lacks or defines differently: their members, or with False the characters that are not members."""
 
 _POSIX_NAMES = (
     "alnum",
@@ -105,11 +108,11 @@ _POSIX_NAMES = (
 POSIX_CLASSES: Final = frozenset(
     f"[:{sign}{name}:]" for sign in ("", "^") for name in (*_POSIX_NAMES, "word", "xdigit")
 )
-"""`[:alpha:]` and the like, which stand inside a class."""
+"""POSIX classes such as `[:alpha:]`, which occur within a class."""
 
 
 def canonical_class(name: str) -> str | None:
-    """The name of a class, found as Go finds it: in any case, with or without separators."""
+    """Return the canonical name of a class. As in Go, case and separators are ignored."""
     plain = re.sub(r"[-_ ]", "", name)
     plain = "".join(
         char if not char.isascii() else char.lower() if index else char.upper() for index, char in enumerate(plain)
@@ -120,7 +123,7 @@ def canonical_class(name: str) -> str | None:
 
 
 def class_text(name: str, *, positive: bool, inside: bool) -> str:
-    """A class by its canonical name in RE2's words, `inside` another class or alone; raises `UnsupportedRegexpError`."""
+    """Return a class in RE2 syntax, `inside` another class or by itself. Raises UnsupportedRegexpError."""
     if name not in _CLASSES:
         return rf"\{'p' if positive else 'P'}{{{name}}}"
     members, holds = _CLASSES[name]
@@ -132,42 +135,42 @@ def class_text(name: str, *, positive: bool, inside: bool) -> str:
 
 
 Ranges = tuple[tuple[int, int], ...]
-"""Characters by the first and last of each range, in order."""
+"""Characters as first and last of each range, in order."""
 
 LAST: Final = 0x10FFFF
 NEWLINE: Final = ((10, 10),)
 
 
 class UnlistedCharactersError(ValueError):
-    """A pattern has a part whose characters are not listed here."""
+    """Pattern with a part whose characters are not listed here."""
 
 
 class Characters(Struct, frozen=True):
-    """One character out of some."""
+    """One character of a set."""
 
     ranges: Ranges
 
 
 class Assertion(Struct, frozen=True):
-    r"""A place: `\A`, `\z`, `^` and `$` of a line, `\b`, `\B`."""
+    r"""Position in a text: `\A`, `\z`, `^` and `$` of a line, `\b`, `\B`."""
 
     kind: str
 
 
 class Concatenation(Struct, frozen=True):
-    """Parts one after another."""
+    """Successive parts."""
 
     parts: tuple[RegexpPart, ...]
 
 
 class Alternatives(Struct, frozen=True):
-    """One of some parts."""
+    """Alternative parts."""
 
     parts: tuple[RegexpPart, ...]
 
 
 class Repeated(Struct, frozen=True):
-    """A part some times; `most` is None for no end."""
+    """Repeated part. `most` is None for no limit."""
 
     part: RegexpPart
     least: int
@@ -198,11 +201,11 @@ POSIX: Final[dict[str, Ranges]] = {
     "xdigit": ((0x30, 0x39), (0x41, 0x46), (0x61, 0x66)),
 }
 _FOLDED_BEYOND: Final = {"k": 0x212A, "s": 0x017F}
-"""What letters of ASCII fold to outside of it (`unicode.SimpleFold`): the Kelvin sign and the long s."""
+"""Characters outside of ASCII to which ASCII letters fold (`unicode.SimpleFold`): the Kelvin sign and the long s."""
 
 
 def complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """All other characters."""
+    """Return all other characters."""
     others, at = [], 0
     for low, high in sorted(ranges):
         if low > at:
@@ -214,7 +217,7 @@ def complement(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 def folded(ranges: Iterable[tuple[int, int]]) -> Ranges:
-    """With the other cases of all letters; raises `UnsaidError` beyond ASCII."""
+    """Return the characters with the other cases of all letters. Raises UnlistedCharactersError beyond ASCII."""
     cased_ranges: list[tuple[int, int]] = []
     for low, high in ranges:
         cased_ranges.append((low, high))
@@ -230,7 +233,7 @@ def folded(ranges: Iterable[tuple[int, int]]) -> Ranges:
 
 
 class Flags(Struct, frozen=True):
-    """What `(?ims)` switches."""
+    """Flags that `(?ims)` sets."""
 
     folded: bool = False
     multiline: bool = False
@@ -248,59 +251,59 @@ class _Group(Struct):
 
 
 class Parts:
-    """Takes what a parser reads, and makes parts of it; what cannot be said is kept as the reason."""
+    """Builder of parts from what a parser reads. If a part cannot be expressed, it keeps the reason."""
 
     def __init__(self) -> None:
-        """Nothing read yet."""
+        """Start without parts."""
         self._groups = [_Group(Flags())]
         self._unsaid = ""
 
     def characters(self, ranges: Ranges, flags: Flags) -> None:
-        """One character out of some, as they are written."""
+        """Add one character of a set."""
         try:
             self._add(Characters(folded(ranges) if flags.folded else tuple(sorted(ranges))))
         except UnlistedCharactersError as error:
             self.leave_unsaid(str(error))
 
     def excluded(self, ranges: Ranges, flags: Flags) -> None:
-        """One character out of all others: letters are folded before."""
+        """Add one character that is not in a set. Letters are folded before."""
         try:
             self._add(Characters(complement(folded(ranges) if flags.folded else ranges)))
         except UnlistedCharactersError as error:
             self.leave_unsaid(str(error))
 
     def assertion(self, kind: str) -> None:
-        """A place."""
+        """Add a position."""
         self._add(Assertion(kind))
 
     def leave_unsaid(self, reason: str) -> None:
-        """Something of the pattern is not said."""
+        """Record why a part of the pattern cannot be expressed. The first reason counts."""
         self._unsaid = self._unsaid or reason
         self._add(Characters(()))
 
     def open(self, flags: Flags) -> None:
-        """A group begins; `flags` are those outside of it."""
+        """Begin a group. `flags` are those outside of it."""
         self._groups.append(_Group(flags))
 
     def bar(self) -> None:
-        """Another alternative begins."""
+        """Begin another alternative."""
         group = self._groups[-1]
         group.alternatives.append(Concatenation(tuple(group.chain)))
         group.chain = []
 
     def close(self) -> Flags:
-        """A group ends: the flags outside of it."""
+        """End a group, and return the flags outside of it."""
         group = self._groups.pop()
         self._add(group.part())
         return group.flags
 
     def repeat(self, least: int, most: int | None) -> None:
-        """The last part some times."""
+        """Repeat the last part."""
         chain = self._groups[-1].chain
         chain.append(Repeated(chain.pop(), least, most))
 
     def whole(self) -> RegexpPart:
-        """All of it; raises `UnsaidError`."""
+        """Return the whole pattern. Raises UnlistedCharactersError."""
         if self._unsaid:
             raise UnlistedCharactersError(self._unsaid)
         return self._groups[-1].part()
@@ -312,25 +315,25 @@ class Parts:
 MAX_HEIGHT: Final = 1000
 MAX_REPEAT: Final = 1000
 MAX_SIZE: Final = (128 << 20) // 40
-"""Go's limits: the height of the tree, how often one thing is repeated, and the instructions of the compiled pattern."""
+"""Go's limits: the height of the tree, the count of a repetition, and the size of the compiled program."""
 
 
 class RegexpError(ValueError):
-    """A pattern that Go refuses; `str()` is its text."""
+    """Pattern that Go refuses. `str()` is its message."""
 
     def __init__(self, code: str, expression: str) -> None:
-        """`expression` is the part that is wrong."""
+        """`expression` is the wrong part."""
         super().__init__(f"error parsing regexp: {code}: `{expression}`")
 
 
 class RegexpNode(Struct):
-    """A part of the pattern on the parser's stack: what the limits ask of it, and what it is made of."""
+    """Part of a pattern on the parser's stack, with the figures that the limits need."""
 
     kind: str
     size: int = 1
     height: int = 1
     repeats: int = 1
-    """The largest product of repetitions inside one another."""
+    """Largest product of nested repetitions."""
     times: int = 1
     folded: bool = False
     subs: tuple[RegexpNode, ...] = ()
@@ -341,10 +344,10 @@ _CHARACTERS = frozenset({"literal", "class", "any"})
 
 
 class Stack:
-    """The parts read so far, with openings and bars between them (`regexp/syntax`, `parser.stack`)."""
+    """Stack of the parts read so far, with openings and bars between them (`regexp/syntax`, `parser.stack`)."""
 
     def __init__(self, text: str) -> None:
-        """An empty stack; `text` is what errors show."""
+        """Start with an empty stack. `text` is shown in errors."""
         self._text = text
         self.parts: list[RegexpNode] = []
         self._nodes = 0
@@ -353,7 +356,7 @@ class Stack:
         self._measured = False
 
     def _node(self, kind: str, *, folded: bool = False) -> RegexpNode:
-        """A new node; Go counts those that it cannot use again."""
+        """Return a new node. Go counts the nodes that it cannot reuse."""
         if self._free:
             self._free -= 1
         else:
@@ -361,17 +364,17 @@ class Stack:
         return RegexpNode(kind, folded=folded)
 
     def add(self, kind: str, *, folded: bool = False) -> None:
-        """Put a new node on the stack."""
+        """Push a new node."""
         self.push(self._node(kind, folded=folded))
 
     def push(self, node: RegexpNode) -> None:
-        """Put a node on the stack; raises `RegexpError` past the limits."""
+        """Push a node. Raises RegexpError above the limits."""
         self._join_literals()
         self.parts.append(node)
         self._check_limits(node)
 
     def _join_literals(self) -> None:
-        """Two literals in a row are one; only now is it certain that no repetition follows."""
+        """Join two successive literals. Only now is it certain that no repetition follows the first one."""
         if len(self.parts) < 2:
             return
         last, previous = self.parts[-1], self.parts[-2]
@@ -381,7 +384,7 @@ class Stack:
             self._free += 1
 
     def _check_limits(self, node: RegexpNode) -> None:
-        """Raise `RegexpError` for a node that is too high or too large."""
+        """Raise RegexpError for a node that is too high or too large."""
         if not self._measured:
             # Go multiplies whatever comes by here, the same repetition more than once.
             self._product = MAX_SIZE if node.times > MAX_SIZE // self._product else self._product * node.times
@@ -392,7 +395,7 @@ class Stack:
             raise RegexpError("expression nests too deeply", self._text)
 
     def _collapse(self, kind: str) -> None:
-        """What stands above the last opening or bar becomes one node."""
+        """Replace the parts above the last opening or bar by one node."""
         start = len(self.parts)
         while start and self.parts[start - 1].kind not in PSEUDO:
             start -= 1
@@ -420,7 +423,7 @@ class Stack:
             self.add("|")
 
     def _swap_bar(self) -> bool:
-        """Put the last alternative below the bar; one character after another becomes a class."""
+        """Put the last alternative below the bar. Two single characters become a class."""
         stack = self.parts
         if len(stack) < 2 or stack[-2].kind != "|":
             return False
@@ -437,7 +440,7 @@ class Stack:
         return node.kind in _CHARACTERS and node.size == 1
 
     def close_alternatives(self) -> None:
-        """Make one node of what stands above the last opening."""
+        """Replace the parts above the last opening by one node."""
         self._join_literals()
         self._collapse("concat")
         if self._swap_bar():
@@ -445,7 +448,7 @@ class Stack:
         self._collapse("alternate")
 
     def close_group(self) -> bool | None:
-        """Read `)`: whether letters were folded before the group, None where none is open."""
+        """Read `)`. Return whether letters were folded before the group, or None if no group is open."""
         self.close_alternatives()
         if len(self.parts) < 2 or self.parts[-2].kind == "|":
             return None
@@ -456,7 +459,7 @@ class Stack:
         return opening.folded
 
     def repeat(self, kind: str, least: int = 0, most: int = 0) -> bool:
-        """Put the last part below a repetition; whether the repetitions inside one another are few enough."""
+        """Put the last part under a repetition. Return whether the nested repetitions are within the limit."""
         sub = self.parts[-1]
         node = self._node(kind)
         node.height, node.repeats, node.subs = 1 + sub.height, sub.repeats, (sub,)
@@ -470,7 +473,7 @@ class Stack:
 
 
 def _measure(node: RegexpNode, sub: RegexpNode, least: int, most: int) -> None:
-    """The figures of `sub{least,most}`; `most` is -1 for no end."""
+    """Set the figures of `sub{least,most}`. `most` is -1 for no limit."""
     node.times = max(1, least if most < 0 else most)
     if most < 0:
         node.size = 1 + least * sub.size if least else 2 + sub.size

@@ -1,8 +1,8 @@
-"""The order in which Go's `sort.Slice` leaves elements that compare equal, or not at all.
+"""Order of elements after Go's `sort.Slice`, including elements that compare equal or not at all.
 
-Its sort is not stable: it is pattern-defeating quicksort (Orson Peters, arXiv 2106.05123) with fixed parameters and a fixed
-pseudorandom sequence. Where all keys differ the result is the sorted list and any sort would do; `sortBy` over more than a
-dozen elements with equal keys, and lists with NaN, need the same steps.
+The sort is not stable. It is pattern-defeating quicksort (Orson Peters, arXiv 2106.05123) with fixed parameters and a
+fixed pseudorandom sequence. If all keys differ, any sort gives the same list. `sortBy` over more than a dozen elements
+with equal keys, and lists with NaN, need the same steps.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ class _Hint(Enum):
 
 
 def go_sorted(size: int, less: Callable[[int, int], bool]) -> list[int]:
-    """The positions 0 to `size - 1` in sorted order; `less` compares two of them."""
+    """Return the positions 0 to `size - 1` in sorted order. `less` compares two positions."""
     order = list(range(size))
     _Sorter(order, less).sort(0, size, size.bit_length())
     return order
 
 
 class _Sorter:
-    """Sorts `items` in place by ranges `[low, high)`."""
+    """Sorter of `items` in place, by ranges `[low, high)`."""
 
     def __init__(self, items: list[int], less: Callable[[int, int], bool]) -> None:
         self._items = items
@@ -78,7 +78,7 @@ class _Sorter:
             self._sink(start, low)
 
     def _sink(self, start: int, low: int) -> None:
-        """Move an element down past those that it goes before."""
+        """Move an element down past those that it precedes."""
         at = start
         while at > low and self._before(at, at - 1):
             self._swap(at, at - 1)
@@ -101,7 +101,7 @@ class _Sorter:
             root = child
 
     def _scatter(self, low: int, size: int) -> None:
-        """Swap three elements of the middle with pseudorandom others, so that a bad pattern does not come again."""
+        """Swap three middle elements with pseudorandom others, to break a bad pattern."""
         state, mask = size, (1 << size.bit_length()) - 1
         middle = low + size // 4 * 2
         for at in range(middle - 1, middle + 2):
@@ -112,7 +112,7 @@ class _Sorter:
             self._swap(at, low + (other - size if other >= size else other))
 
     def _pivot(self, low: int, size: int) -> tuple[int, _Hint]:
-        """A median of three, of nine in long ranges; the number of its swaps tells whether the range looks sorted."""
+        """Return a median of three, or of nine in long ranges. The number of swaps tells whether the range looks sorted."""
         quarter, swaps = size // 4, 0
         marks = [low + quarter, low + quarter * 2, low + quarter * 3]
         if size >= _NINTHER:
@@ -134,7 +134,7 @@ class _Sorter:
         return b, swaps
 
     def _nearly_sorted(self, low: int, high: int) -> bool:
-        """Whether the range is sorted, after mending a few pairs of a long one."""
+        """Return whether the range is sorted, possibly after a few swaps in a long range."""
         at = low + 1
         for _ in range(_MAX_STEPS):
             while at < high and not self._before(at, at - 1):
@@ -158,7 +158,7 @@ class _Sorter:
             self._swap(at, at - 1)
 
     def _partition(self, low: int, high: int, pivot: int) -> tuple[int, bool]:
-        """Smaller elements before the pivot, the others after; where it went, and whether nothing had to move."""
+        """Move smaller elements before the pivot, and return its new position and whether nothing had to move."""
         self._swap(low, pivot)
         i, j = self._misplaced(low + 1, high - 1, low)
         untouched = i > j
@@ -176,7 +176,7 @@ class _Sorter:
         return i, j
 
     def _partition_equal(self, low: int, high: int, pivot: int) -> int:
-        """Elements equal to the pivot first; where the greater ones begin."""
+        """Move elements equal to the pivot to the start, and return where the greater ones begin."""
         self._swap(low, pivot)
         i, j = low + 1, high - 1
         while True:

@@ -1,6 +1,6 @@
-"""`fmt.Sprintf` for the arguments that policies give it: integers, floats, strings and booleans (`fmt/print.go`, `fmt/format.go`).
+"""`fmt.Sprintf` for the arguments of policies: integers, floats, strings, booleans (`fmt/print.go`, `fmt/format.go`).
 
-A Python int within 64 bits is a Go int, a longer one a `*big.Int`; a float is a float64.
+A Python int within 64 bits is a Go int, a larger one a `*big.Int`. A float is a float64.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WIDEST = 1_000_000
 
 
 class _Flags:
-    """The flags, width and precision of a verb."""
+    """Flags, width and precision of a verb."""
 
     def __init__(self) -> None:
         self.minus = self.plus = self.sharp = self.space = self.zero = False
@@ -24,7 +24,7 @@ class _Flags:
         self.precision: int | None = None
 
     def padded(self, text: str) -> str:
-        """The text at the width, padded with spaces, or zeros on the left."""
+        """Return a text padded to the width, with spaces or with zeros on the left."""
         if self.width is None or len(text) >= self.width:
             return text
         if self.minus:
@@ -33,12 +33,12 @@ class _Flags:
 
 
 def sprintf(format_: str, arguments: Sequence[int | float | str | bool]) -> str:
-    """The text that Go makes of a format and its arguments."""
+    """Return the result of `fmt.Sprintf`."""
     return _Printer(format_, arguments).text()
 
 
 class _Printer:
-    """One call of Sprintf."""
+    """One call of `fmt.Sprintf`."""
 
     def __init__(self, format_: str, arguments: Sequence[int | float | str | bool]) -> None:
         self.format = format_
@@ -142,7 +142,7 @@ class _Printer:
         return value if value <= _WIDEST else None
 
     def _integer(self) -> int | None:
-        """The argument that gives a width or precision."""
+        """Return the argument that gives a width or precision, or None if it is not a small int."""
         if self.number >= len(self.arguments):
             return None
         value = self.arguments[self.number]
@@ -150,7 +150,7 @@ class _Printer:
         return value if type(value) is int and abs(value) <= _WIDEST else None
 
     def _index(self) -> bool:
-        """An argument's number in brackets."""
+        """Read the number of an argument in brackets."""
         if self.at >= len(self.format) or self.format[self.at] != "[":
             return False
         self.reordered = True
@@ -195,7 +195,7 @@ def _printed(argument: float | str, verb: str, flags: _Flags) -> str:
 
 
 def _bad(argument: float | str, verb: str, flags: _Flags) -> str:
-    """What stands for an argument that the verb is not for: its type and value, with the flags of the verb."""
+    """Return the text for an argument that the verb does not support: its type and value, with the verb's flags."""
     plus, flags.sharp = flags.plus, False
     printed = (
         _float(argument, "g", flags)

@@ -1,7 +1,7 @@
 """Times and durations as Go parses and prints them (package `time`).
 
-Durations are in nanoseconds (`time.ParseDuration`, `Duration.String`). Times have a layout (`time.Parse`, `Time.Format`;
-`src/time/format.go`): that of `metav1.Time` is RFC 3339.
+Durations are in nanoseconds (`time.ParseDuration`, `Duration.String`). Times have a layout (`time.Parse`,
+`Time.Format`; `src/time/format.go`). The layout of `metav1.Time` is RFC 3339.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ _UNIT = re.compile(r"[^.0-9]+")
 
 
 class DurationError(ValueError):
-    """A text is no duration; `str()` is Go's text."""
+    """Text that is not a duration. `str()` is Go's message."""
 
 
 def parse_duration(text: str) -> int:
-    """A sequence of decimals with units. Raises DurationError."""
+    """Return the nanoseconds of a duration. Raises DurationError."""
     rest = text[1:] if text[:1] in ("-", "+") else text
     if rest == "0":
         return 0
@@ -59,14 +59,14 @@ def parse_duration(text: str) -> int:
 
 
 def _scaled(integer: str, fraction: str, unit: int) -> int:
-    """One number in nanoseconds; Go scales the fraction through a double, of which 18 digits count."""
+    """Return one number in nanoseconds. Go scales the fraction through a double and uses 18 digits of it."""
     nanoseconds = int(integer or "0") * unit
     digits = fraction[:18]
     return nanoseconds + int(float(int(digits)) * (float(unit) / float(10 ** len(digits)))) if digits else nanoseconds
 
 
 def duration_text(nanoseconds: int) -> str:
-    """`1h2m3.5s`, `-5s`, `1.5ms`, `0s`."""
+    """Return a duration as `Duration.String` prints it: `1h2m3.5s`, `-5s`, `1.5ms`, `0s`."""
     sign, rest = ("-" if nanoseconds < 0 else ""), abs(nanoseconds)
     if rest < SECOND:
         for unit, size in (("ms", 1_000_000), ("\u00b5s", 1_000), ("ns", 1)):
@@ -88,11 +88,11 @@ def _decimal(value: int, size: int) -> str:
 
 
 class TimeError(Exception):
-    """The text is no time; `str()` is Go's wording."""
+    """Text that is not a time. `str()` is Go's message."""
 
 
 def _quoted(text: str) -> str:
-    """A text as the time package quotes it: bytes beyond ASCII escaped one by one."""
+    """Return a text as the time package quotes it: bytes beyond ASCII are escaped one by one."""
     shown = ""
     for character in text:
         if " " <= character < "\x80":
@@ -106,7 +106,7 @@ RFC3339 = "2006-01-02T15:04:05Z07:00"
 RFC3339_MICRO = "2006-01-02T15:04:05.000000Z07:00"
 _DAY = 86_400
 _ZERO_TIME = -62_135_596_800
-"""The first second of year 1, from which Go rounds times down."""
+"""Start of year 1 in Unix seconds. Go rounds times down relative to it."""
 
 MONTHS = (
     "January",
@@ -138,26 +138,26 @@ _OFFSETS = {
 
 
 class GoTime(Struct, frozen=True):
-    """An instant in nanoseconds since 1970, and the offset of its zone in seconds; `zone` is its name where it has one."""
+    """Instant in nanoseconds since 1970, with the offset in seconds and the name of its zone."""
 
     nanoseconds: int
     offset: int = 0
     zone: str = "UTC"
 
     def in_utc(self) -> GoTime:
-        """The same instant in UTC."""
+        """Return the same instant in UTC."""
         return GoTime(self.nanoseconds)
 
     def add(self, duration: int) -> GoTime:
-        """The instant so many nanoseconds later."""
+        """Return the instant so many nanoseconds later."""
         return GoTime(self.nanoseconds + duration, self.offset, self.zone)
 
     def subtract(self, other: GoTime) -> int:
-        """The nanoseconds since another instant, within int64."""
+        """Return the nanoseconds since another instant, limited to int64."""
         return max(-(2**63), min(2**63 - 1, self.nanoseconds - other.nanoseconds))
 
     def truncate(self, duration: int) -> GoTime:
-        """The instant rounded down to a multiple of a duration since the first second of year 1."""
+        """Return the instant rounded down to a multiple of a duration since the start of year 1."""
         if duration <= 0:
             return self
         return self.add(-((self.nanoseconds - _ZERO_TIME * SECOND) % duration))
@@ -171,7 +171,7 @@ class GoTime(Struct, frozen=True):
         return year, month, day, rest // 3600, rest % 3600 // 60, rest % 60, (days + 4) % 7
 
     def rfc3339(self, digits: int = 0) -> str:
-        """Format as `time.RFC3339` with so many digits of the fraction, of up to 9; `Z` for an offset of zero."""
+        """Return the time as `time.RFC3339` formats it, with up to 9 digits of the fraction. A zero offset is `Z`."""
         year, month, day, hour, minute, second, _ = self.civil
         minutes = abs(self.offset) // 60
         zone = f"{'-' if self.offset < 0 else '+'}{minutes // 60:02d}:{minutes % 60:02d}" if self.offset else "Z"
@@ -181,7 +181,7 @@ class GoTime(Struct, frozen=True):
 
 
 def _days(year: int, month: int, day: int) -> int:
-    """Days since 1970 in the Gregorian calendar."""
+    """Return the days since 1970 in the Gregorian calendar."""
     year -= month <= 2
     era, of_era = divmod(year, 400)
     of_year = (153 * (month + (-3 if month > 2 else 9)) + 2) // 5 + day - 1
@@ -198,23 +198,23 @@ def _civil(days: int) -> tuple[int, int, int]:
 
 
 def days_in(month: int, year: int) -> int:
-    """How many days a month has."""
+    """Return the number of days in a month."""
     if month == 2:
         return 29 if year % 4 == 0 and (year % 100 != 0 or year % 400 == 0) else 28
     return 30 if month in (4, 6, 9, 11) else 31
 
 
 def parse_time(layout: str, text: str) -> GoTime:
-    """The time that a text says by a layout. Raises TimeError with Go's text."""
+    """Parse a time with a layout. Raises TimeError with Go's text."""
     return _Parser(layout, text).parse()
 
 
 class _BadValueError(Exception):
-    """A part of the text does not fit its chunk of the layout."""
+    """Part of a text that does not fit its part of the layout."""
 
 
 class _Parser:
-    """One run over one text; fields are kept until the end."""
+    """Parser of one text. Fields are combined at the end."""
 
     def __init__(self, layout: str, text: str) -> None:
         self._layout = layout
@@ -266,7 +266,7 @@ class _Parser:
         raise self._error(f": cannot parse {_quoted(self._rest)} as {_quoted(prefix)}", plain=False)
 
     def _chunk(self, chunk: str, following: str) -> str:
-        """Read the text of one layout element; return the name of a field that is out of range, if any."""
+        """Read the text of one layout element. Return the name of a field that is out of range, or an empty text."""
         if chunk in ("2006", "_2006"):
             self._year = self._digits(4)
         elif chunk == "06":
@@ -399,12 +399,12 @@ class _Parser:
 
 
 def timestamp(microseconds: int) -> str:
-    """RFC 3339 with microseconds, as audit logs have it (`metav1.MicroTime`)."""
+    """Return a time as audit logs have it: RFC 3339 with microseconds (`metav1.MicroTime`)."""
     seconds, rest = divmod(microseconds, 1_000_000)
     return f"{_second(seconds)}.{rest:06d}Z"
 
 
 @lru_cache(maxsize=64)
 def _second(seconds: int) -> str:
-    """The beginning of a time, which is that of all requests of a second."""
+    """Return the start of a time. It is cached, because all requests of one second share it."""
     return f"{datetime.fromtimestamp(seconds, tz=UTC):%Y-%m-%dT%H:%M:%S}"

@@ -1,7 +1,7 @@
-"""URLs as Go's `net/url` takes them apart, with its error texts (Go 1.26).
+"""URLs as Go's `net/url` parses them, with its error texts (Go 1.26).
 
-Go's strings are bytes. Here texts are turned into strings with one character a byte and back: bytes that are no UTF-8
-after unescaping come back as the surrogates of `surrogateescape`.
+Go's strings are bytes. Here a text is handled as a string with one character per byte. Bytes that are not UTF-8 after
+unescaping become surrogates (`surrogateescape`).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _ESCAPE = re.compile(r"%([0-9a-fA-F]{2})", re.ASCII)
 
 
 class URLPart(Enum):
-    """A part of a URL, by the bytes that it holds unescaped."""
+    """Part of a URL, by the characters that it holds unescaped."""
 
     PATH = "$&+,/:;=@"
     HOST = "!$&'()*+,;=:[]<>\""
@@ -36,7 +36,7 @@ class URLPart(Enum):
 
     @property
     def plain(self) -> frozenset[str]:
-        """The bytes that need no escape."""
+        """Characters that need no escape."""
         return _PLAIN[self]
 
 
@@ -44,21 +44,21 @@ _PLAIN = {part: frozenset(_ALNUM + "-_.~" + part.value.replace(" ", "")) for par
 
 
 class URLError(ValueError):
-    """A text is no URL; `str()` is Go's text."""
+    """Text that is not a URL. `str()` is Go's message."""
 
 
 def to_bytes(text: str) -> str:
-    """The text with one character for each of its UTF-8 bytes."""
+    """Return a text with one character for each of its UTF-8 bytes."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("latin-1")
 
 
 def from_bytes(text: str) -> str:
-    """Decode bytes; invalid UTF-8 becomes surrogates."""
+    """Return the text of bytes. Invalid UTF-8 becomes surrogates."""
     return text if text.isascii() else text.encode("latin-1").decode("utf-8", "surrogateescape")
 
 
 class ParsedURL(Struct):
-    """Parsed URL; every field has one character per byte; `user` is None if absent."""
+    """Parsed URL. Every field has one character per byte. `user` is None if absent."""
 
     scheme: str = ""
     opaque: str = ""
@@ -75,12 +75,12 @@ class ParsedURL(Struct):
 
     @property
     def hostname(self) -> str:
-        """The host without port and brackets."""
+        """Host without port and brackets."""
         return self._host_and_port()[0]
 
     @property
     def port(self) -> str:
-        """The port, empty if none is given."""
+        """Port, empty if none is given."""
         return self._host_and_port()[1]
 
     def _host_and_port(self) -> tuple[str, str]:
@@ -94,7 +94,7 @@ class ParsedURL(Struct):
 
     @property
     def user_info(self) -> str | None:
-        """`user:password` as it is written in a URL (`Userinfo.String`), None where there is no `@`."""
+        """`user:password` as it is written in a URL (`Userinfo.String`), or None without `@`."""
         if self.user is None:
             return None
         return escape(self.user, URLPart.USER) + (
@@ -103,13 +103,13 @@ class ParsedURL(Struct):
 
     @property
     def escaped_path(self) -> str:
-        """The path as it was written if that is a valid way to escape it, else escaped anew."""
+        """Path as it was written if that is a valid encoding, otherwise escaped anew."""
         if self.raw_path and _is_valid_encoding(self.raw_path, URLPart.PATH):
             return self.raw_path
         return "*" if self.path == "*" else escape(self.path, URLPart.PATH)
 
     def query(self) -> dict[str, list[str]]:
-        """The parameters, without those that are not well formed."""
+        """Return the query parameters, without malformed ones."""
         parameters: dict[str, list[str]] = {}
         if self.raw_query.count("&") >= _MAX_QUERY_PARAMETERS:
             return parameters
@@ -125,7 +125,7 @@ class ParsedURL(Struct):
         return parameters
 
     def __str__(self) -> str:
-        """The URL put together again (`URL.String`), one character a byte."""
+        """Return the URL as text, with one character per byte (`URL.String`)."""
         text = f"{self.scheme}:" if self.scheme else ""
         text += self.opaque or self._authority() + self._path(starts=not (text or self._authority()))
         if self.force_query or self.raw_query:
@@ -150,9 +150,9 @@ class ParsedURL(Struct):
 
 
 def parse_request_uri(text: str, *, strict_colons: bool = True) -> ParsedURL:
-    """`url.ParseRequestURI`: an absolute URL or path, a fragment is not split off; raises `URLError`.
+    """Parse an absolute URL or path without fragment (`url.ParseRequestURI`). Raises URLError.
 
-    Without `strict_colons` the host of an http URL may hold colons, as before Go 1.26 (`GODEBUG=urlstrictcolons=0`).
+    Without `strict_colons` the host of an http URL can contain colons, as before Go 1.26 (`GODEBUG=urlstrictcolons=0`).
     """
     try:
         return _parse(to_bytes(text), via_request=True, strict_colons=strict_colons)
@@ -161,7 +161,7 @@ def parse_request_uri(text: str, *, strict_colons: bool = True) -> ParsedURL:
 
 
 def parse_url(text: str, *, strict_colons: bool = True) -> ParsedURL:
-    """`url.Parse`: any reference, with fragment; raises `URLError`. `strict_colons` as in `parse_request_uri`."""
+    """Parse any reference with fragment (`url.Parse`). Raises URLError. For `strict_colons` see `parse_request_uri`."""
     reference, _, fragment = text.partition("#")
     try:
         url = _parse(to_bytes(reference), via_request=False, strict_colons=strict_colons)
@@ -271,7 +271,7 @@ def _check_port(port: str) -> None:
 
 
 def unescape(text: str, part: URLPart) -> str:
-    """The text without `%` escapes; raises `URLError` where the part does not allow one, or a byte."""
+    """Return a text without `%` escapes. Raises URLError for an escape or byte that the part does not allow."""
     for match in re.finditer(r"%(?:[0-9a-fA-F]{2})?|[^%]", text, re.ASCII | re.DOTALL):
         _check_unescaped(text, match, part)
     if part is URLPart.QUERY:
@@ -295,7 +295,7 @@ def _check_unescaped(text: str, match: re.Match[str], part: URLPart) -> None:
 
 
 def escape(text: str, part: URLPart) -> str:
-    """The text with `%` escapes for what the part does not hold plainly."""
+    """Return a text with `%` escapes for characters that need one."""
     plain = part.plain
     return "".join(char if char in plain else f"%{ord(char):02X}" for char in text)
 

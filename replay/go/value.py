@@ -8,9 +8,9 @@ from replay.json import JSON
 
 
 class GoValue(Struct, frozen=True):
-    """A value of a Go type that is none of JSON's: `text` is how Go prints it, `json` how encoding/json writes it.
+    """Value of a Go type that JSON lacks. `text` is how Go prints it, `json` how encoding/json writes it.
 
-    `json` is None where encoding/json refuses the type. `syntax` is what `%#v` prints, empty where that is `text`.
+    `json` is None if encoding/json refuses the type. `syntax` is the result of `%#v`, empty if it equals `text`.
     """
 
     go_type: str
@@ -19,5 +19,5 @@ class GoValue(Struct, frozen=True):
     syntax: str = ""
 
     def __str__(self) -> str:
-        """Format with `%v`."""
+        """Return the result of `%v`."""
         return self.text

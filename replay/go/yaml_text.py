@@ -1,4 +1,4 @@
-"""Maps of texts as Go writes them as YAML (go.yaml.in/yaml/v3, indent 2, lines of any length)."""
+"""Maps of texts as Go writes them to YAML (go.yaml.in/yaml/v3, indent 2, lines of any length)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _RESOLVED = re.compile(
     r"|[0-9]{4}-[0-9]{1,2}-[0-9]{1,2}(?:[Tt ].*)?",
     re.ASCII | re.DOTALL,
 )
-"""Plain scalars that would be read as something else than a text, or were in YAML 1.1."""
+"""Plain scalars that are not strings in YAML 1.2 or 1.1."""
 _INDICATORS = frozenset("#,[]{}&*!|>'\"%@`")
 _BREAKS = "\n\r\x85\u2028\u2029"
 _ESCAPES = {
@@ -40,7 +40,7 @@ Texts = Mapping[str, "str | Texts"]
 
 
 def yaml_text(texts: Texts, indent: int = 0) -> str:
-    """A map of texts, or of such maps, with its keys in their natural order."""
+    """Return a map of texts, or of such maps, with its keys in natural order."""
     pad, lines = " " * indent, []
     for key in sorted(texts, key=cmp_to_key(_natural_order)):
         value = texts[key]
@@ -54,7 +54,7 @@ def yaml_text(texts: Texts, indent: int = 0) -> str:
 
 
 def _natural_order(one: str, other: str) -> int:
-    """Keys with numbers by their value, and digits and signs around letters as yaml.v3 has them (`sorter.go`)."""
+    """Compare keys: numbers by value, digits and signs around letters as yaml.v3 orders them (`sorter.go`)."""
     digits = False
     for index, (a, b) in enumerate(zip(one, other, strict=False)):
         if a == b:
@@ -80,7 +80,7 @@ def _natural_order(one: str, other: str) -> int:
 
 
 def _scalar(text: str, indent: int, *, is_key: bool = False) -> str:
-    """A text in the simplest style that reads back as it."""
+    """Return a text in the simplest style that preserves it."""
     if not text:
         return '""'
     breaks = any(character in _BREAKS for character in text)
@@ -110,7 +110,7 @@ def _is_printable(character: str) -> bool:
 
 
 def _is_indicated(text: str) -> bool:
-    """Whether a plain text would be read as something of the syntax."""
+    """Return whether a plain text would be parsed as YAML syntax."""
     if text[:3] in ("---", "...") or text[0] in _INDICATORS:
         return True
     if text[0] in "?:-" and (len(text) == 1 or text[1] in " \t"):

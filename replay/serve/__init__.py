@@ -1,1 +1,1 @@
-"""`replay serve`: policies on trial, decided again as the log grows, with a web page for people and an API for machines."""
+"""`replay serve`: candidates on trial, decided again as the log grows, with a web page and an API."""

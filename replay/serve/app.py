@@ -1,4 +1,4 @@
-"""The page and the API as an ASGI application: addresses, and forms of an answer."""
+"""Page and API as an ASGI application: routes and formats of answers."""
 
 from __future__ import annotations
 
@@ -58,23 +58,26 @@ _STATIC = {
     "document.js": (_DOCUMENTS / "document.js", "text/javascript"),
 }
 LARGEST_POLICY = 1 << 20
-"""Characters of a file of manifests that are read for a page."""
+"""Maximum number of characters that are read from a manifest file for a page."""
 AROUND = 8
-"""Lines of a policy that a page shows before and after the one that denies."""
+"""Number of lines that a page shows before and after the line that denies."""
 _REPORTS = {PAGE: "text/html", MARKDOWN: "text/markdown", CSV: "text/csv"}
 _FROM_FILE = {
     **HEADERS,
     "content-security-policy": "sandbox allow-scripts; default-src 'none'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data:",
 }
-"""A report is one file with its own style and script. In a sandbox it has no origin: it reads no cookie and asks nothing."""
+"""Headers of a report, which is one file with its own style and script.
+
+The sandbox gives it no origin, so it reads no cookie and sends no request.
+"""
 
 
 _FORM = re.compile(r"\.(json|md|csv)$")
 
 
 class Page:
-    """The application, over the states of trials and stores."""
+    """Application over the states of trials and stores."""
 
     def __init__(
         self,
@@ -84,7 +87,7 @@ class Page:
         stores: Stores,
         ingest: Ingest,
     ) -> None:
-        """Put the routes together."""
+        """Define the routes."""
         self._settings = settings
         self.board = board
         self._questions = questions
@@ -261,11 +264,11 @@ class Page:
         return await run_in_threadpool(self._stores.now)
 
     def _manifests(self, state: TrialState) -> tuple[Path, ...]:
-        """The places whose files a page may show lines of."""
+        """Return the files and directories whose lines a page may show."""
         return tuple(path for path in (state.trial.candidate, self._settings.current) if path is not None)
 
     def _can_accept(self) -> bool:
-        """Whether the file of accepted findings can be written; where it cannot, pages propose the change."""
+        """Return whether the file of accepted findings can be written. If not, pages propose the change as text."""
         path = self._settings.accepted
         return path is not None and os.access(path if path.exists() else path.parent, os.W_OK)
 
@@ -329,7 +332,7 @@ class Page:
 
 
 class _Middleware:
-    """Refuses requests, and puts the headers of safety on every answer."""
+    """Middleware that refuses requests, and adds security headers to every answer."""
 
     def __init__(self, app: Any, guard: Guard) -> None:
         self._app = app
@@ -352,7 +355,7 @@ class _Middleware:
 
 
 async def _asked(question: Awaitable[Answer]) -> Answer:
-    """Return an answer. Raises HTTPException."""
+    """Return an answer. Raises HTTPException for a question that failed or is still waiting."""
     try:
         return await question
     except QuestionError as error:
@@ -364,9 +367,9 @@ def _link(state: TrialState) -> Cell:
 
 
 def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line]:
-    """Return lines of the policy that begins at a place, `FILE:LINE`, if the file is one of some manifests.
+    """Return lines of the policy that begins at `FILE:LINE`, if the file is part of the manifests.
 
-    The cause is the line with the message of the denial, or the first one.
+    The cause is the line with the message of the denial, or the first line.
     """
     name, _, begin = origin.rpartition(":")
     path = Path(name)
@@ -387,7 +390,7 @@ def policy_lines(origin: str, message: str, places: Sequence[Path]) -> list[Line
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Answer an error in one line; nothing of what went wrong inside is shown."""
+    """Return an error as an answer with one line. Internal details are not shown."""
     if isinstance(error, ClientDisconnect):
         return Response(status_code=400)
     status = error.status_code if isinstance(error, HTTPException) else 503
@@ -400,7 +403,7 @@ async def _failed(request: Request, error: Exception) -> Response:
 
 
 def _form_of(request: Request) -> str:
-    """Return the form of an answer: `json`, `md` or `csv` by the end of the path or the query, else `html`."""
+    """Return the format of an answer: `json`, `md` or `csv` by the end of the path or by the query, otherwise `html`."""
     asked = request.query_params.get("format", "") or request.url.path.rpartition(".")[2]
     return asked if asked in ("json", "md", "csv") else "html"
 

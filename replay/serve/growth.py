@@ -1,7 +1,7 @@
-"""The result of a trial as it grows: the decision over the whole store, and the new requests that were decided since.
+"""Result of a trial as it grows: the decision over the whole store, and requests decided since.
 
-Each part is a document of `replay run --json`. Their periods do not overlap, so that their counts add up. The next decision
-over the whole store takes the place of all parts.
+Each part is a document of `replay run --json`. Their periods do not overlap, so their counts add up. The next decision
+over the whole store replaces all parts.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def denied_rows(document: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def row_key(row: Mapping[str, Any]) -> str:
-    """Return what tells one row of direct denials from another, as one text."""
+    """Return the identity of a row of direct denials as one text."""
     return "\0".join((row["policy"], row["namespace"], row["workload"]))
 
 
 def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what pages read of two results: of a period, and of a later one."""
+    """Return the fields that pages read, for two results of successive periods."""
     rows = _rows([*denied_rows(first), *denied_rows(second)])
     document = {
         "decided": _sum(first["decided"], second["decided"]),
@@ -44,7 +44,7 @@ def joined(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any
 
 
 def _rows(rows: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return one row for each policy and workload; message and example are the first ones."""
+    """Return one row for each policy and workload. Message and example are the first ones."""
     found: dict[str, dict[str, Any]] = {}
     for row in rows:
         key = row_key(row)

@@ -1,7 +1,7 @@
-"""Checks before a request of a reader is answered: who asks, by which name, and how much.
+"""Checks before a reader's request is answered: the reader, the host name, and the size.
 
-A page can be read by anyone on this machine, by holders of a token, with a client certificate, or through a named proxy. No
-request by GET changes anything. A form carries a token that only our own pages hold.
+Pages can be read by anyone on this machine, by holders of a token, with a client certificate, or through a named proxy.
+No GET request changes anything. A form carries a token that only our own pages hold.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from replay.serve.settings import Readers, is_loopback
 
 COOKIE = "replay_session"
 LOGIN, ACCEPT = "login", "accept"
-"""What forms are for."""
+"""Purposes of forms."""
 LARGEST_FORM = 16 << 10
 LONGEST_TARGET = 4096
 HEADERS = {
@@ -32,21 +32,21 @@ HEADERS = {
 }
 """Headers of every answer."""
 PROBES = frozenset({"/healthz", "/readyz"})
-"""Paths that answer whoever asks, by any name of the server, as a kubelet does."""
+"""Paths that answer everyone under any host name, because a kubelet asks so."""
 OPEN = frozenset({"/login", "/static/serve.css", "/static/document.css"})
-"""Paths that need no proof of who asks: they tell nothing about the log."""
+"""Paths that need no authentication. They reveal nothing about the log."""
 
 
 class Guard:
-    """The checks for one process; its key signs sessions and forms, and is new at each start."""
+    """Checks of one process. Its key signs sessions and forms, and is new at each start."""
 
     def __init__(self, readers: Readers) -> None:
-        """Make a key."""
+        """Create a key."""
         self._readers = readers
         self._key = secrets.token_bytes(32)
 
     def refusal(self, request: Request) -> Response | None:
-        """Return the answer to a request that is refused, None for one that may be answered."""
+        """Return the answer to a refused request, or None if the request may be answered."""
         if len(request.url.path) + len(request.url.query) > LONGEST_TARGET:
             return PlainTextResponse("the address is too long\n", 414)
         path = request.url.path
@@ -61,7 +61,10 @@ class Guard:
         return PlainTextResponse("log in, or send a token\n", 401, {"www-authenticate": "Bearer"})
 
     def is_reader(self, request: Request) -> bool:
-        """Return whether a request comes from a reader: each way that is set up will do, and without any, everybody is one."""
+        """Return whether a request comes from a reader.
+
+        Any configured way of authentication suffices. Without any, everyone is a reader.
+        """
         readers = self._readers
         if not (readers.token or readers.proxy or readers.tls.client_ca):
             return True
@@ -82,7 +85,7 @@ class Guard:
         return kind.lower() == "bearer" and self.is_token(token.strip())
 
     def is_token(self, text: str) -> bool:
-        """Return whether a text is the readers' token, in a time that does not tell how much of it is right."""
+        """Return whether a text is the readers' token. The comparison takes constant time."""
         return bool(self._readers.token) and hmac.compare_digest(text.encode(), self._readers.token.encode())
 
     def session(self) -> str:
@@ -90,11 +93,14 @@ class Guard:
         return self._signed("session")
 
     def form_token(self, purpose: str) -> str:
-        """Return the token of the forms for a purpose. The login is open to all: its token must be good for nothing else."""
+        """Return the token of the forms for a purpose.
+
+        Everyone can get the token of the login, so it must not be valid for another form.
+        """
         return self._signed(f"form {purpose}")
 
     def is_own_form(self, request: Request, purpose: str, token: str) -> bool:
-        """Return whether a form for a purpose was sent by a page of ours."""
+        """Return whether one of our own pages sent a form for a purpose."""
         site = request.headers.get("sec-fetch-site", "same-origin")
         own = self.form_token(purpose)
         return site in ("same-origin", "none") and hmac.compare_digest(token.encode(), own.encode())
@@ -103,7 +109,10 @@ class Guard:
         return hmac.new(self._key, purpose.encode(), hashlib.sha256).hexdigest()
 
     def _is_known_host(self, header: str) -> bool:
-        """Return whether a name is one of ours: otherwise any web page could give a name of its own to this address."""
+        """Return whether a host name is one of ours.
+
+        Otherwise any web page could point its own name to this address and read the answers (DNS rebinding).
+        """
         name = (
             header.rpartition(":")[0]
             if header.count(":") == 1 or (header.endswith("]") is False and "]:" in header)

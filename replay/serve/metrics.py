@@ -12,7 +12,7 @@ from replay.serve.trials import TrialPhase, TrialState
 from replay.serve.views import lockouts, match_with_log
 
 MOST_SERIES = 1000
-"""Series of one trial with labels from the log. The rest is one series with the labels `other`."""
+"""Maximum number of series of one trial with labels from the log. The rest is one series with the labels `other`."""
 
 
 def metrics(states: Sequence[TrialState], logs: Mapping[str, LogState], intake: Intake) -> str:
@@ -74,7 +74,7 @@ def _trials(states: Sequence[TrialState]) -> Iterator[str]:
 
 
 def bounded(rows: Iterable[tuple[str, str, str, int]]) -> list[tuple[tuple[str, str, str], int]]:
-    """Return the sum by labels, the largest ones; all others are one entry with the labels `other`."""
+    """Return the sums by labels, largest first. The rest is one entry with the labels `other`."""
     counts: Counter[tuple[str, str, str]] = Counter()
     for policy, namespace, owner, count in rows:
         counts[policy, namespace, owner] += count

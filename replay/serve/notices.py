@@ -1,6 +1,6 @@
-"""Notices of new findings: one signed JSON document for each new result of a trial that has any, and nothing else.
+"""Notices of new findings: one signed JSON document for each new result of a trial with new findings.
 
-A notice is in a file for each URL until it is sent there, so that neither a restart nor a long outage loses it.
+A notice is kept in a file for each URL until it is sent, so a restart or a long outage does not lose it.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from replay.serve.views import is_lockout, trial_data
 
 MOST_FINDINGS = 50
 MOST_WAITING = 1000
-"""Notices that may wait to be sent to one URL. A further one is dropped."""
+"""Maximum number of notices that wait for one URL. A further one is dropped."""
 TRIES = 5
-"""How often a URL is asked, before its notices wait for a longer time."""
+"""Number of tries before the notices of a URL wait for a longer time."""
 _REST_SECONDS = 300.0
 _SECONDS = 10.0
 SIGNATURE = "X-Replay-Signature"
-"""The header with the HMAC-SHA256 of the body under the shared secret, as `sha256=HEX`."""
+"""Header with the HMAC-SHA256 of the body under the shared secret, as `sha256=HEX`."""
 
 
 class Notices(threading.Thread):
-    """Posts notices in the background. A URL that does not answer is tried again with growing pauses, and then every five minutes."""
+    """Thread that posts notices. A URL that does not answer is tried again with growing pauses, then every five minutes."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Notices(threading.Thread):
         first_pause: float = 1.0,
         rest: float = _REST_SECONDS,
     ) -> None:
-        """Run when `start` is called; `first_pause` and `rest` are seconds between tries."""
+        """Run when `start` is called. `first_pause` and `rest` are seconds between tries."""
         super().__init__(name="notices", daemon=True)
         self._settings = settings
         self._tell = tell
@@ -70,7 +70,7 @@ class Notices(threading.Thread):
         self._added.set()
 
     def end(self) -> None:
-        """End after the notice that is being sent. Those that wait are sent after the next start."""
+        """End after the current notice. Waiting notices are sent after the next start."""
         self._ended.set()
         self._added.set()
         self.join(timeout=_SECONDS)
@@ -88,11 +88,11 @@ class Notices(threading.Thread):
                 self._added.wait(self._rest)
 
     def _waiting(self, url: str) -> list[Path]:
-        """Return the notices that wait to be sent to a URL, oldest first."""
+        """Return the waiting notices of a URL, oldest first."""
         return sorted(self._directory.glob(f"[0-9]*.{_mark(url)}"))
 
     def _is_sent(self, url: str, body: bytes) -> bool:
-        """Send a notice, and return whether it was taken."""
+        """Send a notice, and return whether the server accepted it."""
         pause = self._first_pause
         for attempt in range(TRIES):
             try:
@@ -108,12 +108,12 @@ class Notices(threading.Thread):
 
 
 def _mark(url: str) -> str:
-    """Return what stands for a URL in the name of a file: the URL itself may be a secret."""
+    """Return the mark of a URL in file names. The URL itself may be a secret."""
     return hashlib.sha256(url.encode()).hexdigest()[:16]
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):
-    """A redirection would send the notice where nobody named it."""
+    """Handler without redirects, because a redirect would send the notice to a server that was not named."""
 
     def redirect_request(self, *_arguments: object, **_named: object) -> None:
         return None
@@ -145,7 +145,7 @@ def notice(state: TrialState, rows: Sequence[Mapping[str, Any]]) -> dict[str, An
 
 
 def slack_text(document: dict[str, Any]) -> dict[str, str]:
-    """Return a notice as text that Slack and its kin show. Marks of their markup are replaced."""
+    """Return a notice as text for Slack and similar services. Their markup characters are replaced."""
     lines = [
         f"Trial {document['trial']['name']}: {document['findings']} new {'finding' if document['findings'] == 1 else 'findings'}. {document['trial']['verdict']}"
     ]

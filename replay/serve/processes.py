@@ -1,6 +1,6 @@
-"""Processes beside the page: the one that receives the log, and the weekly report. Each is a command of `replay`.
+"""Processes besides the page: the ingest that receives the log, and the weekly report. Both are `replay` commands.
 
-They are processes of their own, so that a reader can never stall the receiving. A process that ends is started again.
+They are separate processes, so readers can never delay the ingest. A process that ends is started again.
 """
 
 from __future__ import annotations
@@ -31,20 +31,23 @@ _HOUR, _DAY = 3600, 86400
 _MICROSECONDS = 1_000_000
 _WEEK = 7 * _DAY
 _COUNT = re.compile(r"([\d,]+) (?:events? (read)|requests? refused)")
-"""A line of the ingest that counts."""
+"""Output line of the ingest that contains a count."""
 _RETRY_SECONDS = 3600
 _LAST_SECONDS = 60.0
-"""How long the ingest may take to write what it has received. What it has not written then is in its journal, or in the log."""
+"""Seconds that the ingest has to write what it received.
+
+What it has not written then is still in its journal or in the log.
+"""
 
 
 class Intake(Struct, frozen=True):
-    """What was received since the start: events that were read into the store, and requests that were refused."""
+    """Counts since the start: events that were read into the store, and requests that were refused."""
 
     received: int = 0
     refused: int = 0
 
     def after(self, line: str) -> Intake:
-        """Return what is known after a line of the ingest."""
+        """Return the counts after a line of the ingest."""
         match = _COUNT.match(line)
         if match is None:
             return self
@@ -54,7 +57,7 @@ class Intake(Struct, frozen=True):
 
 
 def ingest_command(settings: ServeSettings, logs: Sequence[str] = ()) -> list[str]:
-    """Return the command that fills the store, from some logs once, or live; empty if another process does."""
+    """Return the command that fills the store, either once from logs or live. It is empty if another process does it."""
     receiving = settings.receiving
     if not (receiving.listen or receiving.follow or logs):
         return []
@@ -77,14 +80,17 @@ def ingest_command(settings: ServeSettings, logs: Sequence[str] = ()) -> list[st
 
 
 def pulled(places: Iterable[str], since: float, until: float) -> tuple[str, ...]:
-    """Return the places of the hours of a period, each once, in order. A place without a date is the same for each hour."""
+    """Return the places of the hours of a period, each once, in order.
+
+    A place without a date is the same for each hour.
+    """
     hours = range(int(since) // _HOUR, int(until) // _HOUR + 1)
     times = [datetime.fromtimestamp(hour * _HOUR, UTC) for hour in hours]
     return tuple(dict.fromkeys(time.strftime(place) for place in places for time in times))
 
 
 class Ingest(threading.Thread):
-    """Keeps the process that fills the store running, or starts it again and again. Its lines go to `tell`."""
+    """Thread that keeps the ingest process running, and restarts it. Its lines go to `tell`."""
 
     def __init__(self, settings: ServeSettings, tell: Callable[[str], None]) -> None:
         """Run when `start` is called."""
@@ -104,7 +110,7 @@ class Ingest(threading.Thread):
         return not ingest_command(self._settings) or (self._process is not None and self._process.poll() is None)
 
     def run(self) -> None:
-        """Start the process, and start it again after an end."""
+        """Start the process, and restart it after it ends."""
         if self._settings.receiving.pull:
             self._pull()
         pause = _FIRST_PAUSE
@@ -118,7 +124,7 @@ class Ingest(threading.Thread):
             self._ended.wait(pause)
 
     def end(self) -> None:
-        """Let the process write what it has received, and end."""
+        """Let the process write what it received, then end it."""
         self._ended.set()
         if self._process is not None and self._process.poll() is None:
             self._process.terminate()
@@ -128,7 +134,7 @@ class Ingest(threading.Thread):
                 self._process.kill()
 
     def _pull(self) -> None:
-        """Read the places of the last day, and then from an hour before the last success, until the end."""
+        """Read the places of the last day, then those since an hour before the last success, until the end."""
         since = time.time() - _DAY
         while not self._ended.is_set():
             now = time.time()
@@ -137,7 +143,10 @@ class Ingest(threading.Thread):
             self._ended.wait(self._settings.receiving.pull_seconds)
 
     def is_pulled(self, since: float, until: float) -> bool:
-        """Read the places of a period that hold something, as an hour without a request has no file; return whether events were read."""
+        """Read the places of a period that exist. Return whether events were read.
+
+        An hour without requests has no file.
+        """
         places = pulled(self._settings.receiving.pull, since, until)
         try:
             filled = [place for place in places if is_there(place)]
@@ -158,19 +167,22 @@ class Ingest(threading.Thread):
 
 
 class WeeklyReport(NamedTuple):
-    """A report of the archive: its last day, and its cluster, which is empty for a store of one cluster."""
+    """Report of the archive: its last day and its cluster, which is empty for a store of one cluster."""
 
     day: str
     cluster: str
 
     @property
     def name(self) -> str:
-        """The name of its directory."""
+        """Name of its directory."""
         return f"{self.day}.{self.cluster}" if self.cluster else self.day
 
 
 class Weekly(threading.Thread):
-    """Writes a report of the last week once a week for each cluster, the first one when the log covers a week."""
+    """Thread that writes a report of the last week once a week for each cluster.
+
+    The first report is due when the log covers a week.
+    """
 
     def __init__(self, settings: ServeSettings, stores: Stores, tell: Callable[[str], None]) -> None:
         """Run when `start` is called."""

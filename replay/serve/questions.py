@@ -1,6 +1,6 @@
-"""Questions of readers that need the log: one request explained, and a search. They run in processes of their own.
+"""Readers' questions that need the log: explaining a request, searching, log coverage. Each runs in a separate process.
 
-A question cannot stall the page or the receiving: there are few processes, each question has a time limit, and a process
+A question cannot delay the page or the ingest. There are few processes, each question has a time limit, and a process
 that exceeds it is ended.
 """
 
@@ -20,26 +20,26 @@ from replay.serve.runner import with_low_priority
 from replay.serve.settings import ServeSettings, Trial
 
 SECONDS = 60.0
-"""Time limit of a question."""
+"""Time limit of a question, in seconds."""
 MOST_WAITING = 8
-"""Questions that may wait; a further one is refused."""
+"""Maximum number of waiting questions. A further one is refused."""
 MOST_FOUND = 200
-"""Decisions that a search lists."""
+"""Maximum number of decisions that a search lists."""
 SEARCHED = ("policy", "user", "namespace", "object", "since", "until", "action")
 """Fields of a search, each as the option of `replay lookup` with this name."""
 
 
 class QuestionError(Exception):
-    """A question has no answer; the text says why, `is_busy` that it may be asked again."""
+    """Question without an answer. The text is the reason. `is_busy` says that asking again may help."""
 
     def __init__(self, text: str, *, is_busy: bool = False) -> None:
-        """Take the text for the reader."""
+        """Keep the text for the reader."""
         super().__init__(text)
         self.is_busy = is_busy
 
 
 class Answer(Struct, frozen=True):
-    """An answer as a document and as JSON; `error` if there is none."""
+    """Answer as a document and as JSON, or `error` if there is none."""
 
     document: Document | None = None
     data: Any = None
@@ -111,10 +111,10 @@ def _begin() -> None:
 
 
 class Questions:
-    """The processes that answer, and how many questions wait for them."""
+    """Processes that answer questions, and the number of waiting questions."""
 
     def __init__(self, settings: ServeSettings) -> None:
-        """Start no process before the first question."""
+        """Prepare without starting a process. The first question starts it."""
         self._settings = settings
         self._pool: ProcessPoolExecutor | None = None
         self._waiting = 0
@@ -124,7 +124,7 @@ class Questions:
         return await self._ask(_explain, trial, audit_id, item)
 
     async def coverage(self, trial: Trial) -> Answer:
-        """Say what the log lacks for a trial, and which audit policy records it. Raises QuestionError."""
+        """Return what the log lacks for a trial, and which audit policy records it. Raises QuestionError."""
         return await self._ask(_coverage, trial)
 
     async def search(self, store: str, fields: dict[str, str]) -> Answer:

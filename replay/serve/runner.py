@@ -1,9 +1,9 @@
-"""The work on trials, in two lanes. One decides trials over the whole store, the other decides requests when they arrive.
+"""Work on trials, in two lanes: one decides trials over the whole store, the other decides requests as they arrive.
 
-Both run `replay run` in a process of low priority: receiving events and answering readers come first. The second lane is
-given the period since the last request that is decided, so that its cost follows the new requests. The first decides a
-trial when its manifests change. For new requests alone it does so after a pause of ten times its processor time, and so
-takes a tenth of a core at most, however large the store is.
+Both run `replay run` in a process of low priority, because the ingest and readers come first. The second lane decides
+only the period since the last decided request, so its cost depends on the new requests. The first lane decides a trial
+when its manifests change. For new requests alone it pauses for ten times its processor time, so it uses at most a tenth
+of a core.
 """
 
 from __future__ import annotations
@@ -34,15 +34,17 @@ from replay.serve.trials import SUMMARY, ResultKey, TrialBoard, TrialPhase, Tria
 _POLL_SECONDS = 1.0
 _NICE = 10
 _REST = 10.0
-"""How many times its processor time a decision over the whole store rests before the next one for new requests alone."""
+"""Pause of a decision over the whole store before the next one for new requests alone, in multiples of its processor
+time.
+"""
 _MICROSECONDS = 1_000_000
 
 
 class Run:
-    """One process of `replay run`: it can be ended, says how far it is, and tells what it took."""
+    """Process of `replay run` that can be ended and that reports its progress and processor time."""
 
     def __init__(self, command: list[str], work: Path) -> None:
-        """Start the process; files of its own go to `work`. Raises OSError."""
+        """Start the process. Its own files go to `work`. Raises OSError."""
         self._errors = work / "errors"
         self._progress = work / "progress"
         with self._errors.open("wb") as errors:
@@ -57,9 +59,10 @@ class Run:
         self.seconds = 0.0
 
     def is_ended(self) -> bool:
-        """Wait a moment; return whether the process has ended. Then `seconds` is the processor time that it took."""
+        """Wait briefly, and return whether the process has ended. `seconds` is then its processor time."""
         if self._process.returncode is not None:
             return True
+        # Only `wait4` tells the processor time of one child; `Popen.wait` would discard it.
         pid, status, used = os.wait4(self._process.pid, os.WNOHANG)
         if pid:
             self._process.returncode = os.waitstatus_to_exitcode(status)
@@ -75,7 +78,7 @@ class Run:
                 os.kill(self._process.pid, 15)
 
     def progress(self) -> WorkProgress:
-        """Return how far the process is."""
+        """Return the progress of the process."""
         return WorkProgress(*read_progress(self._progress))
 
     def error(self) -> str:
@@ -90,7 +93,7 @@ class Run:
 
 
 class _Lane(threading.Thread):
-    """Works on one trial after the other until the end; a subclass says on which, and what."""
+    """Thread that works on one trial after the other until the end. A subclass says on which, and how."""
 
     def __init__(self, name: str, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
         super().__init__(name=name, daemon=True)
@@ -125,7 +128,10 @@ class _Lane(threading.Thread):
         self.join(timeout=30)
 
     def ran(self, command: list[str], work: Path, told: Callable[[Run], None]) -> tuple[str, float] | None:
-        """Run a command; return its error, empty if it succeeded, and its processor time. None at the end of the service."""
+        """Run a command.
+
+        Return its error, empty if it succeeded, and its processor time. Return None at the end of the service.
+        """
         run = Run(command, work)
         while not run.is_ended():
             told(run)
@@ -135,16 +141,16 @@ class _Lane(threading.Thread):
 
 
 class WholeLane(_Lane):
-    """Decides trials over the whole store."""
+    """Lane that decides trials over the whole store."""
 
     def __init__(self, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
         """Run when `start` is called."""
         super().__init__("whole", settings, board, stores)
         self._tried: dict[str, tuple[str, float]] = {}
-        """For each trial the digest of the manifests that were decided last, and the time, of a clock that nobody sets."""
+        """Digest of the last decided manifests and monotonic time of that decision, by trial."""
 
     def work(self, state: TrialState) -> None:
-        """Decide a trial if its manifests have changed, or if the store has and it is time."""
+        """Decide a trial if its manifests have changed, or if the store has changed and the pause is over."""
         sets, log = sets_digest(self.settings, state.trial), self.stores.of(state.trial.cluster)
         if not log.digest or not self._is_due(state, sets, log.digest):
             return
@@ -180,7 +186,7 @@ class WholeLane(_Lane):
             shutil.rmtree(work, ignore_errors=True)
 
     def failed(self, name: str, error: str) -> None:
-        """Show an error; what was decided before stays."""
+        """Show an error. The previous result stays."""
         self.board.change(name, phase=TrialPhase.FAILED, since=time.time(), error=error, work=WorkProgress())
 
     def _is_due(self, state: TrialState, sets: str, store: str) -> bool:
@@ -193,7 +199,7 @@ class WholeLane(_Lane):
 
 
 class ArrivalLane(_Lane):
-    """Decides the requests that came since a trial was decided over the whole store."""
+    """Lane that decides requests that arrived since a trial was decided over the whole store."""
 
     def __init__(self, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
         """Run when `start` is called."""
@@ -201,7 +207,7 @@ class ArrivalLane(_Lane):
         self._tried: dict[str, float] = {}
 
     def work(self, state: TrialState) -> None:
-        """Decide the requests after those that are decided, unless the manifests have changed meanwhile."""
+        """Decide the requests after the decided ones, unless the manifests have changed."""
         name = state.trial.name
         now = time.monotonic()
         if state.summary is None or now - self._tried.get(name, -math.inf) < self.settings.every_seconds:
@@ -225,14 +231,14 @@ class ArrivalLane(_Lane):
             shutil.rmtree(work, ignore_errors=True)
 
     def failed(self, name: str, error: str) -> None:
-        """Show an error; the decision over the whole store will tell whether it stays."""
+        """Show an error. The next decision over the whole store clears or confirms it."""
         state = self.board.get(name)
         if state is not None and state.phase is TrialPhase.READY:
             self.board.change(name, error=error)
 
 
 def run_command(settings: ServeSettings, trial: Trial, work: Path, period: tuple[int, int] | None = None) -> list[str]:
-    """Return the command that decides a trial; its files go to `work`. A period is in microseconds, both ends included."""
+    """Return the command that decides a trial. Its files go to `work`. A period is in microseconds, both ends included."""
     options: list[tuple[str, object]] = [
         ("--store", trial.store),
         ("--candidate", trial.candidate),
@@ -261,13 +267,13 @@ def _time(microseconds: int) -> str:
 
 
 def child_environment() -> dict[str, str]:
-    """Return the environment of a process of the service: what the service was told reaches it by options alone."""
+    """Return the environment of a child process. Settings of the service reach it only as options."""
     ours = {name: value for name, value in os.environ.items() if name != "REPLAY_CLUSTER_NAME"}
     return {**ours, "REPLAY_CONFIG": os.devnull}
 
 
 def with_low_priority(process: int) -> None:
-    """Lower the priority of a process, where the system allows it."""
+    """Lower the priority of a process if the system allows it."""
     try:
         os.setpriority(os.PRIO_PROCESS, process, _NICE)
     except (OSError, AttributeError):
@@ -275,6 +281,6 @@ def with_low_priority(process: int) -> None:
 
 
 def sets_digest(settings: ServeSettings, trial: Trial) -> str:
-    """Return a digest of what a trial is decided with: names, times and sizes of the manifests and the other files."""
+    """Return a digest of the inputs of a trial: names, times and sizes of the manifests and the other files."""
     paths = [path for path in (settings.current, trial.candidate, settings.cluster, settings.accepted) if path]
     return hashlib.sha256(repr(sorted(state(paths, ()).items())).encode()).hexdigest()

@@ -1,4 +1,4 @@
-"""`replay serve` as a function: the processes, the threads and the page, from the start to the end."""
+"""`replay serve` as a function: starts and ends the processes, the threads and the page."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _LAST_SECONDS = 10
 
 
 def serve(settings: ServeSettings, tell: Callable[[str], None], is_ended: Callable[[], bool]) -> None:
-    """Serve until `is_ended`; `tell` is called with lines for the operator. Raises ReplayError."""
+    """Serve until `is_ended` returns true. `tell` receives lines for the operator. Raises ReplayError."""
     settings.require()
     host, port = settings.readers.host_and_port
     settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -70,7 +70,7 @@ def serve(settings: ServeSettings, tell: Callable[[str], None], is_ended: Callab
 
 
 def page_config(page: Page, settings: ServeSettings, host: str, port: int) -> uvicorn.Config:
-    """Return the server's settings for a page."""
+    """Return the web server's configuration for a page."""
     import ssl  # noqa: PLC0415 - only the server needs it
 
     tls = settings.readers.tls

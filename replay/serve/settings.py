@@ -22,11 +22,11 @@ _TRIAL = re.compile(r"([a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?)=(.+)")
 _PROXY = re.compile(r"([^=]+)=([A-Za-z0-9-]+)")
 _ADDRESS = re.compile(r"(?:\[(?P<v6>[^\]]+)\]|(?P<host>[^:]+)):(?P<port>\d{1,5})")
 LEAST_TOKEN = 16
-"""Characters of a token for readers, at least."""
+"""Minimum number of characters of a readers' token."""
 
 
 class Trial(Struct, frozen=True):
-    """A candidate under observation: its name, its manifests, and the store, which in a fleet is that of one cluster."""
+    """Candidate on trial: its name, its manifests, and the store. With several clusters it is the store of one cluster."""
 
     name: str
     candidate: Path
@@ -35,9 +35,9 @@ class Trial(Struct, frozen=True):
 
 
 class Receiving(Struct, frozen=True):
-    """How events reach the store: an address for API servers, log files to follow, or places to read again and again.
+    """Ways in which events reach the store: an address for API servers, log files to follow, or places to read repeatedly.
 
-    Nothing if another process fills the store. `pull` are URLs or files, with the date as `strftime` writes it.
+    All are empty if another process fills the store. `pull` are URLs or files with a date in `strftime` format.
     """
 
     listen: str = ""
@@ -45,14 +45,14 @@ class Receiving(Struct, frozen=True):
     pull: tuple[str, ...] = ()
     pull_seconds: float = 300.0
     cluster: str = ""
-    """Name of the cluster that the events are of, in a store with several."""
+    """Cluster that the events belong to, in a store with several clusters."""
     tls: ServerTls = ServerTls()
     keep: str = ""
     keep_size: str = ""
     flush_age: str = "5m"
 
     def require(self) -> None:
-        """Raise ReplayError for what the process that receives would refuse each time that it is started."""
+        """Raise ReplayError for settings that the ingest process would refuse at every start."""
         if self.listen:
             host, _ = parse_address(self.listen, "--listen")
             self.tls.require(host)
@@ -65,7 +65,7 @@ class Receiving(Struct, frozen=True):
 
 
 class Readers(Struct, frozen=True):
-    """Who may read the pages: anyone on this machine, or holders of a token, or users of a proxy that names them in a header."""
+    """Readers of the pages: anyone on this machine, holders of a token, or users that a proxy names in a header."""
 
     address: str = "127.0.0.1:8080"
     tls: ServerTls = ServerTls()
@@ -75,11 +75,11 @@ class Readers(Struct, frozen=True):
 
     @property
     def host_and_port(self) -> tuple[str, int]:
-        """The address to bind. Raises ReplayError for another text."""
+        """Address to bind. Raises ReplayError for an invalid one."""
         return parse_address(self.address, "--address")
 
     def require(self) -> None:
-        """Raise ReplayError for an address of other machines without TLS, or without a check of the reader."""
+        """Raise ReplayError for an address that other machines reach without TLS or without authentication."""
         host, _ = self.host_and_port
         self.tls.require(host)
         if not is_loopback(host) and not (self.token or self.tls.client_ca or self.proxy):
@@ -90,7 +90,7 @@ class Readers(Struct, frozen=True):
 
 
 class ServeSettings(Struct, frozen=True):
-    """Everything that `replay serve` is told; `data` holds the results of trials and the weekly reports."""
+    """Settings of `replay serve`. `data` holds the results of trials and the weekly reports."""
 
     store: str
     data: Path
@@ -106,11 +106,15 @@ class ServeSettings(Struct, frozen=True):
     notify_secret: str = ""
     notify_form: str = "json"
     every_seconds: float = 60.0
-    """New requests are decided at most this often."""
+    """Minimum seconds between two decisions of new requests."""
     workers: int = 0
 
     def require(self) -> None:
-        """Raise ReplayError where readers are not checked, where events cannot be received, or where those who send them would be readers, too."""
+        """Raise ReplayError for unsafe or unusable settings.
+
+        Readers must be authenticated and the ingest must be able to start. An authority that signs the API servers'
+        certificates must not also sign readers' certificates.
+        """
         self.readers.require()
         self.receiving.require()
         ours, theirs = self.readers.tls.client_ca, self.receiving.tls.client_ca
@@ -121,7 +125,7 @@ class ServeSettings(Struct, frozen=True):
 
     @property
     def stores(self) -> dict[str, str]:
-        """Where the store of each cluster is, by its name, which is empty for a store of one cluster."""
+        """Locations of the stores by cluster. The name is empty for a store of one cluster."""
         return {trial.cluster: trial.store for trial in self.trials}
 
 
@@ -134,7 +138,7 @@ def parse_address(text: str, option: str) -> tuple[str, int]:
 
 
 def parse_seconds(text: str, option: str) -> float:
-    """Return the seconds of a length of time such as `5m`. Raises ReplayError, also for one that no thread can wait for."""
+    """Return the seconds of a duration such as `5m`. Raises ReplayError, also for one that no thread can wait for."""
     try:
         period = length(text)
     except (OverflowError, ValueError):
@@ -165,9 +169,9 @@ def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:
 
 
 def of_each_cluster(trials: Sequence[Trial], store: str, filled: str = "") -> tuple[Trial, ...]:
-    """Return the trials for a store: one for each of its clusters, called CLUSTER.NAME, if it has any.
+    """Return the trials for a store. With clusters there is one for each, named CLUSTER.NAME. Raises StoreError.
 
-    `filled` is the cluster whose store may not be there yet. Raises StoreError.
+    `filled` is a cluster whose store may not exist yet.
     """
     names = sorted({*cluster_names(store), *([filled] if filled else [])}) if Path(store).is_dir() or filled else []
     if not names or Store.is_at(store):
@@ -180,7 +184,7 @@ def of_each_cluster(trials: Sequence[Trial], store: str, filled: str = "") -> tu
 
 
 def parse_proxy(text: str) -> tuple[str, str]:
-    """Return address and header of `--trusted-proxy ADDRESS=HEADER`. Raises ReplayError."""
+    """Return the address and header of `--trusted-proxy ADDRESS=HEADER`. Raises ReplayError."""
     match = _PROXY.fullmatch(text)
     try:
         if match is not None:
@@ -193,7 +197,7 @@ def parse_proxy(text: str) -> tuple[str, str]:
 
 
 def read_secret(path: Path | None, option: str) -> str:
-    """Return the text of a secret file without line ends, empty without a file. Raises ReplayError."""
+    """Return the secret in a file, without line ends, or an empty text without a file. Raises ReplayError."""
     if path is None:
         return ""
     try:
@@ -206,7 +210,7 @@ def read_secret(path: Path | None, option: str) -> str:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether an address is reached from this machine only."""
+    """Return whether an address can be reached only from this machine."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

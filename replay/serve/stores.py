@@ -1,4 +1,4 @@
-"""What the stores hold now, for pages, metrics and the work on trials. A store is read again when it has changed."""
+"""Current content of the stores, for pages, metrics and the lanes. A store is read again when it has changed."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ _MICROSECONDS = 1_000_000
 _MINUTE = 60 * _MICROSECONDS
 GAP_MINUTES = 5
 _ROWS, _REJECTS = "rows-", "rejects.parquet"
-"""How the files of a segment are called that hold requests, and unusable lines."""
+"""Prefix of segment files with requests, and the name of the file with unusable lines."""
 
 
 class LogState(Struct, frozen=True):
-    """A store now; times are microseconds since the epoch, `waiting` bytes are received and not in the store yet."""
+    """State of a store. Times are in microseconds since the epoch. `waiting` bytes are received but not in the store yet."""
 
     requests: int = 0
     events: int = 0
@@ -37,18 +37,22 @@ class LogState(Struct, frozen=True):
     waiting: int = 0
     rejects: Mapping[str, int] = {}
     digest: str = ""
-    """Of the store's catalogue; empty for a store that is not there."""
+    """Digest of the store's catalogue. It is empty if the store does not exist."""
     gaps: tuple[tuple[int, int], ...] = ()
-    """Periods without any request, of which a live cluster has none: components renew their leases all the time."""
+    """Periods without any request. A live cluster has none, because components renew their leases all the time."""
 
     @property
     def lag(self) -> float:
-        """Seconds since the last request of the store, 0 for an empty store."""
+        """Seconds since the last request of the store. It is 0 for an empty store."""
         return max(time.time() - self.last / _MICROSECONDS, 0.0) if self.last else 0.0
 
 
 class _Facts(NamedTuple):
-    """The time of the first request of a segment, in microseconds (0 without any), the minutes with requests, and unusable lines by reason."""
+    """Facts about a segment.
+
+    `first` is the time of its first request in microseconds, 0 if it has none. `minutes` are those with requests.
+    `rejects` counts unusable lines by reason.
+    """
 
     first: int
     minutes: frozenset[int]
@@ -56,7 +60,7 @@ class _Facts(NamedTuple):
 
 
 class _Watch:
-    """One store."""
+    """Watch over one store."""
 
     def __init__(self, store: str) -> None:
         self._store = Path(store)
@@ -102,10 +106,10 @@ class _Watch:
 
 
 class Stores:
-    """The stores by the names of their clusters; a store of one cluster has an empty name."""
+    """Stores by cluster. A store of one cluster has an empty name."""
 
     def __init__(self, locations: Mapping[str, str]) -> None:
-        """Read nothing yet."""
+        """Prepare without reading anything."""
         self._watches = {name: _Watch(location) for name, location in locations.items()}
 
     def of(self, cluster: str) -> LogState:
@@ -139,7 +143,7 @@ def _waiting(store: Path) -> int:
 
 
 def _facts(directory: Path, segment: SegmentEntry) -> _Facts:
-    """Return what the catalogue does not say of a segment. Its files are read, and those of no other segment."""
+    """Return the facts about a segment that the catalogue lacks. Only its own files are read."""
     import polars as pl  # noqa: PLC0415 - only a store that has grown needs it
 
     try:
@@ -161,7 +165,7 @@ def _read_facts(directory: Path, segment: SegmentEntry) -> _Facts:
 
 
 def gaps_of(minutes: Iterable[int]) -> tuple[tuple[int, int], ...]:
-    """Return the periods between minutes with requests, in microseconds, the longest first."""
+    """Return the gaps between minutes with requests, in microseconds, longest first."""
     ordered = sorted(set(minutes))
     found = [
         ((before + 1) * _MINUTE, after * _MINUTE) for before, after in pairwise(ordered) if after - before > GAP_MINUTES

@@ -1,4 +1,4 @@
-"""Trials: the state of each one, and its results on disk, so that a restart shows them at once."""
+"""Trials: the state of each, and its results on disk, so that they are available after a restart."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _DAY = 86400.0
 
 
 class TrialPhase(StrEnum):
-    """What happens to a trial now."""
+    """Phase of a trial."""
 
     WAITING = "waiting"
     DECIDING = "deciding"
@@ -32,7 +32,7 @@ class TrialPhase(StrEnum):
 
 
 class WorkProgress(Struct, frozen=True):
-    """How far a decision over the whole store is: what it does, and its amount; a total of 0 is not known."""
+    """Progress of a decision over the whole store: the activity and its amount. A total of 0 is unknown."""
 
     what: str = ""
     done: int = 0
@@ -40,7 +40,7 @@ class WorkProgress(Struct, frozen=True):
 
 
 class ResultKey(Struct, frozen=True):
-    """What a result is about: digests of manifests and store, and the time of the last request, in microseconds since the epoch."""
+    """Identity of a result: digests of manifests and store, and the time of the last request in microseconds."""
 
     sets: str = ""
     store: str = ""
@@ -48,9 +48,12 @@ class ResultKey(Struct, frozen=True):
 
 
 class TrialState(Struct, frozen=True):
-    """A trial now. `summary` is the result over the whole store, None before the first one; `growth` what came later.
+    """State of a trial.
 
-    `since` and `decided` are seconds since the epoch, `seconds` is the processor time of the last decision.
+    `summary` is the result over the whole store, None before the first one. `growth` is the later part.
+
+    `since` and `decided` are seconds since the epoch. `seconds` is the processor time of the last decision over the
+    whole store.
     """
 
     trial: Trial
@@ -60,26 +63,26 @@ class TrialState(Struct, frozen=True):
     summary: dict[str, Any] | None = None
     growth: dict[str, Any] | None = None
     shown: dict[str, Any] | None = None
-    """Both together."""
+    """Both parts joined."""
     seen: dict[str, float] = {}
-    """When each finding was found first, by `row_key`; 0 for those of the first result."""
+    """First time of each finding by `row_key`, 0 for findings of the first result."""
     key: ResultKey = ResultKey()
     covered: int = 0
-    """The time of the last request that is decided, in microseconds since the epoch."""
+    """Time of the last decided request, in microseconds since the epoch."""
     decided: float = 0.0
     seconds: float = 0.0
     sets: str = ""
-    """The digest of the manifests that are being decided."""
+    """Digest of the manifests that are being decided."""
     work: WorkProgress = WorkProgress()
 
     @property
     def is_changed(self) -> bool:
-        """Whether manifests that have changed since the result are being decided."""
+        """Whether manifests are being decided that have changed since the result."""
         return self.phase is TrialPhase.DECIDING and self.sets != self.key.sets
 
     @property
     def progress(self) -> str:
-        """What a reader is told about the work on the trial."""
+        """Description of the work on the trial, for readers."""
         if self.phase is TrialPhase.DECIDING:
             work = self.work
             share = f"{work.what}: {100 * work.done // work.total} %" if work.total else work.what
@@ -90,20 +93,23 @@ class TrialState(Struct, frozen=True):
 
     @property
     def rows(self) -> list[dict[str, Any]]:
-        """The rows of direct denials: one for each policy and workload."""
+        """Rows of direct denials: one for each policy and workload."""
         return denied_rows(self.shown) if self.shown is not None else []
 
     def new_rows(self, since: float) -> list[dict[str, Any]]:
-        """Return the rows of direct denials that were found first after a time."""
+        """Return the rows of direct denials that appeared after a time."""
         return [row for row in self.rows if self.seen.get(row_key(row), 0.0) > since]
 
     def of_last_day(self) -> list[dict[str, Any]]:
-        """Return the rows of direct denials that were found first in the last 24 hours."""
+        """Return the rows of direct denials that appeared in the last 24 hours."""
         return self.new_rows(time.time() - _DAY)
 
 
 class TrialBoard:
-    """The states of all trials, for any thread. `told` is called with a trial and its new findings after each result that has some."""
+    """States of all trials, safe for use by several threads.
+
+    `told` is called after each result with new findings, with the trial and these findings.
+    """
 
     def __init__(
         self,
@@ -122,7 +128,7 @@ class TrialBoard:
             return list(self._states.values())
 
     def get(self, name: str) -> TrialState | None:
-        """Return one trial, None if there is none of this name."""
+        """Return one trial, or None if there is no trial with this name."""
         with self._lock:
             return self._states.get(name)
 
@@ -141,7 +147,7 @@ class TrialBoard:
         return self._settings.data / "trials" / name / file
 
     def work_directory(self, name: str, lane: str) -> Path:
-        """Return a new, empty directory for a result that is being made. Raises OSError."""
+        """Return a new, empty directory for a result in preparation. Raises OSError."""
         directory = self._settings.data / "trials"
         directory.mkdir(mode=0o700, parents=True, exist_ok=True)
         work = directory / f".{name}.{lane}"
@@ -150,7 +156,10 @@ class TrialBoard:
         return work
 
     def publish(self, name: str, work: Path, key: ResultKey, summary: dict[str, Any], seconds: float) -> None:
-        """Take a result over the whole store from a directory: a reader sees the last one or this one whole. Raises OSError."""
+        """Publish a result over the whole store. A reader sees either the previous result or this one. Raises OSError.
+
+        `work` is the directory with the result's files.
+        """
         decided = time.time()
         document = {"sets": key.sets, "store": key.store, "last": key.last, "decided": decided, "seconds": seconds}
         (work / _KEY).write_bytes(orjson.dumps(document))
@@ -167,7 +176,7 @@ class TrialBoard:
             self._grown(name, summary, seen, decided=decided, seconds=seconds, **fields)
 
     def grow(self, name: str, key: ResultKey, document: dict[str, Any], until: int) -> None:
-        """Add the result of new requests to the one over the whole store with a key, if that is still the last. Raises OSError."""
+        """Add the result of new requests to the result over the whole store, if that still has this key. Raises OSError."""
         with self._lock:
             state = self._states[name]
             if state.summary is None or state.key != key:
@@ -177,7 +186,7 @@ class TrialBoard:
             self._grown(name, joined(state.summary, growth), state.seen, growth=growth, covered=until)
 
     def _grown(self, name: str, shown: dict[str, Any], seen: dict[str, float], **fields: Any) -> None:
-        """Show a result, note when its findings were found first, and tell of new ones."""
+        """Show a result, record when its findings appeared, and tell about new ones."""
         is_first = self._states[name].summary is None and not seen
         found = {row_key(row): row for row in denied_rows(shown)}
         new = [row for key, row in found.items() if key not in seen]
@@ -223,14 +232,14 @@ class TrialBoard:
 
 
 def _write(path: Path, document: object) -> None:
-    """Write a document in one step. Raises OSError."""
+    """Write a document atomically. Raises OSError."""
     new = path.with_name(f"{path.name}.new")
     new.write_bytes(orjson.dumps(document))
     new.replace(path)
 
 
 def _read(path: Path) -> dict[str, Any]:
-    """Return a document, empty if there is none or it is damaged."""
+    """Return a document. It is empty if the file does not exist or is damaged."""
     try:
         document = orjson.loads(path.read_bytes())
     except (OSError, orjson.JSONDecodeError):

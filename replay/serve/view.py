@@ -1,4 +1,4 @@
-"""A view of the page is a plain value, which becomes HTML, Markdown or JSON."""
+"""View of a page as a plain value, which is rendered as HTML, Markdown, CSV or JSON."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from replay.report.render.rows import csv_text
 
 
 class Cell(Struct, frozen=True):
-    """Text of a table, with a link if `href` is set, or a sparkline of numbers by day."""
+    """Cell of a table: text, optionally with a link, or a sparkline of numbers by day."""
 
     text: str
     href: str = ""
@@ -21,11 +21,11 @@ class Cell(Struct, frozen=True):
 
 
 MOST_ROWS = 500
-"""Rows of a table in HTML and Markdown. CSV and JSON have all."""
+"""Maximum number of table rows in HTML and Markdown. CSV and JSON have all rows."""
 
 
 class Grid(Struct, frozen=True):
-    """A table: `numeric` columns stand right; `empty` is the sentence without rows."""
+    """Table. `numeric` columns are aligned right. `empty` is shown if there are no rows."""
 
     id: str
     title: str
@@ -36,12 +36,12 @@ class Grid(Struct, frozen=True):
 
     @property
     def shown(self) -> tuple[tuple[Cell, ...], ...]:
-        """The rows that a page shows."""
+        """Rows that a page shows."""
         return self.rows[:MOST_ROWS]
 
     @property
     def more(self) -> str:
-        """The sentence about rows that a page does not show, empty if there are none."""
+        """Sentence about the rows that a page does not show. It is empty if there are none."""
         count = len(self.rows) - MOST_ROWS
         return f"… and {number(count)} more: see the CSV." if count > 0 else ""
 
@@ -56,7 +56,7 @@ class Item(Struct, frozen=True):
 
 
 class Line(NamedTuple):
-    """A line of a file; `is_cause` marks the one that denies."""
+    """Line of a file. `is_cause` marks the line that denies."""
 
     number: int
     text: str
@@ -64,14 +64,14 @@ class Line(NamedTuple):
 
 
 class Work(NamedTuple):
-    """What is being done now, of one trial or, with an empty name, of all."""
+    """Current work on one trial, or on any trial if the name is empty."""
 
     text: str
     trial: str = ""
 
 
 class View(Struct, frozen=True):
-    """A page: `verdict` answers its question; `data` is its JSON form; `trail` are links to the pages above."""
+    """Page. `verdict` answers its question, `data` is its JSON form, `trail` links to the pages above."""
 
     title: str
     verdict: str
@@ -87,7 +87,7 @@ class View(Struct, frozen=True):
     """Lines of the policy, from the file `place`."""
     place: str = ""
     work: Work | None = None
-    """What is being done, None for a page that says nothing of it."""
+    """Current work, None for a page that does not show it."""
 
 
 def as_markdown(view: View) -> str:
@@ -112,7 +112,7 @@ def as_markdown(view: View) -> str:
 
 
 def as_csv(view: View) -> str:
-    """Return the tables of a view as CSV, one after the other; a spreadsheet takes no cell for a formula."""
+    """Return the tables of a view as CSV, one after the other. No cell is a formula for a spreadsheet."""
     import polars as pl  # noqa: PLC0415 - only this form needs it
 
     texts = []

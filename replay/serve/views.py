@@ -1,6 +1,6 @@
-"""The views of the page. They decide every sentence and number.
+"""Views of the page, which define every sentence and number.
 
-Texts come from an untrusted log: `inert` spells control characters, and each format escapes for itself.
+Texts come from an untrusted log. `inert` makes control characters visible, and each format escapes texts itself.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _GROUPS = (
     *("can be enforced", "would deny requests", "with undetermined requests"),
     *("cannot be decided", "with changed manifests", "without a result yet"),
 )
-"""How the first page counts trials."""
+"""Groups of trials that the first page counts."""
 
 
 def trial_path(name: str) -> str:
@@ -46,18 +46,18 @@ def is_lockout(row: Mapping[str, Any]) -> bool:
 
 
 def lockouts(rows: Iterable[Mapping[str, Any]]) -> int:
-    """Return how many workloads of the control plane, nodes and controllers rows of direct denials are about."""
+    """Return the number of workloads of the control plane, nodes and controllers in rows of direct denials."""
     return len({(row["namespace"], row["workload"]) for row in rows if is_lockout(row)})
 
 
 def match_with_log(summary: Mapping[str, Any]) -> tuple[int, int]:
-    """Return how many recorded decisions the baseline reproduces, and how many there are."""
+    """Return the number of recorded decisions that the baseline reproduces, and of all recorded decisions."""
     kinds = [value for value in summary["fidelity"].values() if isinstance(value, dict)]
     return sum(kind["reproduced"] for kind in kinds), sum(kind["observed"] + kind.get("notInLog", 0) for kind in kinds)
 
 
 def by_day(summary: Mapping[str, Any], policy: str | None = None) -> tuple[int, ...]:
-    """Return the direct denials of the last days of the log, oldest first; of one policy if it is named."""
+    """Return the direct denials of the last days of the log, oldest first. `policy` limits them to one policy."""
     chosen = summary.get("deniedByDay", {})
     days: dict[str, int] = {}
     for name, counts in chosen.items():
@@ -71,7 +71,7 @@ def by_day(summary: Mapping[str, Any], policy: str | None = None) -> tuple[int, 
 
 
 def trial_verdict(state: TrialState) -> tuple[str, Tone]:
-    """Return whether the candidate can be enforced, in one sentence."""
+    """Return one sentence that says whether the candidate can be enforced, and its tone."""
     if state.phase is TrialPhase.FAILED:
         return f"{state.trial.name} {state.progress}.", Tone.BAD
     if state.shown is None:
@@ -95,7 +95,7 @@ def _answer(state: TrialState, shown: Mapping[str, Any]) -> tuple[str, Tone]:
 
 
 def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View:
-    """The first page: every trial in one row, in a fleet one for each cluster. `logs` are the stores by cluster."""
+    """Return the first page, with a row for each trial. `logs` are the stores by cluster."""
     is_fleet = any(logs)
     rows = tuple(_overview_row(state, logs[state.trial.cluster], is_fleet) for state in states)
     tones = [trial_verdict(state)[1] for state in states]
@@ -129,7 +129,7 @@ def overview(states: Sequence[TrialState], logs: Mapping[str, LogState]) -> View
 
 
 def _group(state: TrialState) -> str:
-    """Return with which trials a trial is counted, one of `_GROUPS`."""
+    """Return the group in which a trial is counted, one of `_GROUPS`."""
     enforceable, denying, undetermined, failed, changed, young = _GROUPS
     if state.phase is TrialPhase.FAILED:
         return failed
@@ -141,7 +141,7 @@ def _group(state: TrialState) -> str:
 
 
 def _work_of(states: Sequence[TrialState]) -> str:
-    """Say which trial is being decided over the whole store; empty for none."""
+    """Return which trial is being decided over the whole store, or an empty text."""
     busy = next((state for state in states if state.phase is TrialPhase.DECIDING), None)
     return f"{busy.trial.name} {busy.progress}." if busy is not None else ""
 
@@ -184,7 +184,7 @@ def _log_facts(logs: Mapping[str, LogState]) -> tuple[Item, ...]:
 
 
 def trial_page(state: TrialState, log: LogState) -> View:
-    """One trial: policies, workloads, and what was found first in the last day."""
+    """Return the page of one trial: policies, workloads, and findings of the last day."""
     verdict, tone = trial_verdict(state)
     trail = (Cell("Trials", "/"),)
     if state.shown is None:
@@ -232,7 +232,7 @@ def trial_page(state: TrialState, log: LogState) -> View:
 
 
 def _decided_facts(state: TrialState, log: LogState) -> Iterator[Item]:
-    """Say up to which request a trial is decided, and what of it was decided when it arrived."""
+    """Yield up to which request a trial is decided, and how many requests were decided on arrival."""
     if not state.covered:
         return
     until = datetime.fromtimestamp(state.covered / _MICROSECONDS, UTC)
@@ -268,7 +268,7 @@ def _place(origin: Mapping[str, Any] | None, trial: Trial) -> str:
 
 
 def shortened(place: str, trial: Trial) -> str:
-    """Return a place in a candidate as it is seen from beside the candidate."""
+    """Return a place in a candidate, relative to the directory that holds the candidate."""
     return place.removeprefix(f"{trial.candidate.parent}/")
 
 
@@ -297,7 +297,7 @@ def workload_query(row: Mapping[str, Any]) -> dict[str, str]:
 
 
 def workloads_page(state: TrialState, policy: str) -> View:
-    """The workloads that one policy of a trial denies."""
+    """Return the page of the workloads that one policy of a trial denies."""
     base = trial_path(state.trial.name)
     grid = _workloads(state, base, policy)
     verdict = f"{inert(policy)} would deny {plural(len(grid.rows), 'workload')}." if policy else "All denied workloads."
@@ -309,7 +309,7 @@ def workloads_page(state: TrialState, policy: str) -> View:
 
 
 def workload_page(state: TrialState, row: Mapping[str, Any], proposal: str, listing: Sequence[Line]) -> View:
-    """One workload and policy: the message, the line of the policy, a request, and the way to accept the denials."""
+    """Return the page of one workload and policy: message, line of the policy, a request, and a form to accept denials."""
     base = trial_path(state.trial.name)
     name = f"{inert(row['workload'])} in {inert(row['namespace']) or '(cluster)'}"
     query = urlencode({"id": row["auditID"]})
@@ -375,7 +375,7 @@ def _accepted(summary: Mapping[str, Any]) -> Grid:
 
 
 def log_page(states: Iterable[TrialState], logs: Mapping[str, LogState]) -> View:
-    """What the log lacks: undetermined requests with what would record them, gaps, and unusable lines."""
+    """Return the page about the log: undetermined requests and how to record them, gaps, and unusable lines."""
     gaps = tuple(
         (
             Cell(state.trial.name, trial_path(state.trial.name)),
@@ -450,12 +450,12 @@ def _named(state: TrialState) -> dict[str, Any]:
 
 
 def _second(microseconds: int) -> str:
-    """Return a time up to the second, empty for none."""
+    """Return a time up to the second, or an empty text for 0."""
     return f"{datetime.fromtimestamp(microseconds / _MICROSECONDS, UTC):%Y-%m-%d %H:%M:%S}" if microseconds else ""
 
 
 def weekly_page(reports: Sequence[WeeklyReport]) -> View:
-    """The archive of weekly reports, newest first."""
+    """Return the archive of weekly reports, newest first."""
     is_fleet = any(report.cluster for report in reports)
     rows = tuple(
         (
@@ -506,7 +506,7 @@ def trial_data(state: TrialState) -> dict[str, Any]:
 
 
 def logs_data(logs: Mapping[str, LogState]) -> dict[str, Any]:
-    """Return the state of the stores for machines: of one cluster, or by the names of clusters."""
+    """Return the state of the stores for machines: of the only store, or by cluster."""
     by_name = {
         name: {
             "requests": log.requests,
@@ -523,7 +523,7 @@ def logs_data(logs: Mapping[str, LogState]) -> dict[str, Any]:
 
 
 def ago(seconds: float) -> str:
-    """Return a length of time in its largest unit."""
+    """Return a duration in its largest unit."""
     for unit, length in (("d", 86400), ("h", 3600), ("min", 60)):
         if seconds >= length:
             return f"{seconds / length:.0f} {unit}"

@@ -1,8 +1,8 @@
-"""Object storage: S3 and what speaks like it, Google Cloud Storage, Azure Blob Storage, through obstore.
+"""Object storage through obstore: S3 and compatible services, Google Cloud Storage, Azure Blob Storage.
 
-Files are fetched to a directory of this run and read there; what a run writes is put as a whole. Credentials and endpoints
-come from the environment, as for the tools of the clouds (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...). Nothing but the
-named place is contacted.
+Files are fetched to a temporary directory and read there. A written file is uploaded as a whole. Credentials and
+endpoints come from the environment, as for the tools of the clouds (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT_URL`, ...). Only
+the named place is contacted.
 """
 
 from __future__ import annotations
@@ -37,30 +37,30 @@ LEASE_SECONDS = 60.0
 PATIENCE_SECONDS = 120.0
 _WAIT_SECONDS = 1.0
 _RENEWALS = 3
-"""How many times a lock is renewed before it would lapse."""
+"""Number of renewals within the lifetime of a lock."""
 
 _Found = TypeVar("_Found")
 
 
 class BucketStorage:
-    """A prefix of a bucket (see `Storage`). Readers fetch files when they open them, and hold no lock."""
+    """Storage below a prefix of a bucket (see `Storage`). Readers fetch files when they open them, and hold no lock."""
 
     def __init__(self, url: str, store: Any, mirror: Path) -> None:
-        """`store` is obstore's object, `mirror` a directory for fetched files."""
+        """`store` is obstore's object. `mirror` is a directory for fetched files."""
         self._url = url
         self._store = store
         self._mirror = mirror
         self._leases: list[_Lease] = []
         self._versions: dict[str, Any] = {}
-        """The version of each file that was read or put last, `create` where there was none."""
+        """Version of each file that was last read or written, or `create` if there was none."""
 
     @property
     def location(self) -> str:
-        """The URL."""
+        """URL of the prefix."""
         return self._url
 
     def make(self, name: str) -> None:
-        """See `Storage.make`: there are no folders."""
+        """See `Storage.make`. There are no folders in a bucket."""
 
     def has(self, name: str) -> bool:
         """See `Storage.has`."""
@@ -81,9 +81,9 @@ class BucketStorage:
         return bytes(self._do(response.bytes))
 
     def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
-        """See `Storage.put`: a put is visible as a whole or not at all, and durable when it returns.
+        """See `Storage.put`. A write is atomic, and durable when it returns.
 
-        A durable put needs the locks, and replaces only the version that was read before.
+        A durable write needs the locks, and replaces only the version that was read before.
         """
         if durable and not all(lease.is_held for lease in self._leases):
             raise StoreError("the lock of the store was lost: run again", path=self._url)
@@ -108,7 +108,7 @@ class BucketStorage:
         yield from (str(name).rpartition("/")[2] for name in listing["common_prefixes"])
 
     def touch(self, name: str) -> None:
-        """See `Storage.touch`: an object tells when it was written, and is not written again for this."""
+        """See `Storage.touch`. An object has only the time of its last write, so nothing is done."""
 
     def remove(self, name: str) -> None:
         """See `Storage.remove`."""
@@ -118,7 +118,9 @@ class BucketStorage:
 
     @contextmanager
     def locked(self, name: str, message: str, *, shared: bool = False, patience: float | None = None) -> Iterator[None]:
-        """See `Storage.locked`: an object that is put only if it does not exist, and renewed until it is released.
+        """See `Storage.locked`.
+
+        The lock is an object that is created only if it does not exist, and renewed until its release.
 
         A lock without renewal expires. It is taken over by a conditional put, so only one process succeeds.
         """
@@ -139,7 +141,7 @@ class BucketStorage:
             self._leases.remove(lease)
 
     def local(self, name: str) -> Path:
-        """See `Storage.local`; a folder is where its files were fetched to."""
+        """See `Storage.local`. A folder is the directory to which its files were fetched."""
         path = self._mirror / name
         if not path.exists():
             content = self.read(name)
@@ -150,13 +152,13 @@ class BucketStorage:
         return path
 
     def workspace(self, name: str) -> Path:
-        """See `Storage.workspace`: in the mirror."""
+        """See `Storage.workspace`. It is below the mirror."""
         place = self._mirror / name
         place.mkdir(parents=True, exist_ok=True)
         return Path(tempfile.mkdtemp(prefix="new-", dir=place))
 
     def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
-        """See `Storage.adopt`: all files are put, in no order, and are the mirror's."""
+        """See `Storage.adopt`. All files are uploaded, in no particular order, and stay in the mirror."""
         del durable
         for each in sorted(each for each in path.rglob("*") if each.is_file()):
             target = f"{name}/{each.relative_to(path).as_posix()}"
@@ -164,10 +166,10 @@ class BucketStorage:
         path.rename(self._mirror / name)
 
     def sweep(self) -> None:
-        """See `Storage.sweep`: nothing is half written."""
+        """See `Storage.sweep`. No file is ever half written."""
 
     def _do(self, ask: Callable[[], _Found]) -> _Found:
-        """Return the storage's answer; raises `StoreError` if it refuses."""
+        """Return the storage's answer. Raises StoreError if it refuses."""
         try:
             return ask()
         except (AlreadyExistsError, PreconditionError):
@@ -177,7 +179,7 @@ class BucketStorage:
 
 
 class _Lease:
-    """An exclusive lock that lapses by itself."""
+    """Exclusive lock that expires without renewal."""
 
     def __init__(self, store: Any, name: str) -> None:
         self._store = store
@@ -213,7 +215,7 @@ class _Lease:
 
     @contextmanager
     def renewed(self) -> Iterator[None]:
-        """Hold the lock, and give it back."""
+        """Hold and renew the lock during the context, then release it."""
         ended = threading.Event()
         renewal = threading.Thread(target=self._renew, args=(ended,), daemon=True)
         renewal.start()
@@ -222,6 +224,7 @@ class _Lease:
         finally:
             ended.set()
             renewal.join()
+            # An expired lock may already belong to another process.
             if self.is_held:  # else it may be somebody else's by now
                 with suppress(BaseError, OSError):
                     obstore.delete(self._store, self._name)
@@ -233,9 +236,9 @@ class _Lease:
 
 
 def _until(content: bytes) -> float:
-    """Return until when a lock counts.
+    """Return when a lock expires.
 
-    Content that does not say was not written by a holder, so it counts as expired.
+    Content without a time was not written by a holder, so it counts as expired.
     """
     try:
         return float(json.loads(content)["until"])
@@ -254,7 +257,7 @@ def first_line(error: Exception) -> str:
 
 
 def open_bucket(url: str, stack: ExitStack) -> BucketStorage:
-    """Return the storage at a URL; `stack` removes its local copy on close; raises `StoreError` for other URLs."""
+    """Return the storage at a URL. Raises StoreError for an invalid URL. `stack` removes the local copy on close."""
     try:
         store = from_url(url.rstrip("/"), client_options={"allow_http": True})
     except (BaseError, ValueError) as error:

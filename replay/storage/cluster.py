@@ -16,26 +16,26 @@ _OPTION = "--cluster-name"
 
 
 def is_pattern(name: str) -> bool:
-    """Whether a name may mean several clusters."""
+    """Return whether a name is a pattern for several clusters."""
     return _MAGIC.search(name) is not None
 
 
 def cluster_location(store: str, name: str) -> str:
-    """Return the location of one cluster in a store; raises `StoreError` for an invalid name."""
+    """Return the location of one cluster in a store. Raises StoreError for an invalid name."""
     if not _NAME.fullmatch(name):
         raise StoreError(f"`{name}` names no cluster: letters, digits, `.`, `_` and `-`, 63 at most", path=_OPTION)
     return f"{store.rstrip('/')}/{_FOLDER}{name}"
 
 
 def cluster_names(store: str) -> tuple[str, ...]:
-    """The clusters that a store has, by name."""
+    """Return the names of the clusters in a store, sorted."""
     with ExitStack() as stack:
         folders = opened(store, stack).folders("")
         return tuple(sorted(name.removeprefix(_FOLDER) for name in folders if name.startswith(_FOLDER)))
 
 
 def clusters_meant(store: str, pattern: str) -> dict[str, str]:
-    """Return the locations of the clusters that match a pattern, by name; raises `StoreError` if there are none."""
+    """Return the locations of the clusters that match a pattern, by name. Raises StoreError if there are none."""
     names = cluster_names(store)
     locations = {name: cluster_location(store, name) for name in names if fnmatchcase(name, pattern)}
     if not locations:
@@ -45,7 +45,7 @@ def clusters_meant(store: str, pattern: str) -> dict[str, str]:
 
 
 def one_cluster(store: str | None, name: str | None) -> str | None:
-    """The location of a store, or of the one cluster of it that a name or pattern means. Raises `StoreError`."""
+    """Return the location of a store, or of the only cluster that a name or pattern selects. Raises StoreError."""
     if name is None:
         return store
     if store is None:

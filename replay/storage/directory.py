@@ -1,4 +1,4 @@
-"""A directory of this machine."""
+"""Storage in a directory of this machine."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from replay.storage.listing import files_below
 from replay.storage.storage import StoredFile
 
 PARTIAL = ".partial-"
-"""Suffix of a file while it is written, before the machine's name and the process number."""
+"""Suffix of a file while it is written. The machine's name and the process number follow."""
 PATIENCE_SECONDS = 120.0
-"""How long a process waits for another one that writes to the same store."""
+"""Seconds that a process waits for another one that writes to the same store."""
 _WAIT_SECONDS = 0.2
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
@@ -29,12 +29,12 @@ class DirectoryStorage:
     """A directory (see `Storage`). New files are readable by their owner only."""
 
     def __init__(self, path: Path) -> None:
-        """The directory at `path`, which need not be there yet."""
+        """Use the directory at `path`, which does not have to exist yet."""
         self.path = path
 
     @property
     def location(self) -> str:
-        """The path."""
+        """Path of the directory."""
         return str(self.path)
 
     def make(self, name: str) -> None:
@@ -74,7 +74,7 @@ class DirectoryStorage:
                         yield StoredFile(path.relative_to(self.path).as_posix(), stat.st_size, stat.st_mtime)
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """See `Storage.folders`; empty ones count."""
+        """See `Storage.folders`. Empty folders count."""
         place = self.path / prefix
         if place.is_dir():
             yield from (path.name for path in place.iterdir() if path.is_dir())
@@ -109,11 +109,11 @@ class DirectoryStorage:
                 os.close(descriptor)
 
     def local(self, name: str) -> Path:
-        """See `Storage.local`: the file itself."""
+        """See `Storage.local`. It is the stored file itself."""
         return self.path / name
 
     def workspace(self, name: str) -> Path:
-        """See `Storage.workspace`: beside its final place, because a rename must stay on one file system."""
+        """See `Storage.workspace`. It is next to its final place, because a rename must stay on one file system."""
         place = self.path / name
         try:
             place.mkdir(parents=True, exist_ok=True)
@@ -124,7 +124,7 @@ class DirectoryStorage:
         return Path(tempfile.mkdtemp(prefix="new-", dir=place))
 
     def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
-        """See `Storage.adopt`: the directory is renamed."""
+        """See `Storage.adopt`. The directory is renamed."""
         if durable:
             for each in path.rglob("*"):
                 sync(each)
@@ -139,6 +139,7 @@ class DirectoryStorage:
         for path in files_below(self.path):
             if PARTIAL not in path.name:
                 continue
+            # Only processes of this machine can be checked. Files of other machines stay.
             machine, _, process = path.name.rpartition(PARTIAL)[2].rpartition("-")
             with suppress(OSError):
                 if machine == socket.gethostname() and process.isdecimal() and not _is_alive(int(process)):
@@ -193,5 +194,5 @@ def _is_alive(process: int) -> bool:
 
 
 def store_error(error: OSError, place: Path | str) -> StoreError:
-    """Return the user's error for what the operating system refused."""
+    """Return the error for users about something that the operating system refused."""
     return StoreError(reason_of(error), path=str(error.filename or place))

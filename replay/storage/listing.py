@@ -1,4 +1,4 @@
-"""The files below a directory, while others write there."""
+"""Listing of files below a directory, while other processes write there."""
 
 from __future__ import annotations
 

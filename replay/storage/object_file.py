@@ -1,4 +1,4 @@
-"""Objects of a bucket that are only read: one by its name, all below a folder, or all that a pattern means."""
+"""Objects of a bucket for reading: one by name, all below a folder, or all that match a pattern."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _MAGIC = re.compile(r"[*?\[]")
 
 
 def objects(url: str) -> Iterator[RemoteFile]:
-    """The objects that a URL names, by name; see `remote_files`."""
+    """Yield the objects that a URL selects, sorted by name. See `remote_files`."""
     scheme, bucket, path = urlsplit(url, allow_fragments=False)[:3]
     root, path = f"{scheme}://{bucket}", path.lstrip("/")
     if "?" in url:  # to a URL the rest is a query, to a pattern any letter
@@ -39,7 +39,10 @@ def objects(url: str) -> Iterator[RemoteFile]:
 
 
 def _names(store: Any, path: str) -> Iterator[str]:
-    """The names that a path means; objects that begin with a dot are left out of folders, as files are."""
+    """Yield the names that a path selects.
+
+    In folders, objects whose name begins with a dot are skipped, like hidden files.
+    """
     magic = _MAGIC.search(path)
     if magic is None and path and not path.endswith("/") and _is_there(store, path):
         yield path
@@ -73,7 +76,7 @@ def _pattern(path: str) -> re.Pattern[str]:
 
 
 def _of_one(part: str) -> str:
-    """A pattern of one name; one that begins with `*` or `?` means none that begins with a dot."""
+    """Return the regular expression for one part. A leading `*` or `?` does not match a dot."""
     text = translate(part).removeprefix("(?s:")[: -len(r")\Z")].replace(".*", "[^/]*")  # `)\z` since Python 3.14
     return text if part.startswith(".") else rf"(?!\.){text}"
 

@@ -15,19 +15,19 @@ WEB = ("https://", "http://")
 
 
 class RemoteFile(NamedTuple):
-    """One file at `url`; `pieces` fetches it, and raises `AuditLogError` if it is incomplete."""
+    """File at `url`. `pieces` fetches it, and raises AuditLogError if it is incomplete."""
 
     url: str
     pieces: Callable[[], Iterable[bytes]]
 
     @property
     def name(self) -> str:
-        """The URL as people may see it."""
+        """URL without secrets."""
         return shown(self.url)
 
 
 def is_remote(text: str) -> bool:
-    """Whether a text names something that is not on this machine."""
+    """Return whether a text names something on another machine."""
     return text.startswith((*BUCKETS, *WEB))
 
 

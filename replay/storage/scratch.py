@@ -1,7 +1,7 @@
-"""Directories for one run alone: removed at its end, and where the run was killed, by the next one.
+"""Temporary directories for one run. They are removed at its end, or by the next run if it was killed.
 
-Each holds a lock file that its owner keeps locked: the system gives up the lock of a killed process. Only directories of the
-same user, with the name, the mode and the lock file of ours are ever removed.
+Each has a lock file that its owner keeps locked. The system releases the lock of a killed process. Only directories of
+the same user with our name, mode and lock file are ever removed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LOCK = "owner"
 
 @contextmanager
 def scratch() -> Iterator[Path]:
-    """Yield a new private directory that exists during the context; raises `OSError` if none can be created."""
+    """Yield a new private directory that exists during the context. Raises OSError if none can be created."""
     _sweep(Path(tempfile.gettempdir()))
     path, descriptor = _made()
     try:
@@ -34,7 +34,7 @@ def scratch() -> Iterator[Path]:
 
 
 def is_of_one_run(path: Path) -> bool:
-    """Whether a path is a directory that `scratch` made, or below one."""
+    """Return whether a path is a directory of `scratch`, or is below one."""
     temporary = Path(tempfile.gettempdir()).resolve()
     return any(_NAME.fullmatch(each.name) and each.parent.resolve() == temporary for each in (path, *path.parents))
 
@@ -51,7 +51,7 @@ def _made() -> tuple[Path, int]:
 
 
 def _is_locked(descriptor: int) -> bool:
-    """Whether the lock is ours now."""
+    """Lock a file without waiting, and return whether that succeeded."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
@@ -71,7 +71,7 @@ def _sweep(place: Path) -> None:
 
 
 def _sweep_one(path: Path) -> None:
-    """Remove one directory of this user that no process holds; raises `OSError` for concurrent removals."""
+    """Remove one directory of this user that no process holds. Raises OSError for concurrent removals."""
     mode = path.lstat()
     if not stat.S_ISDIR(mode.st_mode) or mode.st_uid != os.geteuid() or stat.S_IMODE(mode.st_mode) != stat.S_IRWXU:
         return

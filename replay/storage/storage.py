@@ -9,7 +9,7 @@ from typing import NamedTuple, Protocol
 
 
 class StoredFile(NamedTuple):
-    """A file: its name below the storage, its size in bytes, and when it was written or touched (seconds since the epoch)."""
+    """Stored file: its name in the storage, its size in bytes, and the time of its last write or touch (Unix seconds)."""
 
     name: str
     size: int
@@ -17,31 +17,31 @@ class StoredFile(NamedTuple):
 
 
 class Storage(Protocol):
-    """Files by names relative to one place, with `/` between the parts of a name.
+    """Files of a store, by names relative to one place. `/` separates the parts of a name.
 
-    All methods raise `OSError` for what the place refuses, `FileNotFoundError` for a name that is not there. A reader sees a
-    file as it was or as it is, never half of it.
+    All methods raise OSError if the place refuses, and FileNotFoundError for a missing name. A reader sees either the
+    old or the new content of a file, never a part of it.
     """
 
     @property
     def location(self) -> str:
-        """The place, as its user names it."""
+        """Return the place, as its user names it."""
         ...
 
     def make(self, name: str) -> None:
-        """Make sure that the place and a folder of it are there, readable by their owner alone where they are made now."""
+        """Create the place and a folder in it unless they exist. New ones are readable only by their owner."""
         ...
 
     def has(self, name: str) -> bool:
-        """Whether there is a file."""
+        """Return whether a file exists."""
         ...
 
     def read(self, name: str) -> bytes:
-        """The content of a file."""
+        """Return the content of a file."""
         ...
 
     def put(self, name: str, content: bytes, *, durable: bool = False) -> None:
-        """Write a file in one step; with `durable` it outlives a loss of power."""
+        """Write a file atomically. With `durable` it survives a power loss."""
         ...
 
     def entries(self, prefix: str = "") -> Iterator[StoredFile]:
@@ -49,11 +49,11 @@ class Storage(Protocol):
         ...
 
     def folders(self, prefix: str) -> Iterator[str]:
-        """The first part of what follows `prefix`, which ends in `/`, in the names that have more than that part."""
+        """Yield the folders directly below `prefix`, which ends in `/`."""
         ...
 
     def touch(self, name: str) -> None:
-        """Say that a file is still of use."""
+        """Record that a file is still in use."""
         ...
 
     def remove(self, name: str) -> None:
@@ -63,7 +63,12 @@ class Storage(Protocol):
     def locked(
         self, name: str, message: str, *, shared: bool = False, patience: float | None = None
     ) -> AbstractContextManager[None]:
-        """Hold a lock; raises `StoreError` saying `message` if another process holds it for longer than `patience` seconds."""
+        """Hold a lock during the context.
+
+        Raises StoreError with `message` if another process holds it longer than `patience` seconds.
+
+        With `shared`, several readers can hold it at once.
+        """
         ...
 
     def local(self, name: str) -> Path:
@@ -71,7 +76,7 @@ class Storage(Protocol):
         ...
 
     def workspace(self, name: str) -> Path:
-        """Return a new local directory for the files below a name; raises `StoreError` if it cannot be created."""
+        """Return a new local directory for the files below a name. Raises StoreError if it cannot be created."""
         ...
 
     def adopt(self, path: Path, name: str, *, durable: bool = False) -> None:
@@ -79,5 +84,5 @@ class Storage(Protocol):
         ...
 
     def sweep(self) -> None:
-        """Remove what killed processes left half written."""
+        """Remove files that killed processes left half written."""
         ...

@@ -1,4 +1,4 @@
-"""Answer of a web server to one URL. Redirections are not followed, so only the named place is contacted."""
+"""Answer of a web server to one URL. Redirects are not followed, so only the named place is contacted."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ _REDIRECTIONS = range(300, 400)
 
 
 class _NotRedirected(HTTPRedirectHandler):
-    """Follows nothing."""
+    """Handler that follows no redirect."""
 
     def redirect_request(self, *_arguments: object) -> None:
-        """See `HTTPRedirectHandler`: without another request the answer is an error."""
+        """See `HTTPRedirectHandler`. Without another request the answer is an error."""
 
 
 def answer(url: str) -> Iterator[bytes]:
-    """The body of an answer, in pieces; raises `AuditLogError`, also where it ends early."""
+    """Yield the body of an answer in pieces. Raises AuditLogError, also if the body is incomplete."""
     if not url.startswith(WEB):
         raise AuditLogError("no web address: name one with https://", path=shown(url))
     request = Request(url, headers={"User-Agent": "replay", "Accept-Encoding": "identity"})  # noqa: S310 - see above
@@ -41,7 +41,7 @@ def answer(url: str) -> Iterator[bytes]:
 
 
 def _pieces(response: HTTPResponse | IO[bytes], url: str) -> Iterator[bytes]:
-    """Yield the body and compare its length with the one that the server states."""
+    """Yield the body, and compare its length with the stated length."""
     content_length = response.headers.get("Content-Length") if isinstance(response, HTTPResponse) else None
     fetched = 0
     while piece := response.read(_PIECE):
