@@ -1,4 +1,4 @@
-"""`replay ingest --follow` and `--listen`: fill a store from a growing log, and remove old data, until a signal ends it."""
+"""`replay ingest --follow` and `--listen`: fills a store from a growing log and removes old data, until a signal ends it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class SegmentLimits(Struct, frozen=True):
 
     @classmethod
     def parse(cls, size: str, age: str) -> SegmentLimits:
-        """The pace of texts such as `256MB` and `5m`; raises ReplayError."""
+        """Return the limits of texts such as `256MB` and `5m`; raises ReplayError."""
         with suppress(OverflowError):
             if (period := length(age)) is not None:
                 return cls(max(octets(size), 1), period.total_seconds())
@@ -80,12 +80,11 @@ class SegmentLimits(Struct, frozen=True):
 
 
 class Filling(Struct, frozen=True):
-    """The store of a scenario, filled until `is_ended` says so; `tell` is called with lines for the operator.
+    """Fills the store of a scenario until `is_ended` returns true; `tell` gets lines for the operator.
 
-    At the end every line of the store that is not used is written to `rejects`.
-
-    Both ways of filling return what was read, and how many requests the store holds then. They raise ReplayError; what was taken
-    from the log until then and is not in the store is taken by the next process.
+    At the end, unusable lines of the store are written to `rejects`. Both ways of filling return the ingest's report
+    and the number of requests in the store. They raise ReplayError. Data that was taken from the log and is not in the
+    store yet is taken by the next process.
     """
 
     scenario: Scenario
@@ -96,7 +95,7 @@ class Filling(Struct, frozen=True):
     is_ended: Callable[[], bool]
 
     def follow(self) -> tuple[IngestReport, int]:
-        """Follow the files of the scenario."""
+        """Fill the store from the growing files of the scenario."""
         if STDIN in self.scenario.logs:
             raise ReplayError("standard input is not followed: name files, directories or patterns")
         with self._alone():
@@ -108,7 +107,10 @@ class Filling(Struct, frozen=True):
                 return self._drained(log, report)
 
     def listen(self, address: str, tls: ServerTls) -> tuple[IngestReport, int]:
-        """Receive what API servers send to an address, `HOST:PORT`; the store is in a directory, where the journal is, too."""
+        """Fill the store from API servers that send to an address, `HOST:PORT`.
+
+        The store's directory also holds the journal.
+        """
         from replay.audit.live.listener import Listener  # noqa: PLC0415 - an extra, that files need not have
 
         with self._alone() as storage:
@@ -122,7 +124,7 @@ class Filling(Struct, frozen=True):
 
     @contextmanager
     def _alone(self) -> Iterator[Storage]:
-        """Keep others from filling the store from a live log; it is made if it is not there."""
+        """Lock the store against other live ingests; create it if needed."""
         with self._store() as store:
             store.append((), None)
         with ExitStack() as stack:
@@ -131,7 +133,7 @@ class Filling(Struct, frozen=True):
                 yield storage
 
     def _filled(self, log: LiveLog) -> IngestReport:
-        """Fill the store and put it in order, by turns, until the end. While the store cannot be written, the log waits."""
+        """Fill the store and tidy it, by turns, until the end. While the store cannot be written, the log waits."""
         report = IngestReport()
         while not self.is_ended():
             try:
@@ -160,12 +162,12 @@ class Filling(Struct, frozen=True):
         return report
 
     def _goes_on(self) -> bool:
-        """Wait a moment; whether there is more to do then."""
+        """Wait for a moment; return whether to continue."""
         time.sleep(_POLL_SECONDS)
         return not self.is_ended()
 
     def _drained(self, log: LiveLog, report: IngestReport) -> tuple[IngestReport, int]:
-        """Take what there is at the end."""
+        """Take the rest of the log at the end."""
         with self._store() as store:
             rest = log.waiting()
             while rest > 0:
@@ -177,7 +179,7 @@ class Filling(Struct, frozen=True):
             return report, store.requests
 
     def _flushed(self, store: Store, log: LiveLog) -> IngestReport:
-        """Write one segment."""
+        """Write one segment, and return its report."""
         spool = Path(tempfile.mkdtemp(prefix="live-", dir=store.temporary))
         try:
             batch = log.take(spool, self.pace.octets)

@@ -1,4 +1,4 @@
-"""Log of a question: files that are read now, or a filled store."""
+"""The log of a command: files that are read now, or a filled store."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from replay.pipeline.scenario import Scenario
 from replay.storage.cluster import cluster_names
 
 NEAR = 3
-"""How many names are offered for one that is not known."""
+"""Most suggestions for an unknown name."""
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def ingested(store: Store, scenario: Scenario, progress: Progress, fleet: Fleet 
 
 @contextmanager
 def store_of(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[Store]:
-    """The store of a scenario that holds requests."""
+    """Yield a scenario's store, which holds requests."""
     with filled(scenario, progress, fleet) as (store, _):
         if not store.requests:
             raise AuditLogError("the store holds no request", path=str(scenario.store or ""))
@@ -69,14 +69,17 @@ def store_of(scenario: Scenario, progress: Progress, fleet: Fleet | None = None)
 
 @contextmanager
 def opened(scenario: Scenario, progress: Progress, fleet: Fleet | None = None) -> Iterator[Store]:
-    """The same with the views `decision` and `chosen_decision` of `queries/README.md`; to define them takes as long as ten questions."""
+    """Yield the store with the views `decision` and `chosen_decision` of `queries/README.md`.
+
+    Defining them takes as long as ten queries.
+    """
     with store_of(scenario, progress, fleet) as store:
         store.prepare(decision_views())
         yield store
 
 
 def set_variables(store: Store, values: Iterable[tuple[str, str | bool | None]]) -> None:
-    """Give the parameters of queries; None unsets one."""
+    """Set the parameters of queries; None unsets one."""
     for name, value in values:
         if value is None:
             store.sql(f'reset variable "{name}"')

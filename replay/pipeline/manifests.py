@@ -36,10 +36,10 @@ from replay.reconstruct.snapshot import read_snapshot
 
 
 class Manifests(Struct, frozen=True):
-    """The sets of a scenario, loaded, and the snapshot; a set that was not given is None."""
+    """The loaded sets of a scenario, and the snapshot. A set that was not given is None."""
 
     versions: Versions
-    """The minors of the servers of both sets."""
+    """Server minors of both sets."""
     snapshot: tuple[JSON, ...]
     current: ManifestSet | None
     candidate: ManifestSet | None
@@ -48,12 +48,12 @@ class Manifests(Struct, frozen=True):
     hints: tuple[str, ...] = ()
     """Assumptions about the sets."""
     folders: ShardFolders | None = None
-    """The sets and the snapshot by workspace, where they are made so."""
+    """Sets and snapshot by workspace, None for plain ones."""
 
     only: frozenset[str] = frozenset()
     """Names of the only validating policies that run; empty for all."""
     path: Path = Path()
-    """The set that is named first, where one is."""
+    """Path of the first named set, if there is one."""
 
     @property
     def version(self) -> KubernetesVersion:
@@ -68,14 +68,17 @@ class Manifests(Struct, frozen=True):
 
 
 class SetFiles(NamedTuple):
-    """The sets of a scenario as their files are, all of it validated; `added` are those on top of the current one, as `bundles` are."""
+    """The sets of a scenario as their files have them, validated.
+
+    `added` and `bundles` are laid on top of the baseline.
+    """
 
     current: SetObjects | None
     candidate: SetObjects | None
     added: tuple[SetObjects, ...] = ()
     bundles: tuple[SetObjects, ...] = ()
     upgraded: SetObjects | None = None
-    """The current set as the candidate's server has it, where that is of another minor and the set stays."""
+    """The baseline for the candidate's server, if that has another minor and the set stays."""
 
     def compile(self, versions: Versions) -> None:
         """Compile the policies once, for this process and all forked ones.
@@ -200,7 +203,7 @@ def _is_by_workspace(scenario: Scenario) -> bool:
 
 
 def _by_workspace(scenario: Scenario) -> Manifests:
-    """The same for sets and a snapshot by workspace."""
+    """Return the inputs for sets and a snapshot by workspace."""
     if scenario.add or scenario.apply:
         option = "--add" if scenario.add else "--apply"
         raise ReplayError(f"{option} is for plain sets: give --candidate with the folder of the workspace")
@@ -242,7 +245,7 @@ def _kind_of(obj: JSON) -> tuple[str, str]:
 
 
 def _idle_texts(others: Iterable[JSON], kinds: frozenset[GroupKind]) -> Iterator[str]:
-    """Yield what is said of objects on which no decision depends."""
+    """Yield a sentence about objects on which no decision depends."""
     idle = {id(obj): str(obj["kind"]) for obj in others if _kind_of(obj) not in kinds}
     counts = sorted(Counter(idle.values()).items(), key=lambda each: (-each[1], each[0]))
     if counts:

@@ -1,4 +1,4 @@
-"""What webhooks that moved to static manifests are asked about, and were not: policies, bindings and configurations."""
+"""Webhooks that moved to static manifests, and the requests that only static ones get: policies, bindings, configurations."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from replay.matching.equivalence import EquivalentResourceMapper
 
 
 def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
-    """The policies that are static in the candidate and were not, by their new names: those that change in nothing else.
+    """Return the policies that are static only in the candidate and change in nothing else, by their new names.
 
-    A binding that changed changes its policy.
+    A changed binding counts as a change of its policy.
     """
     current, candidate = sets
     differences = diff_sets(current, candidate)
@@ -35,7 +35,7 @@ def moved_as_they_are(sets: tuple[ManifestSet, ManifestSet]) -> frozenset[str]:
 def newly_asked(
     store: Store, sets: tuple[ManifestSet, ManifestSet], discovery: Discovery, *, asked: frozenset[str] = frozenset()
 ) -> Iterator[str]:
-    """A line for each webhook that moved and is not `asked`, of which the log has requests that only a static one gets."""
+    """Yield a line for each moved webhook that is not in `asked`, if the log has requests that only static webhooks get."""
     mapper = EquivalentResourceMapper(discovery)
     for phase in ("mutating", "validating"):
         before, after = (configurations_of(each, phase) for each in sets)

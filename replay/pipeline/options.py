@@ -62,12 +62,12 @@ class Options(Struct, frozen=True, kw_only=True):
     """Directory for a case of each distinct finding."""
     redact: bool = True
     owner_label: str = OWNER_LABEL
-    """The label of a namespace that names its owner."""
+    """Label of a namespace that names its owner."""
     workers: int = 0
     fleet: Fleet | None = None
     """Fleet that does the work, if not local processes."""
     webhooks: tuple[str, ...] = ()
-    """Answers for webhooks: `NAME=URL` or `NAME=recorded`; for authorizers `NAME=URL` or `NAME=FILE`."""
+    """Sources of answers for webhooks (`NAME=URL` or `NAME=recorded`) and authorizers (`NAME=URL` or `NAME=FILE`)."""
     focus: Focus = field(default_factory=Focus)
     """Selection, if not everything."""
     prove: bool = False
@@ -75,6 +75,6 @@ class Options(Struct, frozen=True, kw_only=True):
     accepted: Path | None = None
     """File of accepted findings."""
     today: date = date.min
-    """The day on which acceptances may have expired."""
+    """Day for checking whether acceptances have expired."""
     authorization_mode: str | None = None
-    """The chain of sets without an AuthorizationConfiguration: modes, or the path of a kube-apiserver manifest."""
+    """Chain of sets without an AuthorizationConfiguration: modes, or the path of a kube-apiserver manifest."""

@@ -1,4 +1,4 @@
-"""Webhooks that do not answer: which ones are meant, whether they can come back, and how long calls took in the log."""
+"""Webhooks in an outage: their names, whether they can recover, and how long calls took in the log."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _SYSTEM = "kube-system"
 _LEASES = "kube-node-lease"
 _NODE = "system:node:NODE"
 _OWN = "{own}"
-"""Stands for the namespace of the webhook's Service."""
+"""Placeholder for the namespace of the webhook's Service."""
 
 
 class _Step(NamedTuple):
@@ -92,13 +92,13 @@ _STEPS: Final = (
     ),
     _Step("the scheduler renews its lease", "system:kube-scheduler", Operation.UPDATE, _LEASE, namespace=_SYSTEM),
 )
-"""What must happen until the pods of a webhook serve again, after all of them and perhaps their nodes are gone."""
+"""Steps until the pods of a webhook serve again, after all of them and perhaps their nodes are gone."""
 
 
 def with_outage(
     sets: tuple[ManifestSet | None, ManifestSet | None], current_down: Collection[str], down: Collection[str]
 ) -> tuple[ManifestSet | None, ManifestSet | None]:
-    """Both sets with the webhooks that do not answer. Raises ReplayError for a name that a set does not have."""
+    """Return both sets with their webhooks in an outage. Raises ReplayError for a name that a set lacks."""
     current, candidate = sets
     return _without_answers(current, current_down, CURRENT_DOWN), _without_answers(candidate, down, DOWN)
 
@@ -128,7 +128,7 @@ def outage_of(
     *,
     is_shard: bool = False,
 ) -> Outage | None:
-    """What is to be said of the webhooks that are down in a set at the end of a log; None without any."""
+    """Return the facts about the webhooks of a set that are down, at the end of a log; None if none is."""
     if not manifests.down:
         return None
     cluster = Cluster(tuple(snapshot), store.lookups({"namespaces"}))
@@ -157,14 +157,14 @@ def outage_of(
 
 
 def _steps(webhooks: Iterable[DownWebhook]) -> list[_Step]:
-    """The steps of the return of each webhook that refuses, and those of the nodes."""
+    """Return the recovery steps of each webhook that fails requests, and those of the nodes."""
     own = sorted({each.namespace for each in webhooks if each.namespace and each.failure_policy == FailurePolicy.FAIL})
     steps = [step._replace(namespace=name) for name in own for step in _STEPS if step.namespace == _OWN]
     return steps + [step for step in _STEPS if step.namespace != _OWN]
 
 
 def _client_limits(store: Store) -> Iterator[tuple[CoarseClass, int, int]]:
-    """What clients set for their own requests, in nanoseconds, and for how many (`filters.WithRequestDeadline`)."""
+    """Yield the time limits of clients for their own requests, in nanoseconds, with counts (`filters.WithRequestDeadline`)."""
     for *columns, text, count in store.answer("request_limits"):
         for limit in _durations([text]):
             yield CoarseClass(*columns), limit, count
@@ -188,7 +188,7 @@ def _down_webhooks(manifests: ManifestSet, impatient: Callable[[Webhook], int]) 
 
 
 def _failing(manifests: ManifestSet) -> ManifestSet:
-    """A set with nothing but the webhooks that are down and refuse what they are not asked about."""
+    """Return a set with only the webhooks that are down and have the `failurePolicy` Fail."""
     kept = {
         f"{phase}_webhooks": tuple(
             replace(
@@ -207,7 +207,7 @@ def _failing(manifests: ManifestSet) -> ManifestSet:
 
 
 def _answered(step: _Step, admissions: Sequence[WebhookAdmission], cluster: Cluster, lister: Lister) -> RecoveryStep:
-    """How the server treats a request of which only the kind is known, and not what is in it."""
+    """Return how the server treats a request of a step. Only its kind is known, not its content."""
     kind = cluster.discovery.kind(step.resource, step.subresource) or GroupVersionKind("", "v1", "")
     what_is_in_it = Missing("object", "the object is not known")
     attributes = Attributes(

@@ -1,4 +1,4 @@
-"""A result in the terminal, as text in any format there is, as files, and as exit code."""
+"""Output of a result: in the terminal, in text formats, as files, and as an exit code."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from replay.report.run.summary import run_summary
 from replay.report.run.views import lockout
 
 MOST_COMMENT = 60_000
-"""A comment of a pull request holds 65,536 characters."""
+"""Most characters of a comment. A pull request's comment holds 65,536."""
 FEW_HITS = 50
 """Maximum rows of hits in Markdown. The page and the CSV have all."""
 _WIDTH = 100
-"""Columns of a terminal's form where it goes to a file."""
+"""Columns of terminal output that goes to a file."""
 
 
 def print_result(result: RunResult, console: Console, *, full: bool = False) -> None:
@@ -73,7 +73,10 @@ def terminal_text(show: Callable[[Console], None]) -> str:
 
 
 def write_report(result: RunResult, directory: Path) -> None:
-    """`report.html`, `report.md` and `findings.csv` in a directory, which is made; raises ReplayError if it cannot be written."""
+    """Write `report.html`, `report.md` and `findings.csv` to a directory, which is created.
+
+    Raises ReplayError if that fails.
+    """
     page = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=None, with_summary=True)
     text = run_document(result, rows=PAGE_ROWS, with_charts=True, hits=FEW_HITS, with_summary=True)
     files = {"report.html": html(page), "report.md": markdown(text), "findings.csv": hits_csv(result)}
@@ -91,7 +94,7 @@ USUAL = (FailOn.DENIED, FailOn.MUTATED, FailOn.REMOVED)
 
 
 def exit_code(result: RunResult, fail_on: Collection[FailOn] = USUAL) -> int:
-    """1 where something is found that a run is to fail on, else 0; raises ReplayError for `none` beside others."""
+    """Return 1 if a condition of `fail_on` holds, otherwise 0; raises ReplayError for `none` with others."""
     if FailOn.NONE in fail_on and len(set(fail_on)) > 1:
         raise ReplayError("`none` stands alone: it fails on nothing", path="--fail-on")
     return int(any(_FOUND[each](result) for each in fail_on))
@@ -104,7 +107,7 @@ def _denied(result: RunResult) -> bool:
 
 
 def _locked_out(result: RunResult) -> bool:
-    """Whether a request of the cluster's own components is denied, and not in consequence of another denial."""
+    """Return whether a request of the cluster's own components is denied directly."""
     return any(key.outcome is OutcomeKind.NEWLY_DENIED and lockout(key) for key in result.summary.cells)
 
 
@@ -117,7 +120,7 @@ def _undecided(result: RunResult) -> bool:
 
 
 def _removed(result: RunResult) -> bool:
-    """Whether a request succeeded in an API version that the candidate's server no longer serves."""
+    """Return whether a request succeeded in an API version that the candidate's server no longer serves."""
     return any(use.service is Service.REMOVED and use.succeeded for use in result.api_versions)
 
 

@@ -1,4 +1,4 @@
-"""Times and lengths of time as an operator writes them."""
+"""Times and durations in the form of command-line options."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _UNITS = {"w": "weeks", "d": "days", "h": "hours", "m": "minutes", "min": "minut
 
 
 def time_zone(name: str | None) -> tzinfo:
-    """The zone of `--tz`, UTC without one; raises ReplayError with near matches."""
+    """Return the zone of `--tz`, UTC by default; raises ReplayError with near matches."""
     if not name or name.upper() in ("UTC", "Z"):
         return UTC
     try:
@@ -35,16 +35,16 @@ def today() -> date:
 
 
 def length(text: str) -> timedelta | None:
-    """The length of time that a text such as `7d` says, None for another text; raises OverflowError for what no clock has."""
+    """Return the duration of a text such as `7d`, None for other texts; raises OverflowError for a too long one."""
     match = _LENGTH.fullmatch(text.strip())
     return timedelta(**{_UNITS[match[2]]: int(match[1])}) if match is not None else None
 
 
 def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
-    """The instant of a text, in UTC: `7d`, `12h`, `30m` before the end of the log, or a time such as `2026-11-21 03:00`.
+    """Return the time of a text, in UTC: `7d`, `12h`, `30m` before the end of the log, or a time such as `2026-11-21 03:00`.
 
-    Lengths count from the last event, not from now: the same log and the same options give the same answer. Times
-    without a zone are in `zone`. Raises ReplayError.
+    Durations count from the last event, not from now: the same log and options give the same result. Times without a
+    zone are in `zone`. Raises ReplayError.
     """
     try:
         if (age := length(text)) is not None:
@@ -56,17 +56,17 @@ def instant(text: str, end: datetime, zone: tzinfo) -> datetime:
 
 
 def sql_time(moment: datetime) -> str:
-    """An instant as the queries compare it: UTC without a zone."""
+    """Return a time in the form that queries compare: UTC without a zone."""
     return moment.astimezone(UTC).replace(tzinfo=None).isoformat(sep=" ")
 
 
 def microseconds(at: datetime) -> int:
-    """An instant as the store counts it, since the epoch."""
+    """Return a time in microseconds since the epoch, as in the store."""
     return int(at.timestamp()) * 1_000_000 + at.microsecond
 
 
 def period(store: Store, since: str | None, until: str | None, zone: tzinfo) -> tuple[datetime, datetime]:
-    """From when to when, as an operator wrote it; the ends of the log where nothing was written.
+    """Return the start and end of a period; the ends of the log by default.
 
     Raises ReplayError for a period without events.
     """

@@ -1,4 +1,4 @@
-"""`replay promote`: what would follow if one policy that audits or warns denied, by a run in which nothing else differs."""
+"""`replay promote`: effects of one policy denying that audits or warns today, by a run in which only this differs."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _DENIES = "`{}` denies already: `replay lookup` shows whom"
 
 
 def promote(scenario: Scenario, name: str, options: Options, progress: Progress) -> PromotedPolicy:
-    """Answer for one policy of the baseline, by its name or a part of it; without a set the snapshot tells what is in force.
+    """Return the effects of promoting one policy of the baseline, by its name or a part of it.
 
-    Raises ReplayError for unusable input, for a name that the baseline does not have, and for a policy that has nothing to promote.
+    Without a set, the snapshot holds the policies in force. Raises ReplayError for unusable input, an unknown name, and
+    a policy that cannot be promoted.
     """
     if is_by_workspace((scenario.current, scenario.cluster)):
         raise ReplayError("sets by workspace are not taken: `replay report` tells for each what can be enforced")
@@ -67,7 +68,7 @@ def promote(scenario: Scenario, name: str, options: Options, progress: Progress)
 
 
 class _Asked:
-    """What the log itself says of a policy, once it is asked."""
+    """Facts that the log itself shows about a policy, filled from a store."""
 
     def __init__(
         self,
@@ -82,7 +83,7 @@ class _Asked:
         self.period, self.selected, self.recorded = Period(0, 0), 0, RecordedFailures()
 
     def of(self, store: Store) -> None:
-        """Ask a store, of the period of the options."""
+        """Read the facts from a store, for the period of the options."""
         if not store.requests:
             raise AuditLogError("the store holds no request")
         focus = self._options.focus
@@ -98,7 +99,7 @@ class _Asked:
 
 
 def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy | JSON:
-    """The policy that a name means: a native one, or an object of an engine, whose rules are parts of it."""
+    """Return the policy of a name: a native one, or an engine's object, whose rules are parts of it."""
     by_name: dict[str, ValidatingAdmissionPolicy | JSON] = {
         policy_name(each): each for each in current.engine_objects if policy_names(each)
     }
@@ -110,7 +111,7 @@ def _policy(current: ManifestSet, name: str) -> ValidatingAdmissionPolicy | JSON
 
 
 def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[PromotedBinding, ...]:
-    """The bindings of a policy that do not deny. Raises ReplayError if there are none."""
+    """Return the bindings of a policy that do not deny. Raises ReplayError if there are none."""
     own = [each for each in current.validating_bindings if each.policy_name == policy.name]
     if not own:
         raise ReplayError(f"no binding of the baseline refers to `{policy.name}`: it does nothing today", path="POLICY")
@@ -128,7 +129,7 @@ def _bindings(current: ManifestSet, policy: ValidatingAdmissionPolicy) -> tuple[
 
 
 def _engine_promotion(policy: JSON, name: str, discovery: Discovery) -> EnginePromotion:
-    """How a policy of an engine is made to deny. Raises ReplayError if there is nothing to change."""
+    """Return how to make an engine's policy deny. Raises ReplayError if nothing can be changed."""
     engine = promotion_of(policy, discovery)
     if engine is None:
         text = _DENIES if can_deny(policy) else "`{}` never denies: it changes or makes objects"

@@ -1,4 +1,4 @@
-"""How a set or a snapshot by workspace lies in a directory; commands ask for it before they import what decides."""
+"""Directory layout of a set or snapshot by workspace. Commands check it before they import the deciding code."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from replay.manifests.engine_object import ENGINE_DIRECTORIES
 from replay.manifests.plugin import API_DIRECTORY, CHAIN_ORDER
 
 SHARD_VERSION = KubernetesVersion(1, 36)
-"""The minor whose admission kcp has, where none is said."""
+"""Default minor whose admission kcp has."""
 _NAME = re.compile(r"[a-z0-9][a-z0-9-]*(\.[a-z0-9][a-z0-9-]*)*")
 _NOT_WORKSPACES = frozenset(
     {
@@ -27,7 +27,7 @@ _NOT_WORKSPACES = frozenset(
 
 
 def workspace_folders(path: Path | None) -> dict[str, Path] | None:
-    """The folders of a directory by the path of their workspace; None for a directory that is not made so."""
+    """Return the folders of a directory by workspace path; None if the directory has another layout."""
     if path is None or not path.is_dir():
         return None
     entries = [entry for entry in sorted(path.iterdir()) if not entry.name.startswith(".")]

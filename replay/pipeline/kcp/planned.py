@@ -37,11 +37,11 @@ class _WorkspaceChange(Struct, frozen=True, dict=True):
     earlier: tuple[JSON, ...] = ()
 
     def __bool__(self) -> bool:
-        """Whether there is any."""
+        """Return whether there is a change."""
         return bool(self.objects or self.earlier)
 
     def of_kind(self, group: str, kind: str) -> dict[str, JSON]:
-        """The cluster-scoped objects of a kind that change, by name; null for what would be gone."""
+        """Return the changed cluster-scoped objects of a kind by name; null for removed ones."""
         objects: dict[str, JSON] = {}
         for obj in self.earlier:
             if key_of(obj)[:2] == (group, kind):
@@ -107,7 +107,7 @@ def _objects(folder: Folder | None) -> dict[ObjectKey, JSON]:
 
 
 def _by_key(objects: Iterable[JSON]) -> dict[ObjectKey, JSON]:
-    """Objects by identity, without what registers policies and webhooks."""
+    """Return objects by key, without registrations of policies and webhooks."""
     return {key_of(obj): obj for obj in objects if key_of(obj)[0] != GROUP}
 
 
@@ -128,14 +128,14 @@ def _intent(obj: JSON) -> JSON:
 
 
 def _without_server_fields(obj: JSON) -> JSON:
-    """An object without what the server alone writes of it."""
+    """Return an object without the fields that only the server writes."""
     metadata = {key: value for key, value in (obj.get("metadata") or {}).items() if key not in _OF_SERVER}
     fields = {key: value for key, value in obj.items() if key != "status" or key_of(obj)[:2] == _WITH_STATUS}
     return {**fields, "metadata": metadata}
 
 
 Policies = Mapping[str, tuple[JSON, ...]]
-"""By logical cluster the policies, bindings and webhook configurations, as the server holds them."""
+"""Policies, bindings and webhook configurations by logical cluster, as the server holds them."""
 
 
 class Workspaces(Struct, frozen=True):
@@ -151,9 +151,9 @@ class Workspaces(Struct, frozen=True):
     heard: frozenset[str] = frozenset()
     began: int = 0
     changes: Mapping[str, _WorkspaceChange] = field(default_factory=dict)
-    """By logical cluster what else the candidate changes."""
+    """Other changes of the candidate, by logical cluster."""
     is_rehearsed: bool = False
-    """Whether the candidate's server is another one, or webhooks of one set are down."""
+    """Whether the candidate's server has another version, or webhooks of one set are down."""
     only: frozenset[str] = frozenset()
     """Names of the only validating policies that run; empty for all."""
 
@@ -162,13 +162,13 @@ _GIVE_EXPORTS = "give a snapshot with the APIExports of its workspace"
 
 
 class Rebinding:
-    """A candidate's bindings: those of the time, with its changes.
+    """The bindings under the candidate: those of the log's time, with the candidate's changes.
 
     A changed binding binds what its export offers, as kcp's controllers ensure.
     """
 
     def __init__(self, cluster: ShardCluster, workspaces: Workspaces) -> None:
-        """`workspaces` have the changes of the candidate."""
+        """`workspaces` hold the changes of the candidate."""
         self._cluster, self._workspaces = cluster, workspaces
         self._exports = {
             (workspace, name): obj
@@ -204,7 +204,7 @@ class Rebinding:
         return Missing("", f"the candidate binds {resource} from nobody, and the workspace has none of its own")
 
     def _source(self, workspace: str, binding: JSON | Missing, resource: GroupResource) -> str | Missing:
-        """The logical cluster that a binding would bind a resource from, empty if it would not."""
+        """Return the logical cluster from which a binding would bind a resource, empty if it would not."""
         if binding is None or isinstance(binding, Missing):
             return binding or ""
         path, name = reference_of(binding)
@@ -217,7 +217,7 @@ class Rebinding:
         return home if resource in exported(export) else ""
 
     def _is_rebound(self, workspace: str, binding: JSON) -> bool:
-        """Whether a binding is one of the candidate that refers to another export than before, or has no status yet."""
+        """Return whether a candidate's binding refers to another export than before, or has no status yet."""
         name = _name([binding])
         planned = self._bindings.get(workspace, {}).get(name)
         if planned is None or binding is not planned:
@@ -229,7 +229,7 @@ class Rebinding:
         return earlier is None or reference_of(earlier) != reference_of(planned)
 
     def _export(self, workspace: str, name: str) -> JSON | Missing:
-        """The newest state of an export."""
+        """Return the newest state of an export."""
         history = self._cluster.of(workspace).history(API_EXPORT, "", name)
         states = [effect.state for effect in history.effects if effect.state is not None] if history else []
         where = self._workspaces.names.path(workspace)
@@ -237,7 +237,7 @@ class Rebinding:
 
 
 def _name(states: Iterable[JSON | Missing]) -> str:
-    """The name of a binding, empty where no state of it is known."""
+    """Return the name of a binding, empty if no state of it is known."""
     return next((str(state["metadata"]["name"]) for state in states if isinstance(state, dict)), "")
 
 

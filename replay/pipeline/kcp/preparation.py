@@ -1,6 +1,6 @@
 """Preparation of a shard's replay: workspaces, and all policies that any of them ever had.
 
-Questions about the log ask for the workspaces of requests and of policies.
+Forensic commands use it to find the workspaces of requests and of policies.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ SHARD_LOOKUPS = (
     "customresourcedefinitions.apiextensions.k8s.io",
     *(f"{name}.{GROUP}" for name in RESOURCES),
 )
-"""Kinds that tell whose policies decide, which policies exist, and which kinds."""
+"""Kinds that determine whose policies decide, which policies exist, and which kinds exist."""
 
 
 class Preparation(NamedTuple):
@@ -98,7 +98,7 @@ def _policies(folders: Mapping[str, Folder] | None, names: WorkspaceNames) -> Po
 
 
 WorkspacePair = tuple[str, str]
-"""The paths of the workspace of a request, and of that whose policies decide about it, empty where that is not known."""
+"""Paths of the workspace of a request and of the workspace whose policies decide; empty if unknown."""
 NOWHERE: WorkspacePair = ("", "")
 
 
@@ -107,7 +107,7 @@ class Places(Struct):
 
     by_audit_id: dict[str, WorkspacePair] = field(default_factory=dict)
     resources: Mapping[tuple[str, str, str], frozenset[WorkspacePair]] = field(default_factory=dict)
-    """By logical cluster, group and resource the places of all requests about it."""
+    """By logical cluster, group and resource, the workspace pairs of all requests."""
 
     def of(self, audit_id: str) -> WorkspacePair:
         """Return where a request was decided."""
@@ -115,7 +115,7 @@ class Places(Struct):
 
 
 def places_of(store: Store, manifests: Manifests, audit_ids: Collection[str] | None = None) -> Places:
-    """The places of some requests, as log and snapshot tell; of all without any named."""
+    """Return the workspaces of some requests, from log and snapshot; of all requests by default."""
     rows = [(str(row[0]), str(row[1])) for row in store.answer("workspaces")]
     if not rows or (audit_ids is not None and not audit_ids):
         return Places()

@@ -25,19 +25,23 @@ from replay.reconstruct.history.derived import instant
 
 _REGISTRATIONS = tuple(GroupVersionKind(GROUP, "v1", kind) for kind in KINDS)
 POLICY_DELAY = 5_000_000
-"""How long, in microseconds, a written policy may not be in force yet: informers, and a source that compiles once a second."""
+"""Longest time in microseconds until a written policy is in force: informers lag, and a source compiles once a second.
+"""
 MOST_ALTERNATIVES = 64
-"""Among so many sets that may have been in force something is decided; beyond, nothing is."""
+"""Most sets that may have been in force for which a decision is made. Beyond it the decision is undetermined."""
 CREATED = 201
 SECOND = 1_000_000
 
 Name = tuple[str, str]
-"""Kind and name."""
+"""Kind and name of a policy, binding or configuration."""
 Objects = Mapping[Name, JSON]
 
 
 class _Change(NamedTuple):
-    """From when on (microseconds) an object may be another one, and from when on it is; `value` is None where it is gone."""
+    """A change of an object: it may be in force from `start`, and certainly from `end` (microseconds).
+
+    `value` is None for a removal.
+    """
 
     start: int
     end: int
@@ -46,7 +50,7 @@ class _Change(NamedTuple):
 
 
 class Sides(NamedTuple):
-    """The sets of the current and the candidate policies of a workspace; the same object where nothing tells them apart."""
+    """Baseline and candidate set of a workspace; the same object if they are equal."""
 
     current: ManifestSet
     candidate: ManifestSet
@@ -58,11 +62,14 @@ class Planned(Struct, frozen=True):
     objects: Objects
     removed: frozenset[Name]
     added: frozenset[Name]
-    """Those of `objects` that the current set lacks: they are in force all the time, others as long as the current ones."""
+    """Those of `objects` that the baseline lacks.
+
+    They are in force all the time; others as long as those of the baseline.
+    """
 
     @staticmethod
     def of(current: Objects, candidate: Objects | None) -> Planned:
-        """The difference; a candidate that says nothing of a workspace leaves it as it is."""
+        """Return the changes of a candidate. A candidate without the workspace leaves it unchanged."""
         if candidate is None:
             return NOTHING_PLANNED
         changed = {name: obj for name, obj in candidate.items() if _content(obj) != _content(current.get(name))}
@@ -72,7 +79,7 @@ class Planned(Struct, frozen=True):
 
     @property
     def is_nothing(self) -> bool:
-        """Whether the candidate is the same."""
+        """Whether the candidate changes nothing."""
         return not self.objects and not self.removed
 
     @property
@@ -81,7 +88,7 @@ class Planned(Struct, frozen=True):
         return self.removed | self.objects.keys()
 
     def over(self, current: Objects) -> Objects:
-        """The objects that the candidate has while the current ones are in force."""
+        """Return the candidate's objects while the given objects of the baseline are in force."""
         objects_over = {name: self.objects.get(name, obj) for name, obj in current.items() if name not in self.removed}
         return objects_over | {name: self.objects[name] for name in self.added}
 
@@ -95,7 +102,7 @@ def _content(obj: JSON) -> JSON:
 
 
 def named(objects: Iterable[JSON]) -> dict[Name, JSON]:
-    """Policies, bindings and configurations by kind and name."""
+    """Return policies, bindings and configurations by kind and name."""
     return {(obj["kind"], obj["metadata"]["name"]): obj for obj in objects}
 
 
@@ -105,7 +112,10 @@ class PolicyTimeline:
     def __init__(
         self, cluster: Cluster, own_objects: Objects | None, planned: Planned, version: KubernetesVersion
     ) -> None:
-        """`cluster` is what snapshot and log tell of the workspace, `own_objects` the set that was in force, None where none was said."""
+        """`cluster` holds the workspace's snapshot and log.
+
+        `own_objects` is the set that was in force, None if none was given.
+        """
         self._version = version
         self._planned = planned
         self._first: dict[Name, JSON | Missing] = {}
@@ -145,7 +155,7 @@ class PolicyTimeline:
             previous = None if isinstance(stored, Missing) else stored
 
     def _begin(self, key: Name, value: JSON | Missing | None) -> JSON | None:
-        """An object that the log does not show to be written: in force since it was created, if it says when that was."""
+        """Set the first state of an object that the log does not write: in force since its creation, if that time is known."""
         created = None if isinstance(value, Missing | None) else value["metadata"].get("creationTimestamp")
         at = instant(created) if created else 0
         if not at:
@@ -161,7 +171,7 @@ class PolicyTimeline:
         return None if isinstance(stored, Missing) else stored
 
     def _stored(self, value: JSON | Missing | None) -> JSON | Missing | None:
-        """An object as the server holds it; one that no server of this version could hold is not known."""
+        """Return an object as the server holds it; `Missing` if no server of this version could hold it."""
         if value is None or isinstance(value, Missing):
             return value
         try:
@@ -170,7 +180,7 @@ class PolicyTimeline:
             return Missing("", f"a policy cannot be read: {error}")
 
     def at(self, start: int, end: int) -> list[Sides] | Missing:
-        """The sets that may have been in force from `start` to `end`, the earliest first."""
+        """Return the sets that may have been in force from `start` to `end`, the earliest first."""
         first, last = bisect_right(self._bounds, start), bisect_right(self._bounds, end)
         if first != last:
             return self._alternatives(start, end)
@@ -194,7 +204,7 @@ class PolicyTimeline:
         return alternatives
 
     def _sides(self, count: int) -> Sides | Missing:
-        """The sets after so many changes."""
+        """Return the sets after the first `count` changes."""
         sides = self._sides_by_bound.get(count)
         if sides is None:
             sides = self._sides_by_bound[count] = self._of(count)

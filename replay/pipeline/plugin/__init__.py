@@ -1,1 +1,1 @@
-"""One built-in admission plugin alone, on given AdmissionRequests and on those of a log."""
+"""`replay plugin`: one built-in plugin alone, on given AdmissionRequests and on those of a log."""

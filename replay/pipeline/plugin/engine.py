@@ -1,7 +1,7 @@
-"""Policy engines that `replay plugin` can ask: Kyverno and Gatekeeper.
+"""Policy engines that `replay plugin` can run: Kyverno and Gatekeeper.
 
-An engine decides the AdmissionRequests of cases with the objects of one policy file, against the objects of a snapshot. It runs alone: no
-built-in plugin, no webhook configuration and no other policy takes part.
+An engine decides the AdmissionRequests of cases with the objects of one policy file and of a snapshot. It runs alone,
+without built-in plugins, webhook configurations and other policies.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ ENGINES: Final[Mapping[str, str]] = {
     "gatekeeper": "replay.gatekeeper.engine:decide",
     "kyverno": "replay.kyverno.decide:decide",
 }
-"""The module and function of each engine, by its name."""
+"""Module and function of each engine, by its name."""
 
 
 class EngineCase(Struct, frozen=True):
@@ -41,13 +41,13 @@ class EngineCase(Struct, frozen=True):
 EngineDecider = Callable[[Path, Iterator[EngineCase], Sequence[dict[str, JSON]]], Iterator[dict[str, JSON]]]
 """Decides cases with the objects of a policy file and of a cluster; yields result lines.
 
-A line is {id, PHASE: {allowed, ...}} or {id, undetermined: [reason]}. A first line {load: [...]} names refused objects. Requests that are
-allowed and unchanged may have no line. Raises ManifestError for a policy file that cannot be read.
+A line is {id, PHASE: {allowed, ...}} or {id, undetermined: [reason]}. A first line {load: [...]} names refused objects.
+Requests that are allowed and unchanged may have no line. Raises ManifestError for an unreadable policy file.
 """
 
 
 def engine_results(name: str, config: Path, cases: Sequence[Path], scenario: Scenario) -> Iterator[dict[str, JSON]]:
-    """Yield the result lines of an engine in the order of the cases; raise ReplayError for input that cannot be used."""
+    """Yield the result lines of an engine in the order of the cases; raises ReplayError for unusable input."""
     if not cases:
         raise ReplayError("no requests: give files of AdmissionRequests with --cases")
     if scenario.logs or scenario.store is not None:

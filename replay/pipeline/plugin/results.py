@@ -1,4 +1,4 @@
-"""`replay plugin`: the requests of a log as the phase of the plugin had them, then given AdmissionRequests, each put to the plugin."""
+"""`replay plugin`: runs the plugin on the requests of a log, as its phase saw them, and then on given AdmissionRequests."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replay.reconstruct.snapshot import numbered_lines, read_snapshot
 
 
 def result_line(result: PluginResult) -> dict[str, JSON]:
-    """A result as JSON: `allowed`, `changed`, and each phase that the plugin has."""
+    """Return a result as JSON: `allowed`, `changed`, and each phase of the plugin."""
     if result.unknown is not None:
         return {"undetermined": [f"{result.unknown.path}: {result.unknown.reason}"]}
     line: dict[str, JSON] = {"allowed": result.allowed, "changed": bool(result.patch)}
@@ -79,7 +79,7 @@ def case_results(
 
 
 def _time_text(time: datetime) -> str:
-    """A time as result lines say it, in microseconds."""
+    """Return a time as in result lines, with microseconds."""
     return time.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
@@ -92,7 +92,7 @@ def recorded_results(
         world.mention(each.original.namespace)
         time = datetime.fromtimestamp(record.received / 1_000_000, UTC)
         at = world.time_of(plugin, time)
-        # where it is not known whether admission was asked, nothing is charged
+        # A copy of the plugin decides uncertain requests, so that they are not charged.
         result = _result(plugin if each.is_certain else copy.deepcopy(plugin), each, world, at)
         line = _line(result, each)
         if line:
@@ -118,7 +118,7 @@ def _result(plugin: Plugin, each: LoggedRequest, world: PluginWorld, time: int) 
 
 
 def _line(result: PluginResult, each: LoggedRequest) -> dict[str, JSON]:
-    """The line, empty where nothing happens."""
+    """Return the result line, empty if nothing happens."""
     if result.unknown is None and not result.has_effect:
         return {}
     if result.unknown is None and not each.is_certain:
@@ -164,7 +164,7 @@ def plugin_results(
 
 
 def logged_requests(scenario: Scenario, progress: Progress) -> Iterator[LoggedRequest]:
-    """The requests of a log that admission saw."""
+    """Yield the requests of a log that admission saw."""
     with store_of(scenario, progress) as store:
         job = past_job(store, manifests_of(scenario))
         reconstructor = replace(job.reconstructor, mutation=True)

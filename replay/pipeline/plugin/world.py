@@ -1,4 +1,4 @@
-"""Configuration of `replay plugin`, which is one plugin's settings, and the cluster of a plugin that runs alone."""
+"""Configuration of `replay plugin`, and the cluster for a plugin that runs alone."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from replay.reconstruct.cluster import CRD, key_of
 
 
 class PluginConfig(Struct, frozen=True):
-    """The document of `--config`: the plugin's own configuration, the server's flags, and what the cluster would be."""
+    """The document of `--config`: the plugin's own configuration, the server's flags, and the cluster."""
 
     plugin: str
     configuration: JSON | None = None
@@ -102,7 +102,10 @@ def _check_kinds(document: JSON, path: str) -> None:
 
 
 def configured_plugin(config: PluginConfig) -> Plugin:
-    """The plugin of a configuration. Raises ReplayError for a name that there is not, ManifestError for a bad document."""
+    """Return the plugin of a configuration.
+
+    Raises ReplayError for an unknown name, ManifestError for an invalid document.
+    """
     plugin_class = BY_NAME.get(config.plugin)
     if plugin_class is None:
         raise ReplayError(f"no plugin `{config.plugin}`: there are {', '.join(sorted(BY_NAME))}")
@@ -119,26 +122,26 @@ EVENT_TIME = "event time"
 """Clock setting under which requests set the time. Otherwise time stands still, except for plugins about time."""
 
 NEVER_MADE_UP = "no-such"
-"""A namespace whose name holds this is never made up for a request that mentions it."""
+"""Part of a namespace's name that marks it as absent: it is never created for a request that mentions it."""
 
 
 class _Constant:
-    """An authorizer that always says the same."""
+    """An authorizer that always returns the same decision."""
 
     def __init__(self, *, allowed: bool) -> None:
         self._decision = AuthorizationDecision(allowed)
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision:
-        """The same for everybody."""
+        """Return the fixed decision."""
         del attributes
         return self._decision
 
 
 class PluginWorld:
-    """The cluster that a configuration describes: the snapshot with its namespaces and objects laid over it."""
+    """The cluster of a configuration: the snapshot with the configuration's namespaces and objects on top."""
 
     def __init__(self, config: PluginConfig, snapshot: Iterable[JSON]) -> None:
-        """Objects are copied where the configuration changes them."""
+        """Objects are copied if the configuration changes them."""
         self._config = config
         objects = [obj for obj in snapshot if not (config.start_namespaces == "none" and _is_namespace(obj))]
         self.lister = ObjectTracker([*objects, *config.objects])
@@ -154,7 +157,7 @@ class PluginWorld:
 
     @property
     def replenishes(self) -> bool:
-        """Whether what recorded requests delete is given back to quotas."""
+        """Whether deletions of recorded requests release quota usage."""
         return self._config.replenish == "onDelete"
 
     def time_of(self, plugin: Plugin, time: datetime | None) -> int:
@@ -163,7 +166,7 @@ class PluginWorld:
         return round(time.timestamp() * 1_000_000) if passes and time is not None else 0
 
     def take_effects(self, result: PluginResult) -> None:
-        """Do what a plugin did to the cluster: the namespaces that it makes are there from now on."""
+        """Apply a plugin's effects to the cluster: the namespaces that it creates exist from now on."""
         for effect in result.admit.effects if result.admit is not None else ():
             if (effect.get("verb"), effect.get("resource")) == ("create", "namespaces"):
                 self.lister.put(_namespace(effect["object"]["metadata"]["name"]))
@@ -186,7 +189,7 @@ class PluginWorld:
             self.lister.remove(NAMESPACE, "", name)
 
     def mention(self, namespace: str) -> None:
-        """Make up a namespace that a request mentions, unless the configuration says that such ones are absent."""
+        """Create a namespace that a request mentions, unless the configuration makes such namespaces absent."""
         is_absent = self._config.missing_namespaces == "absent" or NEVER_MADE_UP in namespace
         if namespace and not is_absent and self.lister.get(NAMESPACE, "", namespace) is None:
             self.lister.put(_namespace(namespace))
@@ -209,7 +212,7 @@ def _namespace(name: str) -> JSON:
 
 
 def _changed(namespace: JSON, change: JSON) -> JSON:
-    """A namespace with labels and annotations merged in; `terminating` puts it into that phase."""
+    """Return a namespace with merged labels and annotations; `terminating` sets that phase."""
     namespace = copy.deepcopy(namespace)
     for key in ("labels", "annotations"):
         if change.get(key):

@@ -1,1 +1,1 @@
-"""Processes of our own: how they begin and end, and the one that reads a log before all else is imported."""
+"""Processes of our own: their start and end, and the process that reads a log before other imports."""

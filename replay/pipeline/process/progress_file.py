@@ -1,6 +1,7 @@
-"""How far a command is, in a file for the process that started it.
+"""Progress of a command, in a file for the process that started it.
 
-The variable `REPLAY_PROGRESS_FILE` names the file. It holds one JSON list: activity, amount done, and total (0 if unknown).
+The variable `REPLAY_PROGRESS_FILE` names the file. It holds one JSON list: activity, amount done, and total (0 if
+unknown).
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from pathlib import Path
 
 VARIABLE = "REPLAY_PROGRESS_FILE"
 _SECONDS = 0.5
-"""The file is written at most this often."""
+"""Least seconds between two writes of the file."""
 
 
 def progress_to(path: Path) -> Callable[[str, int, int], None]:
-    """Return a function that stages call. A file that cannot be written is left out."""
+    """Return a function that reports progress. An unwritable file is ignored."""
     last = [0.0]
 
     def report(what: str, count: int, total: int) -> None:
@@ -31,7 +32,7 @@ def progress_to(path: Path) -> Callable[[str, int, int], None]:
 
 
 def read_progress(path: Path) -> tuple[str, int, int]:
-    """Return activity, amount done and total; empty where nothing is known yet."""
+    """Return activity, amount done and total; empty if nothing is known yet."""
     try:
         what, done, total = json.loads(path.read_bytes())
     except (OSError, ValueError):

@@ -32,7 +32,7 @@ class ReaderTraceback(Exception):  # noqa: N818 - as Python's own executors call
     """Traceback of a failed reader process."""
 
     def __str__(self) -> str:
-        """The traceback there."""
+        """Return the traceback of the reader process."""
         return f"\n{self.args[0]}"
 
 

@@ -24,7 +24,10 @@ from replay.storage.scratch import scratch
 
 _ENDINGS = (signal.SIGINT, signal.SIGTERM, *((signal.SIGHUP,) if hasattr(signal, "SIGHUP") else ()))
 _LONGEST_TEMPORARY = 73
-"""A fork server listens on a socket in a scratch directory, and the path of a socket has 107 bytes at most."""
+"""Longest path of a temporary directory.
+
+A fork server's socket is below it, and the path of a socket has at most 107 bytes.
+"""
 _HAS_FORKSERVER = (
     "forkserver" in multiprocessing.get_all_start_methods()
     and len(os.fsencode(tempfile.gettempdir())) <= _LONGEST_TEMPORARY
@@ -35,9 +38,10 @@ _MAY_FORK: ContextVar[bool] = ContextVar("_MAY_FORK", default=False)
 
 @contextmanager
 def forking() -> Iterator[None]:
-    """Let processes be forked from this one, where it can be: from where a command begins until it asks an engine anything.
+    """Allow forks of this process, from the start of a command until it first uses an engine.
 
-    It can where it has one thread: that is no notebook. macOS can fork, but its libraries do not bear it.
+    Forks need a process with one thread, which a notebook does not have. macOS can fork, but its libraries do not
+    support it.
     """
     token = _MAY_FORK.set(sys.platform == "linux" and _TASKS.is_dir() and len(list(_TASKS.iterdir())) == 1)
     try:
@@ -47,7 +51,7 @@ def forking() -> Iterator[None]:
 
 
 def can_fork() -> bool:
-    """Whether `forked` may be used here."""
+    """Return whether `forked` may be used here."""
     return _MAY_FORK.get()
 
 
@@ -66,7 +70,7 @@ def apart() -> BaseContext:
 
 
 def preload(module: str) -> None:
-    """Let a process without threads import a module while this one does something else; processes `apart` are forked from it."""
+    """Import a module in a process without threads meanwhile; processes of `apart` are forked from it."""
     if _HAS_FORKSERVER:
         from multiprocessing import forkserver  # noqa: PLC0415 - not there on every system
 
@@ -96,7 +100,7 @@ def _end_with_parent() -> None:
 
 @cache
 def use_scratch() -> None:
-    """Let multiprocessing keep its files in a directory that the next run sweeps, should this process be killed."""
+    """Keep multiprocessing's files in a directory that the next run removes if this process is killed."""
     config: dict[str, object] = multiprocessing.current_process()._config  # type: ignore[attr-defined]  # noqa: SLF001 - nothing else chooses the place
     if config.get("tempdir") is None:
         stack = ExitStack()

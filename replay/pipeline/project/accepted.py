@@ -1,4 +1,4 @@
-"""The file of accepted findings: read with the place of every mistake, and written entry by entry."""
+"""The file of accepted findings: read with the position of every error, and written entry by entry."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def _entry(document: CaseDocument, number: int, value: JSON) -> Acceptance:
 
 
 def expiry(text: str, today: date) -> date | None:
-    """The day of `--expires`: a day, a length from today such as `90d`, or `never`; raises ReplayError."""
+    """Return the day of `--expires`: a day, a duration from today such as `90d`, or `never` (None); raises ReplayError."""
     if text == "never":
         return None
     try:
@@ -102,7 +102,7 @@ def add_accepted(path: Path, entries: Sequence[Acceptance]) -> None:
 
 
 def accepted_text(entries: Sequence[Acceptance]) -> str:
-    """A file of some entries."""
+    """Return the text of a file with some entries."""
     return _HEAD + "".join(_lines(entries))
 
 

@@ -15,7 +15,7 @@ from replay.errors import ReplayError
 from replay.reconstruct.snapshot import read_snapshot
 
 DEEPEST = 4
-"""How many directories below its own a project is looked for."""
+"""How many directory levels below its own a project is searched."""
 MOST_ENTRIES = 20_000
 """Maximum number of entries to look at. A home directory is not a project."""
 _BEGINNING = 1 << 16
@@ -82,7 +82,7 @@ def _walk(directory: Path) -> Iterator[tuple[Path, list[str], list[str]]]:
 
 
 def _holds_policies(path: Path) -> bool:
-    """Whether a file begins with a policy or a webhook configuration."""
+    """Return whether a file begins with a policy or a webhook configuration."""
     if path.suffix not in (".yaml", ".yml", ".json"):
         return False
     try:
@@ -101,7 +101,7 @@ def _current_and_candidate(sets: list[Path]) -> tuple[Path | None, Path | None]:
 
 
 def owner_label(cluster: Path) -> str | None:
-    """The label by which most namespaces of a snapshot say whose they are: `team`, `owner` and the like."""
+    """Return the label with which most namespaces of a snapshot name their owner: `team`, `owner` and similar."""
     try:
         namespaces: list[Any] = [each for each in read_snapshot(cluster) if each.get("kind") == "Namespace"]
     except ReplayError:

@@ -1,6 +1,6 @@
 """Selection of a run: policies, namespaces, users, a period.
 
-A policy is named in full, with wildcards, or by as much of its name as tells it from all others.
+A policy is named in full, with wildcards, or by a unique part of its name.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def resolve_policy_names(name: str, names: Collection[str], place: str = "--poli
 
 
 def names_of(manifests: ManifestSet) -> Iterator[str]:
-    """The names of all policies, of engines too, webhooks, their configurations, and built-in plugins of a set."""
+    """Yield the names of a set's policies (also of engines), webhooks, webhook configurations and built-in plugins."""
     yield from (policy.name for policy in manifests.validating_policies)
     yield from (policy.name for policy in manifests.mutating_policies)
     yield from (plugin.name for plugin in manifests.builtin)
@@ -71,7 +71,7 @@ def names_of(manifests: ManifestSet) -> Iterator[str]:
 
 
 def is_part(name: str, names: Collection[str]) -> bool:
-    """Whether any known name holds a short one."""
+    """Return whether a known name contains a short one."""
     return any(_holding(name.removesuffix(_CUT).lower(), names))
 
 
@@ -88,7 +88,7 @@ _OF_NAME = {
     "user": "select 1 from request where username = $name limit 1",
 }
 _OF_ALL = frozenset({OutcomeKind.UNDETERMINED, OutcomeKind.NEWLY_WARNED, OutcomeKind.NEWLY_AUDITED})
-"""Outcomes whose cause is a text, or that may belong to a named policy anyway."""
+"""Outcomes whose cause is a text, or that may belong to a named policy in any case."""
 
 
 def named_policies(manifests: Manifests, names: Iterable[str]) -> frozenset[str]:
@@ -132,7 +132,7 @@ def concerns(names: frozenset[str], key: CellKey) -> bool:
 
 
 def chosen(store: Store, focus: Focus) -> Predicate | None:
-    """The requests of some namespaces and users in a period, None for all.
+    """Return a predicate for the requests of some namespaces and users in a period, None for all.
 
     Raises ReplayError for names that the log does not know, and for a period without events.
     """
@@ -151,7 +151,7 @@ def chosen(store: Store, focus: Focus) -> Predicate | None:
 
 
 def _workspaces(store: Store) -> str:
-    """An expression for the path of the workspace of a request; raises ReplayError for a log without any."""
+    """Return an SQL expression for the path of a request's workspace; raises ReplayError for a log without workspaces."""
     rows = store.answer("workspaces")
     if not rows:
         raise ReplayError("the log has no workspaces: it is not of kcp", path="--workspace")
@@ -160,7 +160,7 @@ def _workspaces(store: Store) -> str:
 
 
 def _require_known(store: Store, kind: str, names: tuple[str, ...]) -> None:
-    """A name that nothing is found under may be mistyped; only then all names are looked up."""
+    """Raise ReplayError for a name that the log does not know. All names are looked up only if one has no request."""
     for name in names:
         if not WILDCARDS & set(name) and store.sql(_OF_NAME[kind], name=name).is_empty():
             store.sql(decision_views())
@@ -173,7 +173,7 @@ def _any_of(column: str, patterns: tuple[str, ...]) -> str:
 
 
 def concerning(job: Job, names: frozenset[str]) -> Predicate | None:
-    """The requests that something of some names may match, None for all that anything may."""
+    """Return a predicate for the requests that policies of some names may match, None for all requests."""
     if not names:
         return None
     units = [unit for each in job.distinct_sets for unit in units_of(each) if unit.name in names]

@@ -1,4 +1,4 @@
-"""Choices of the command line: output formats, conditions of failure, form of a request, deciding set, operation on objects."""
+"""Choices of the command line: output formats, failure conditions, forms of a request, deciding set, operation on objects."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import StrEnum
 
 
 class Format(StrEnum):
-    """How what a command found is printed: the same names everywhere; a command has those that make sense for it."""
+    """Output format of a command. The names are the same everywhere; each command offers those that make sense for it."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -20,7 +20,7 @@ class Format(StrEnum):
 
 
 class DocumentFormat(StrEnum):
-    """Those of them that a report has which tells no findings at lines."""
+    """Output formats of a report without findings at file lines."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -40,7 +40,7 @@ class FailOn(StrEnum):
 
 
 class CaseForm(StrEnum):
-    """How a request is written."""
+    """Form in which a request is written."""
 
     CASE = "case"
     REVIEW = "review"
@@ -51,14 +51,14 @@ class CaseForm(StrEnum):
 
 
 class DecidingSet(StrEnum):
-    """Which set decides."""
+    """The set that decides."""
 
     CURRENT = "current"
     CANDIDATE = "candidate"
 
 
 class CaseOperation(StrEnum):
-    """What is asked about each object: an unchanged update, a creation, or what Kyverno's background scan reports."""
+    """Request for each object: an unchanged update, a creation, or the check of Kyverno's background scan."""
 
     UPDATE = "update"
     CREATE = "create"

@@ -1,6 +1,6 @@
-"""Running again whenever a file changes that the last run has read, or has come since: `replay run --watch`, `replay test --watch`.
+"""Reruns a command when an input file changes or appears: `replay run --watch`, `replay test --watch`.
 
-The first run is a whole one. Later runs say what the change of a file changes.
+The first run shows the whole result, later runs the effect of a change.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from replay.storage.listing import files_below
 from replay.storage.scratch import scratch
 
 INTERVAL = 0.5
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 FileStates = dict[str, tuple[int, int]]
 
@@ -39,9 +39,9 @@ def _watch(
     rounds: Iterable[int] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Run, then again after each change of some paths (files, directories, globs) or of the files that `once` says it read.
+    """Run, and run again after each change of some paths (files, directories, globs) or of the files that `once` returns.
 
-    `rounds` are counted for ever unless given.
+    `rounds` are endless by default.
     """
     watched = tuple(paths)
     files: tuple[str, ...] = ()
@@ -55,7 +55,7 @@ def _watch(
 
 
 def state(paths: Iterable[str | Path], files: Iterable[str]) -> FileStates:
-    """When each file was changed last and how large it is; one that is gone is not there."""
+    """Return time of change and size of each existing file."""
     roots = [Path(each) for path in paths for each in _expand(str(path))]
     below = (each for path in roots for each in (files_below(path) if path.is_dir() else (path,)))
     states: FileStates = {}
@@ -73,7 +73,7 @@ def _expand(path: str) -> Iterable[str]:
 
 
 def _inputs(scenario: Scenario, *others: Path | None) -> list[str | Path]:
-    """All that a run reads: logs, sets, the snapshot, which holds params, and others; what is not there yet may come."""
+    """Return all inputs of a run: logs, sets, the snapshot (which holds parameters) and others. They may not exist yet."""
     paths = (scenario.current, scenario.candidate, *scenario.add, *scenario.apply, scenario.cluster, *others)
     return [*(log for log in scenario.logs if log != STDIN), *(path for path in paths if path is not None)]
 
@@ -128,9 +128,9 @@ def watch_cases(
     rounds: Iterable[int] | None = None,
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Run, then again after each change; what cannot be run is shown too, since the next change may mend it.
+    """Run, and run again after each change. Errors are shown too, since the next change may fix them.
 
-    `rounds` are counted for ever unless given.
+    `rounds` are endless by default.
     """
 
     def once() -> Iterable[str]:

@@ -16,7 +16,7 @@ OPEN_OPERATION = "whether the object existed, so that it was updated and not cre
 
 
 class MetRequest(NamedTuple):
-    """A request, and for each of its `questions` what the mutating phase of each set left."""
+    """A request, and for each of its `questions` the mutating result of each set."""
 
     request: ReplayRequest
     admitted: Sequence[Sequence[Admitted]]
@@ -28,7 +28,7 @@ def decide(chain: Decider, request: ReplayRequest, lister: Lister, backends: Bac
 
 
 def decide_keeping(chain: Chain, request: ReplayRequest, lister: Lister) -> tuple[list[Decision], MetRequest | None]:
-    """The same with what `decide_again` needs, None where that is not known."""
+    """Return the decisions, and the inputs of `decide_again`, None if they are unknown."""
     made = [chain.decided(*question, lister) for question in request.questions]
     admitted = [each.admitted for each in made if each.admitted is not None]
     return _common([each.decisions for each in made]), MetRequest(request, admitted) if len(admitted) == len(
@@ -43,7 +43,7 @@ def decide_again(chain: Chain, met: MetRequest, lister: Lister) -> list[Decision
 
 
 def _common(decisions: Sequence[list[Decision]]) -> list[Decision]:
-    """The common part of what each set decides about each possible operation."""
+    """Return the common part of each set's decisions about the possible operations."""
     if len(decisions) == 1:
         return decisions[0]
     return [either(one, other) for one, other in zip(*decisions, strict=True)]

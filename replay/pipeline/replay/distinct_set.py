@@ -19,9 +19,10 @@ from replay.reconstruct.server.builtin import REPRODUCED
 def distinct_sets(
     sets: Sets, names: frozenset[str] = frozenset(), *, with_plugins: bool = False, again: bool = False
 ) -> Sets:
-    """Return the parts of both sets that must run; `names` are webhooks and plugins with an answerer.
+    """Return the parts of both sets that must run; `names` are webhooks and plugins with a source of answers.
 
-    `with_plugins` keeps the plugins that both sets have alike. What these change is not done `again` unless that is said: the log shows it.
+    `with_plugins` keeps plugins that both sets configure alike. Their changes, which the log shows, are only made
+    `again` if that is set.
     """
     own_sets = without_shared_webhooks(sets, names)
     if not with_plugins:
@@ -68,7 +69,7 @@ def without_shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> 
 
 
 def shared_webhooks(sets: Sets, names: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The names of the webhooks that `without_shared_webhooks` leaves out, sorted."""
+    """Return the names of the webhooks that `without_shared_webhooks` removes, sorted."""
     left_out: set[str] = set()
     for manifest_set, own_set in zip(sets, without_shared_webhooks(sets, names), strict=True):
         left_out |= _webhook_names(manifest_set) - _webhook_names(own_set)
@@ -102,6 +103,6 @@ def _kept(
 
 
 def _unmoved(configuration: WebhookConfiguration) -> WebhookConfiguration:
-    """A configuration as it is wherever it stands: a static one names a URL in place of a Service."""
+    """Return a configuration without what differs between its static and its API form: a static one has a URL in place of a Service."""
     webhooks = tuple(replace(each, client_config=WebhookClientConfig()) for each in configuration.webhooks)
     return replace(configuration, name=without_suffix(configuration.name), static=False, webhooks=webhooks)

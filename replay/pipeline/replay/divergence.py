@@ -12,10 +12,10 @@ from replay.world.result import IsolatedEnd
 
 
 class Divergence(Struct):
-    """Where the candidate's world begins to differ from the log's.
+    """Where the candidate's predictions begin to differ from the log.
 
-    `objects` are by key the numbers of the requests that differ, `numbers` of all such requests how each ends taken alone, where that is
-    certain and finalizers are left as they are; None where it is to be worked out.
+    `objects` are the sequence numbers of differing requests by object key. `numbers` say for each such request how it
+    ends by itself, if that is certain and leaves finalizers alone; None if it must be evaluated.
     """
 
     objects: dict[str, tuple[int, ...]] = field(default_factory=dict)
@@ -32,7 +32,7 @@ class Divergence(Struct):
         return beginning
 
     def find(self, seq: int, about: ObjectRef, audit_id: str, alone: IsolatedEnd | None = None) -> None:
-        """Take over one request."""
+        """Add one differing request."""
         self.numbers[seq] = alone
         key = stored_key(about, audit_id)
         self.objects[key] = (*self.objects.get(key, ()), seq)
@@ -43,11 +43,11 @@ class Divergence(Struct):
             self.objects.setdefault(key, ())
 
     def add(self, other: Divergence) -> None:
-        """Take over those of another part of the log."""
+        """Add the divergence of another part of the log."""
         for key, numbers in other.objects.items():
             self.objects[key] = (*self.objects.get(key, ()), *numbers)
         self.numbers |= other.numbers
 
     def alone(self, numbers: Iterable[int]) -> dict[int, IsolatedEnd | None]:
-        """How those of some requests end alone that differ."""
+        """Return how those of some requests that differ end by themselves."""
         return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}

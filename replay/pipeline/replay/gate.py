@@ -8,7 +8,7 @@ from replay.admission.decision import Decision, Verdict
 
 
 class Gate(Struct, frozen=True):
-    """Writes by their place in the log: those that the candidate's authorizers refuse, and those that only the candidate allows."""
+    """Writes by sequence number: those that the candidate's authorizers refuse, and those that only they allow."""
 
     refused: frozenset[int] = frozenset()
     let_in: frozenset[int] = frozenset()
@@ -16,10 +16,10 @@ class Gate(Struct, frozen=True):
     """Allowed requests for which the candidate's authorization is unknown."""
 
     def candidate(self, seq: int, decision: Decision) -> Decision:
-        """Return the candidate's decision about a request, given the decision of its policies alone."""
+        """Return the candidate's decision about a request, given the decision of its policies."""
         return NOT_LET_IN if seq in self.refused else decision
 
 
 OPEN = Gate()
 NOT_LET_IN = Decision(Verdict.NOT_REACHED)
-"""The decision of admission about a request that the authorizers refuse."""
+"""Decision of admission about a request that the authorizers refuse."""

@@ -1,4 +1,4 @@
-"""What every worker needs to replay a part of the log, and the replaying of one part in a worker."""
+"""The inputs that every worker needs to replay a part of the log, and the replay of one part."""
 
 from __future__ import annotations
 
@@ -78,14 +78,14 @@ from replay.world.elsewhere import COUNTED, Elsewhere
 from replay.world.judge import Judge
 
 _CHUNK = 100
-"""How many findings, or lines of `--outcomes`, of each part are in memory together when parts are merged."""
+"""Number of findings, or of lines for `--outcomes`, of each part that are in memory together during a merge."""
 
 
 class PartResult(NamedTuple):
-    """What a worker hands back: the pieces of each class of requests, and their file; from `lines` on it has chunks of `--outcomes`.
+    """Result of a worker: the pieces of each class of requests, and their file; chunks of `--outcomes` begin at `lines`.
 
-    Where requests are kept that came to the validating phase, `met` is where their blocks are in the file, None for a class of which not all can
-    be kept, and `settled` are the pieces of all other requests.
+    If requests are kept as they reached the validating phase, `met` are the positions of their blocks in the file, None
+    for a class that cannot be kept completely. `settled` are the pieces of all other requests.
     """
 
     classes: dict[CoarseClass, ClassPiece]
@@ -96,16 +96,16 @@ class PartResult(NamedTuple):
 
 
 class Job(Struct, frozen=True, dict=True):
-    """The same for every part: the sets, what is known of the cluster, and where results go.
+    """Inputs that are the same for every part: the sets, the cluster, and the place of results.
 
-    `lookups` are the writes to the kinds that decisions look up, `revisions` the samples of the revision clock, `classes` what the
-    log shows of default classes, `deletions` the rows about deletions of whole collections. `began` is when the first request was received, and
-    `clock_error` is by how much the clocks of API servers may differ, both in microseconds.
+    `lookups` are the writes to looked-up kinds, `revisions` the samples of the revision clock, `classes` the default
+    classes that the log shows, `deletions` the rows about collection deletions. `began` is when the first request was
+    received. `clock_error` is the largest difference between the clocks of API servers. Both are in microseconds.
     """
 
     sets: tuple[ManifestSet, ManifestSet]
     versions: Versions
-    """The minors of the servers of both sets."""
+    """Server minors of both sets."""
     snapshot: tuple[JSON, ...]
     trust: Trust
     predicate: Predicate
@@ -122,22 +122,22 @@ class Job(Struct, frozen=True, dict=True):
     classes: tuple[ShownClass, ...] = ()
     deletions: tuple[Row, ...] = ()
     within: Predicate | None = None
-    """What is replayed of the requests that `predicate` selects, if not all."""
+    """Selection among the requests of `predicate`, None for all."""
     with_plugins: bool = False
-    """Whether built-in plugins of which both sets say the same are asked all the same."""
+    """Whether built-in plugins run that both sets configure alike."""
     again: bool = False
-    """Whether plugins that both sets have alike change objects again, although the log shows what they did."""
+    """Whether plugins that both sets configure alike change objects again, although the log shows their changes."""
     entries: Entries = field(default_factory=dict)
-    """What plugins that remember say of requests."""
+    """Decisions of plugins with state, by request."""
     gate: Gate = OPEN
     authorizers: Authorizers | None = None
-    """Who answers the `authorizer` of policies, where a set says it."""
+    """Authorizers for the `authorizer` of policies, None if no set has authorization manifests."""
     policy_writes: tuple[PolicyWrite, ...] = ()
-    """What the log creates and deletes of the current set's objects."""
+    """Objects of the baseline that the log creates and deletes."""
     keeps_met: bool = False
-    """Whether requests that come to the validating phase are kept as they come."""
+    """Whether requests are kept as they reach the validating phase."""
     workspaces: Workspaces | None = None
-    """The workspaces of kcp; `sets` are then all policies that any of them ever has."""
+    """Workspaces of kcp, None outside of kcp. With workspaces, `sets` hold all policies that any of them ever has."""
 
     @property
     def version(self) -> KubernetesVersion:
@@ -146,7 +146,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def excluded(self) -> frozenset[GroupResource]:
-        """The resources about which neither set's server asks a policy or a webhook."""
+        """Resources for which neither set's server calls a policy or webhook."""
         return excluded_from_all(self.distinct_sets)
 
     @cached_property
@@ -163,24 +163,27 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def chain(self) -> Chain | ShardChain:
-        """The compiled sets; webhooks that both sets call, and that nobody answers for, are left out."""
+        """The compiled sets, without webhooks that both sets call and that have no source of answers."""
         return self.chain_of(self.distinct_sets) if self.workspaces is None else self.shard_chain()
 
     @cached_property
     def decider(self) -> Decider:
-        """What decides requests of the log: of a set whose objects the log creates or deletes, those that were there."""
+        """The decider for requests of the log.
+
+        If the log creates or deletes objects of a set, it uses those that existed.
+        """
         return self._timed(self.sets_without) if self.policy_writes else self.chain
 
     def _timed(self, sets: Callable[[frozenset[Name]], Sets]) -> TimedChain:
         return TimedChain(self.sets[0], self.policy_writes, lambda names: self.chain_of(sets(names)))
 
     def sets_without(self, names: frozenset[Name]) -> Sets:
-        """What of both sets is asked while some objects are not there."""
+        """Return the parts of both sets that run while some objects do not exist."""
         sets = without(self.sets, names) if names else self.sets
         return distinct_sets(sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
 
     def shard_chain(self, *, alone: bool = False) -> ShardChain:
-        """The chains of all workspaces; `alone`: the candidate's, beside no policies."""
+        """Return the chains of all workspaces; with `alone`, the baseline is empty."""
         assert self.workspaces is not None
         assert isinstance(self.cluster, ShardCluster)
 
@@ -194,7 +197,7 @@ class Job(Struct, frozen=True, dict=True):
         return ShardChain(self.cluster, self.workspaces, self.versions, distinct, policy_names(self.distinct_sets[0]))
 
     def chain_of(self, sets: Sets) -> Chain:
-        """Sets, compiled."""
+        """Return the chain of compiled sets."""
         own = asked_by if self.authorizers is not None and self._asks_authorizers(sets) else None
         discovery, schemas = self.cluster.discovery, self.schemas
         return Chain(
@@ -209,11 +212,14 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def authorizer(self) -> Callable[[Lister], Authorizer | Missing]:
-        """Who answers the `authorizer` of policies at the instant of a lister."""
+        """Returns the authorizer of policies for a lister's time."""
         return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
 
     def _asks_authorizers(self, sets: Sets) -> bool:
-        """Whether what each set decides may depend on its own authorizers: else both decide what they share at once."""
+        """Return whether decisions may depend on each set's own authorizers.
+
+        If not, shared policies are decided once for both.
+        """
         assert self.authorizers is not None
         current, candidate = self.authorizers.sides
         if current == candidate and not any(manifests.objects or manifests.removed for manifests in sets):
@@ -227,24 +233,24 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def schemas(self) -> Schemas:
-        """What is known of the fields of each kind."""
+        """The known fields of each kind."""
         return Schemas(self.cluster.crds)
 
     @property
     def _authorizing(self) -> Chains:
-        """The authorizers of both sets, with the RBAC that decisions look up."""
+        """The authorizers of both sets, with the RBAC objects that decisions look up."""
         assert self.authorizers is not None
         sides, answers = self.authorizers.sides, self.authorizers.answers
         return Chains(self.cluster, sides, answers, self.versions, began=self.began)
 
     @cached_property
     def distinct_sets(self) -> Sets:
-        """Both sets without the webhooks that both call alike and nobody answers for."""
+        """Both sets without the webhooks that both call alike and that have no source of answers."""
         return distinct_sets(self.sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
-        """What rebuilds requests, as far as these sets need them."""
+        """The reconstructor of requests, which rebuilds what these sets need."""
         mutators = self._policy_may_have_changed
         mutation = self._may_be_mutated if self.mutates else False
         classes = DefaultClasses(self.classes, self._undone)
@@ -257,7 +263,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def replayer(self) -> Replayer:
-        """The stages joined; made once in each process."""
+        """The joined stages, created once in each process."""
         return Replayer(
             self.cluster,
             self.reconstructor,
@@ -277,12 +283,12 @@ class Job(Struct, frozen=True, dict=True):
 
     @property
     def where(self) -> Where:
-        """The workspaces of a request of kcp."""
+        """Returns the kcp workspaces of a request."""
         return self.chain.where if isinstance(self.chain, ShardChain) else outside_kcp
 
     @cached_property
     def alone(self) -> Decider:
-        """The candidate's policies beside no others."""
+        """The candidate's policies with an empty baseline."""
         if self.workspaces is not None:
             return self.shard_chain(alone=True)
         nothing = ManifestSet(objects=self.distinct_sets[0].objects)
@@ -292,7 +298,7 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def judge(self) -> Judge:
-        """The decisions of the candidate in its world; its policies are asked apart from those of the current set."""
+        """The candidate's decisions for the walks. Its policies are also decided without those of the baseline."""
         return self.judging(self.replayer.decide, self._decide_alone)
 
     def _decide_alone(self, request: ReplayRequest, lister: Lister) -> Sequence[Decision]:
@@ -300,7 +306,7 @@ class Job(Struct, frozen=True, dict=True):
         return self.alone.decide(request.before_mutation, request.attributes, lister, backends)
 
     def judging(self, decide_both: Decide, decide_alone: Decide) -> Judge:
-        """A judge that decides by two functions: with the policies of both sets, and with the candidate's alone."""
+        """Return a judge with two functions: for the policies of both sets, and for those of the candidate only."""
 
         def decisions(request: ReplayRequest, lister: Lister) -> list[Decision]:
             current, candidate = as_far_as_reached(request, decide_both(request, lister))
@@ -330,13 +336,13 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def elsewhere(self) -> Elsewhere:
-        """What makes the requests of the candidate's world."""
+        """Builds the requests on objects that differ under the candidate."""
         candidate = repr(self.distinct_sets[1])
         unread = frozenset(name for name in COUNTED if name not in candidate)
         return Elsewhere(self.reconstructor, self.chain.patchers, unread)
 
     def decisions(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
-        """What both sets decide about a request of the log, with what was in force at the time."""
+        """Return both sets' decisions about a request of the log, with the objects that were in force at its time."""
         backends, decider = self.webhooks.backends(request), self.decider
         if isinstance(decider, ShardChain):
             return in_force(decider, request, lister, backends)
@@ -349,7 +355,7 @@ class Job(Struct, frozen=True, dict=True):
         return decisions if entry is None else with_entry(decisions, entry)
 
     def mutations(self, request: ReplayRequest, lister: Lister) -> list[Decision]:
-        """What the mutating phase of both sets makes of a request that came no further."""
+        """Return the mutating decisions of both sets about a request that did not pass the mutating phase."""
         if isinstance(self.chain, ShardChain) or request.otherwise is not None:
             return self.decisions(request, lister)
         chain = self.decider.chains(lister)[-1] if isinstance(self.decider, TimedChain) else self.chain
@@ -357,14 +363,14 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def _undone(self) -> frozenset[str]:
-        """The built-in plugins that did nothing to the objects before mutation: those that are asked, or were off."""
+        """Built-in plugins without effect on the object before mutation: those that run here, or that were off."""
         admitting = {each.name for manifests in self.distinct_sets for each in manifests.builtin if each.admits}
         on = {each.name for each in self.sets[0].builtin}
         off = {name for name in REPRODUCED if name not in on} if on else set()
         return frozenset((admitting | off) & REPRODUCED)
 
     def _policy_may_have_changed(self, exchange: Exchange, operation: Operation) -> bool:
-        """Whether a mutating policy of the current set may match a request of an operation, by its class alone."""
+        """Return whether a mutating policy of the baseline may match a request of an operation, by its class alone."""
         record = exchange.record
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         is_match = self._changed.get((requests, operation))
@@ -381,17 +387,17 @@ class Job(Struct, frozen=True, dict=True):
 
     @cached_property
     def _may_be_mutated(self) -> Callable[[RequestRecord], bool]:
-        """Whether a mutating policy or webhook of either set may match a request, by its class alone."""
+        """Returns whether a mutating policy or webhook of either set may match a request, by its class alone."""
         return self._any_selects(mutating_criteria(self.distinct_sets))
 
     @cached_property
     def _asks_candidate(self) -> Callable[[Classed], bool]:
-        """Whether a policy or webhook of the candidate may match a request, by its class alone."""
+        """Returns whether a policy or webhook of the candidate may match a request, by its class alone."""
         return self._any_selects(criteria_of(self.distinct_sets[1:]))
 
     @cached_property
     def consulted(self) -> Callable[[CoarseClass], bool]:
-        """Whether a policy of the candidate that may match requests of a class asks authorizers or for parameters."""
+        """Returns whether a candidate policy that may match a class of requests uses the authorizer or parameters."""
         asking = (
             each
             for each in reads_of(self.distinct_sets[1], self.versions.candidate)
@@ -403,11 +409,11 @@ class Job(Struct, frozen=True, dict=True):
         return cache(lambda requests: any(each(requests) for each in selecting))
 
     def consults(self, record: Classed) -> bool:
-        """Whether such a policy may match a request."""
+        """Return whether a candidate policy with authorizer or parameters may match a request."""
         return self.consulted(CoarseClass(record.verb, record.api_group, record.resource, record.subresource))
 
     def _heeds(self, record: Classed, places: frozenset[Place]) -> bool:
-        """Whether a policy or webhook of the candidate that may match a request reads some places of `object`, then or before."""
+        """Return whether a candidate policy or webhook that may match the request reads one of `places` in `object` or `oldObject`."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         key = (requests, places)
         if key not in self._heeded:
@@ -451,13 +457,13 @@ class Job(Struct, frozen=True, dict=True):
 
     @property
     def mutators(self) -> frozenset[str]:
-        """The names of what mutates, as decisions name it: policies, and the configurations of webhooks that are asked."""
+        """Names of everything that mutates, as in decisions: policies, and configurations of webhooks with answers."""
         unseen = [name for each in self.distinct_sets for name in policy_names(each, mutating=True)]
         configurations = [name for each in self.distinct_sets for name in webhook_mutators(each)]
         return frozenset((*unseen, *(configurations if self.webhooks.names or self.webhooks.removed else ())))
 
     def run(self, part: StorePart) -> PartResult:
-        """Replay one part; its outcomes go to a file of the spool, so that they need not fit in memory together."""
+        """Replay one part. Outcomes go to a file of the spool, so that they need not fit in memory together."""
         replayer = self.replayer
         selection = part.selection(self.predicate, self.within, only_failed=not self.with_lines)
         outcomes = replayer.replay(selection.objects())
@@ -466,7 +472,7 @@ class Job(Struct, frozen=True, dict=True):
         return _spooled(outcomes, self.spool / f"part-{part.number:05}-{part.share.number}")
 
     def run_again(self, portion: MetPortion) -> PartResult:
-        """Replay requests that were kept as they came to the validating phase."""
+        """Replay requests that were kept as they reached the validating phase."""
         assert isinstance(self.chain, Chain)
         met_requests = (met_request(row) for block in portion.blocks for row in rows_of(block))
         outcomes = self.replayer.replay_again(met_requests, partial(decide_again, self.chain))
@@ -474,7 +480,7 @@ class Job(Struct, frozen=True, dict=True):
 
 
 class MetPortion(NamedTuple):
-    """Blocks of kept requests, which a worker replays together."""
+    """Blocks of kept requests that one worker replays together."""
 
     number: int
     blocks: list[bytes]
@@ -484,7 +490,7 @@ class RunAgain(NamedTuple):
     """The task of replaying kept requests."""
 
     def run(self, job: Job, portion: MetPortion) -> PartResult:
-        """The result for one portion."""
+        """Return the result for one portion."""
         return job.run_again(portion)
 
 
@@ -502,7 +508,7 @@ def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
 
 
 def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dict[CoarseClass, ClassPiece]:
-    """Write of each class where it begins to differ, and its findings in their order."""
+    """Write the divergence of each class, and its findings in order."""
     pieces = {}
     for requests, findings in classes.items():
         findings.findings.sort(key=lambda pending: pending.place)
@@ -514,7 +520,7 @@ def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dic
 
 
 def _dump(values: list[Any], file: BinaryIO) -> None:
-    """Write values in chunks; the last one is empty."""
+    """Write values in chunks; an empty chunk ends them."""
     for start in range(0, len(values), _CHUNK):
         pickle.dump(values[start : start + _CHUNK], file, pickle.HIGHEST_PROTOCOL)
     pickle.dump([], file, pickle.HIGHEST_PROTOCOL)

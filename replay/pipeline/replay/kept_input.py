@@ -1,6 +1,8 @@
-"""Requests as the validating phase meets them, as bytes: a changed validating policy is decided about these, without the log.
+"""Requests as they reach the validating phase, in bytes.
 
-INVARIANT: nothing of a validating policy goes into them, and a request that is read again is decided as it was, to the byte.
+A changed validating policy is decided with these, without the log.
+
+INVARIANT: they depend on no validating policy, and a decoded request is decided exactly as the original.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from replay.pipeline.replay.decide import MetRequest
 from replay.reconstruct.request import Reached, ReplayRequest
 
 UNKEEPABLE: Final = (TypeError, ValueError, OverflowError, RecursionError)
-"""Errors for text that is not UTF-8, for numbers above 64 bits, and for other values that would not come back as they are."""
+"""Errors for text that is not UTF-8, for numbers above 64 bits, and for other values that would not be restored exactly.
+"""
 ROWS: Final = 512
-"""How many requests a block holds."""
+"""Number of requests in a block."""
 
 
 class _Hole(NamedTuple):
@@ -39,7 +42,7 @@ class _Hole(NamedTuple):
 
 
 class _Partial(NamedTuple):
-    """A partly known object: nulls stand where it is not known."""
+    """A partly known object, with nulls in place of unknown parts."""
 
     value: Any
     holes: tuple[_Hole, ...]
@@ -54,7 +57,7 @@ class _Value(Struct, array_like=True):
 
 
 class _Original(NamedTuple):
-    """What the attributes of the mutating phase do not share with those of the validating phase."""
+    """Attributes of the mutating phase that differ from those of the validating phase."""
 
     name: str
     object: _Value
@@ -79,7 +82,10 @@ class _Attributes(Struct, array_like=True):
 
 
 class _Admitted(Struct, array_like=True):
-    """An `Admitted`; a part is None where a plugin had no effect. `validated` is the object that `carried` is, if it is no patch."""
+    """An `Admitted`. A part is None if its plugin had no effect.
+
+    `validated` is the object in `carried`, if that is no patch.
+    """
 
     parts: tuple[Decision | None, ...]
     patch: tuple[Any, ...]
@@ -90,7 +96,7 @@ class _Admitted(Struct, array_like=True):
 
 
 class _Asked(Struct, array_like=True):
-    """A request of one operation; `admitted` is None where no mutating plugin acted in any set."""
+    """A request with one operation. `admitted` is None if no mutating plugin acted in any set."""
 
     original: _Original | Missing
     attributes: _Attributes
@@ -246,7 +252,7 @@ def _without_holes(value: JSON, path: FieldPath, holes: list[_Hole]) -> JSON:
 
 @lru_cache(maxsize=1024)
 def _user(content: bytes) -> UserInfo:
-    """A user; few make most of the requests."""
+    """Return a user. Cached, because few users make most requests."""
     return _USER.decode(content)
 
 
@@ -288,13 +294,13 @@ class KeptBlocks:
     """The rows of one class in a part of the log, as compressed blocks."""
 
     def __init__(self) -> None:
-        """There are no rows yet."""
+        """Start without rows."""
         self.blocks: list[bytes] | None = []
-        """None as soon as a request cannot be kept."""
+        """None as soon as one request cannot be kept."""
         self._rows: list[bytes] = []
 
     def add(self, met: MetRequest | None) -> None:
-        """Add a request; None is one that cannot be kept."""
+        """Add a request; None stands for one that cannot be kept."""
         if self.blocks is None:
             return
         try:
@@ -322,10 +328,10 @@ class KeptBlocks:
 
 
 def block_of(rows: Sequence[bytes]) -> bytes:
-    """Rows, compressed."""
+    """Return compressed rows."""
     return zlib.compress(_encode(rows), 1)
 
 
 def rows_of(block: bytes) -> list[bytes]:
-    """The rows of a block. Raises `msgspec.MsgspecError` or `zlib.error` if it is none."""
+    """Return the rows of a block. Raises `msgspec.MsgspecError` or `zlib.error` if it is invalid."""
     return _ROWS.decode(zlib.decompress(block))

@@ -1,11 +1,14 @@
 """Results kept beside a store, so that a changed candidate costs only what changed.
 
-A run with a kept store writes down what it found about each class of requests (verb, group, resource, subresource), under a digest of
-the policies and webhooks that the coarse predicate may select these requests for, in both sets. A later run over the same log, with
-the same snapshot, version and code, takes over every class whose digest is there. Of the others it takes the requests as they came to the
-validating phase, which are kept under a digest of what acts before that phase, and decides them anew; it replays what is left. What follows from all
-classes together, the candidate's world, is kept under a digest of both sets, and object by object (`kept_walk`). INVARIANT: the result is that of a run without a
-store, to the byte.
+A run with a kept store saves its findings for each class of requests (verb, group, resource, subresource). The file
+name is a digest of the policies and webhooks that may match the class, in both sets. A later run over the same log,
+snapshot, version and code reuses every class with a saved digest.
+
+For other classes it uses the requests as they reached the validating phase. They are saved under a digest of everything
+that acts before that phase, and decided again. Only the rest is replayed. The consequences depend on all classes
+together. They are saved under a digest of both sets, and object by object (`kept_walk`).
+
+INVARIANT: the result equals that of a run without a store, to the byte.
 """
 
 from __future__ import annotations
@@ -39,15 +42,15 @@ from replay.world.result import Consequence
 
 RESULTS = "results"
 MOST_LOGS = 4
-"""For how many states of the log, snapshot and code a store keeps results; the oldest go first."""
+"""Number of states of log, snapshot and code for which a store keeps results. The oldest are removed first."""
 MOST_SETS = 8
-"""For how many pairs of sets it keeps the results of one class of requests."""
+"""Number of pairs of sets for which the results of one class are kept."""
 LEAST_SECONDS = 3600
-"""Seconds for which results stay after a run has read them."""
+"""Seconds for which results are kept after a run has read them."""
 MOST_MET = 2
-"""For how many mutating phases it keeps the requests of one class."""
+"""Number of mutating phases for which the requests of one class are kept."""
 MET_BYTES = 16 * 1024 * 1024
-"""Bytes after which a file of kept requests ends."""
+"""Bytes after which a new file of kept requests begins."""
 _MET = "-met"
 """End of the first part of such a file's name, before its number."""
 _CHECK = 32
@@ -56,10 +59,11 @@ _CHUNK = 500
 
 
 class KeptResults(Struct, frozen=True):
-    """The results of a store for two sets: for each class of requests of its log a file, there or not.
+    """The results of a store for two sets: a file for each class of requests of the log, which may not exist.
 
-    `classes` are how many requests there are of each, `files` the names of the files; `met` are those of the files of requests that came to the
-    validating phase, of which `{}` is the number. `world` is that of the file of the candidate's world, `walks` that of its walks.
+    `classes` are the numbers of requests by class, `files` the names of the files. `met` are the names of the files of
+    requests that reached the validating phase, with `{}` for the number. `world` names the file of the consequences,
+    `walks` that of the walks.
     """
 
     storage: Storage
@@ -84,7 +88,7 @@ class KeptResults(Struct, frozen=True):
             return  # a store that cannot be written is a slower one
 
     def read_met(self, classes: Iterable[CoarseClass]) -> dict[CoarseClass, MetClass]:
-        """Return the requests of classes that came to the validating phase, where they are there and whole."""
+        """Return the requests of classes that reached the validating phase, if their files exist and are intact."""
         met = ((requests, self._read_met(requests)) for requests in classes if requests in self.met)
         return {requests: each for requests, each in met if each is not None}
 
@@ -108,7 +112,7 @@ class KeptResults(Struct, frozen=True):
         return MetClass(result, blocks)
 
     def write_met(self, met: Mapping[CoarseClass, MetClass]) -> None:
-        """Keep the requests of classes that came to the validating phase, if possible."""
+        """Save the requests of classes that reached the validating phase, if possible."""
         with suppress(OSError):
             for requests, (settled, blocks) in met.items():
                 if requests in self.met and (content := _content(settled)) is not None:
@@ -127,7 +131,7 @@ class KeptResults(Struct, frozen=True):
         _put(self.storage, name.format(0), _framed([checks, *files[0]]))
 
     def read_world(self) -> World | None:
-        """The candidate's world, if it is there and whole."""
+        """Return the consequences, None if their file is absent or damaged."""
         try:
             world_kept = _WORLD.decode(_whole(self.storage, self.world))
         except (OSError, msgspec.MsgspecError):
@@ -136,14 +140,14 @@ class KeptResults(Struct, frozen=True):
         return World(consequences, world_kept.collections, refused=world_kept.refused, still=Counter(world_kept.still))
 
     def read_walks(self) -> bytes | None:
-        """The walks of the last run that walked, if they are there and whole."""
+        """Return the walks of the last run that walked, None if their file is absent or damaged."""
         try:
             return _whole(self.storage, self.walks)
         except OSError:
             return None
 
     def write_world(self, world: World, walks: bytes | None) -> None:
-        """Keep the consequences and their walks, if possible; remove the oldest results."""
+        """Save the consequences and their walks, if possible; remove the oldest results."""
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
         places = [(*place, ends[each]) for place, each in world.consequences.items()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
@@ -156,16 +160,16 @@ class KeptResults(Struct, frozen=True):
 
 
 class MetClass(NamedTuple):
-    """The requests of a class that came to the validating phase, in `blocks`, and the result about all others."""
+    """The requests of a class that reached the validating phase, in `blocks`, and the result of all others."""
 
     settled: ClassResult
     blocks: Iterable[bytes]
 
 
 class _World(NamedTuple):
-    """A `World` as a file has it: without lines, since nothing is kept of runs that want them.
+    """A `World` in the form of a file: without lines, since runs with lines save nothing.
 
-    `places` are the number of a request, that of its item, and how it ends: the number of one of `ends`.
+    `places` are the sequence number of a request, the number of its item, and the index of its end in `ends`.
     """
 
     ends: list[Consequence]
@@ -186,8 +190,8 @@ def kept_results(  # noqa: PLR0913 - what results depend on
 ) -> KeptResults:
     """Return a store's results for two sets; `base` is everything else that they depend on, except this code.
 
-    `selector` makes a function that tells whether criteria may match a class. `keeps_met` tells whether requests are kept as they come to the
-    validating phase.
+    `selector` returns, for criteria, a function that says whether they may match a class. `keeps_met` says that
+    requests are kept as they reach the validating phase.
     """
     place = f"{RESULTS}/{_digest(code_digest(), *base)}"
     units = [[(unit, selector(unit.match)) for unit in units_of(manifests)] for manifests in sets]
@@ -215,13 +219,13 @@ def _joined(units: Iterable[Unit]) -> str:
 
 
 def _selection(acting: Iterable[Iterable[Unit]]) -> str:
-    """What the coarse predicate selects of a class: all of it, unless it looks at names."""
+    """Return what the coarse predicate selects within a class: empty for all of it, unless it reads names."""
     matches = [unit.match for each in acting for unit in each]
     return repr(matches) if any(rule.resource_names for match in matches for rule in match.resource_rules) else ""
 
 
 def forget(storage: Storage) -> None:
-    """Remove all results of a store: they are about a log that is no longer the store's."""
+    """Remove all results of a store, because its log has changed."""
     storage.remove(RESULTS)
 
 
@@ -245,7 +249,7 @@ def _whole(storage: Storage, name: str) -> bytes:
 
 
 def _put(storage: Storage, name: str, content: bytes) -> None:
-    """Write a file with its check."""
+    """Write a file with its check value."""
     storage.put(name, _check(name, content) + content)
 
 
@@ -255,7 +259,7 @@ def _check(name: str, content: bytes) -> bytes:
 
 
 def _findings(storage: Storage, name: str) -> Iterator[Pending]:
-    """The findings of a file, which was whole a moment ago."""
+    """Yield the findings of a file that was intact a moment ago."""
     for frame in islice(_reread(storage, name), 2, None):
         yield from _PENDING.decode(frame)
 
@@ -266,7 +270,7 @@ def _divergence(storage: Storage, name: str) -> Divergence:
 
 
 def _reread(storage: Storage, name: str) -> Iterator[bytes]:
-    """The frames of a file which was whole a moment ago."""
+    """Return the frames of a file that was intact a moment ago."""
     try:
         return _frames(storage.read(name)[_CHECK:])
     except OSError as error:
@@ -274,7 +278,10 @@ def _reread(storage: Storage, name: str) -> Iterator[bytes]:
 
 
 def _content(result: ClassResult) -> bytes | None:
-    """A file after its check: frames with their lengths: the totals, the beginning, and the findings in chunks. None if it cannot be."""
+    """Return a file's content after its check: frames with their lengths, None if it cannot be encoded.
+
+    The frames are the totals, the divergence, and the findings in chunks.
+    """
     try:
         findings = result.findings()
         chunks = iter(lambda: list(islice(findings, _CHUNK)), [])
@@ -297,7 +304,7 @@ def _frames(content: bytes) -> Iterator[bytes]:
 
 
 def _counter(kind: Any, value: object) -> object:
-    """A `Counter`, which msgspec does not know to be a dictionary of numbers."""
+    """Return a `Counter`, which msgspec cannot decode itself."""
     if get_origin(kind) is not Counter:
         raise NotImplementedError(f"no values of {kind} are kept")
     return Counter(msgspec.convert(value, dict[get_args(kind)[0], int]))  # type: ignore[misc]
@@ -310,7 +317,7 @@ _WORLD = msgspec.msgpack.Decoder(_World)
 
 
 def _forget(storage: Storage, names: Iterable[str]) -> None:
-    """Remove what others have superseded: of other logs and snapshots, and of other sets."""
+    """Remove superseded results: those of other logs and snapshots, and of other sets."""
     used = time.time() - LEAST_SECONDS
     own = {name.rpartition("/")[0] for name in names}
     logs: dict[str, float] = {}

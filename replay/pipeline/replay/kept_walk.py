@@ -1,10 +1,13 @@
-"""Walks kept beside a store: what became of one object, and all that this depended on.
+"""Walks kept beside a store: the result of one object's walk, and everything that it depends on.
 
-A walk writes down what it asks (`traced_walk`): of which classes of requests it wanted decisions, the requests with the decisions, what it was told
-of classes without one, and which owners it looked for. If only validating policies of these classes changed, these requests are decided again. Beside
-that, its result depends on what a walk is given from the start: the findings about its object, the collections about it, what differs of its namespace
-and of what is looked up. A later run takes over the walk where all of this comes out the same, and walks the object where anything differs. INVARIANT:
-the result is that of the walk, to the byte; the log, the snapshot, the version and the code are the same by the name of the file.
+A walk records what it reads (`traced_walk`). That is: the classes for which it needed decisions, the decided requests,
+the answers about other classes, and the owners that it looked up. If only validating policies of these classes changed,
+the requests are decided again.
+
+The result also depends on the walk's inputs: findings and collections of the object, and the differences of its
+namespace and of looked-up objects. A later run reuses the walk if all of this is equal, and walks the object otherwise.
+INVARIANT: the result equals that of the walk, to the byte. Log, snapshot, version and code are equal, because the
+file's name contains their digest.
 """
 
 from __future__ import annotations
@@ -42,11 +45,11 @@ from replay.world.walk import WalkContext, Walked
 MOST_BYTES = 64 * 1024 * 1024
 """Maximum bytes of a log's walks. Others are walked anew."""
 _RATIO = 10
-"""How much smaller a request is in a compressed block, at least."""
+"""Least compression ratio of a request in a block."""
 
 
 class _NotePlace(NamedTuple):
-    """A `Note` whose row is that of a number in a block."""
+    """A `Note` whose row is at a position in a block."""
 
     is_alone: bool
     block: int
@@ -66,7 +69,10 @@ class _Entry(NamedTuple):
 
 
 class _Result(NamedTuple):
-    """What became of an object. Changes of looked-up objects are not kept, because these are walked first."""
+    """The result of an object's walk.
+
+    Changes of looked-up objects are not saved, because these objects are walked first.
+    """
 
     consequences: list[tuple[LogPosition, Consequence]]
     owners: dict[str, list[OwnerChange]]
@@ -74,7 +80,7 @@ class _Result(NamedTuple):
 
 
 class _TraceAndActing(NamedTuple):
-    """A trace, and digests of all that acts on its classes, and of what acts before the validating phase."""
+    """A trace, with digests of everything that acts on its classes, and of what acts before the validating phase."""
 
     trace: Trace
     acting: str
@@ -92,7 +98,7 @@ _RESULT = msgspec.msgpack.Decoder(_Result)
 
 
 class _Validity(Enum):
-    """Whether walks with a trace come out as they did: all, those whose requests are decided alike, or none."""
+    """Which walks with a trace are still valid: all, those whose requests get the same decisions, or none."""
 
     ALL = auto()
     BY_DECISIONS = auto()
@@ -100,7 +106,7 @@ class _Validity(Enum):
 
 
 class KeptWalks:
-    """The walks that a store has kept, and those that this run keeps in their place."""
+    """The walks that a store has saved, and those that this run saves in their place."""
 
     def __init__(self, content: bytes | None, job: Callable[[], Job]) -> None:
         """`content` is the file's, None if absent. An invalid file is empty."""
@@ -116,9 +122,9 @@ class KeptWalks:
         self._size = 0
         self._blocks = list(self._file.blocks)
         self._rows: list[bytes] = []
-        """Those of the block that is being filled."""
+        """Rows of the block that is being filled."""
         self._read: tuple[int, Sequence[bytes]] = (-1, ())
-        """The number of the last block that was read, and its rows."""
+        """Number and rows of the last block that was read."""
 
     @property
     def content(self) -> bytes | None:
@@ -144,7 +150,7 @@ class KeptWalks:
 
     @cached_property
     def environment(self) -> bytes:
-        """A digest of what every walk depends on beside the log, apart from what acts on single classes of requests."""
+        """A digest of what every walk depends on besides the log, except what acts on single classes of requests."""
         job = self._job
         rebuilder = job.reconstructor
         return digest(
@@ -160,7 +166,7 @@ class KeptWalks:
 
     @cached_property
     def _units(self) -> list[list[tuple[str, Callable[[CoarseClass], bool], bool]]]:
-        """Of each set the digests of its units, which classes they select, and whether they act before the validating phase."""
+        """For each set, its units: their digest, a function for the classes that they match, and whether they mutate."""
         mapper = EquivalentResourceMapper(self._job.cluster.discovery)
         return [
             [
@@ -216,7 +222,7 @@ class KeptWalks:
         return (entry.notes[0].block, entry.notes[0].number) if entry is not None and entry.notes else (-1, -1)
 
     def walk(self, context: bytes, identity: int, owners: Callable[[str], bytes]) -> ObjectWalk | None:
-        """The walk that was kept of an object, if it would come out as it did; `owners` are the digests of what differs of owners."""
+        """Return the saved walk of an object if it is still valid, None otherwise; `owners` returns the digest of an owner's differences."""
         entry = self._entries.get(context)
         if entry is None or any(owners(uid) != differing for uid, differing in entry.owners.items()):
             return None
@@ -231,7 +237,7 @@ class KeptWalks:
         return ObjectWalk(identity, entry.since, walked)
 
     def keep(self, context: bytes, walk: ObjectWalk, owners: Callable[[str], bytes]) -> None:
-        """Keep a walk, if there is room."""
+        """Save a walk, if there is room."""
         if self._size >= MOST_BYTES:
             return
         try:
@@ -264,7 +270,7 @@ class KeptWalks:
 
 
 class WaveWalks:
-    """Walks of one wave: kept ones, and places of the others."""
+    """The walks of one wave: saved ones, and the objects that must be walked."""
 
     def __init__(
         self,
@@ -274,7 +280,7 @@ class WaveWalks:
         begins: Divergence,
         parts: int,
     ) -> None:
-        """`parts`: in how many the wave is walked."""
+        """`parts` is the number of parts in which the wave is walked."""
         self._archive = archive
         self._around = around
         self._begins = begins
@@ -290,7 +296,7 @@ class WaveWalks:
 
     @property
     def missing(self) -> frozenset[str]:
-        """The keys of the objects that are to be walked."""
+        """Keys of the objects that must be walked."""
         return frozenset(self._keys.values()) - {self._keys[walk.identity] for walk in self._walks}
 
     def all(self, walks: Iterable[ObjectWalk], *, in_order: bool) -> Iterator[ObjectWalk]:

@@ -1,8 +1,8 @@
-"""Plugins that remember, asked about a whole log in the order of admission: what quotas and buckets say of each request.
+"""Plugins with state, evaluated over a whole log in admission order: decisions of quotas and rate limits.
 
-They come after all that looks at a request alone, so that a request which is refused before is not charged. What is not known of
-earlier requests is followed both ways: a denial is certain where even the least that may have been charged leaves no room, and
-likely where only the most does.
+They run after everything that depends on one request only, so that a request that is denied earlier is not charged. If
+earlier charges are uncertain, both bounds are followed. A denial is certain if even the least charge leaves no room,
+and likely if only the most does.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from replay.reconstruct.reconstructor import Reconstructor
 from replay.world.elsewhere import Elsewhere
 
 RequestKey = tuple[int, int]
-"""`seq` of a request, and which object of a deletion of many."""
+"""Sequence number of a request, and the number of the object in a collection deletion."""
 Entries = Mapping[RequestKey, tuple[Decision, ...]]
 """Decisions of plugins with state, for each set."""
 
@@ -46,7 +46,7 @@ _LIKELY = "likely denied, if all that may have been charged before was"
 
 
 def with_entry(decisions: Sequence[Decision], entry: tuple[Decision, ...] | None) -> list[Decision]:
-    """Decisions with what the plugins that remember say; the first refusal ends a request."""
+    """Return the decisions joined with those of plugins with state. The first refusal ends a request."""
     if entry is None:
         return list(decisions)
     return [
@@ -63,18 +63,18 @@ class ChargeBounds(NamedTuple):
 
 
 class Ledger(Struct):
-    """The plugins that remember, of several sets; `places` are namespaces that they are about, None for all."""
+    """The plugins with state of several sets."""
 
     chain: Chain
     books: Sequence[tuple[ChargeBounds | None, ...]]
-    """By plugin, for each set."""
+    """For each plugin, its bounds in each set."""
     predicate: Predicate
     quotas: QuotaLedger | None = None
-    """The quotas, which come after all others."""
+    """The quotas, which run after all other plugins."""
     entries: dict[RequestKey, tuple[Decision, ...]] = field(default_factory=dict)
 
     def ask(self, cluster: Cluster, requests: Iterable[LoggedRequest]) -> Entries:
-        """Go through requests in the order of admission."""
+        """Decide requests in admission order, and return the decisions."""
         request_list = list(requests)
         for books in self.books:
             plugin = next(each for each in books if each is not None).least
@@ -151,10 +151,10 @@ def ledger_of(  # noqa: PLR0913 - what a ledger is made of
     gate: Gate = OPEN,
     is_whole: bool = True,
 ) -> Ledger | None:
-    """Return the ledger for the sets of a chain, None where no plugin that remembers is asked.
+    """Return the ledger for the sets of a chain, None if no plugin with state is on.
 
-    `elsewhere` makes the requests of the other worlds. The log begins at `begin`, in microseconds. `gate` tells which requests come to admission under one set alone.
-    `is_whole` tells whether the log has all of its lines.
+    `elsewhere` builds requests on objects that differ from the log's. The log begins at `begin`, in microseconds.
+    `gate` holds the requests that reach admission in one set only. `is_whole` says that the log has no gaps.
     """
     books: list[tuple[ChargeBounds | None, ...]] = []
     quotas: QuotaLedger | None = None
@@ -195,7 +195,7 @@ def _within(namespaces: Iterable[str]) -> Predicate:
 
 
 def _namespaces(plugins: Sequence[Plugin | None], sets: Sequence[ManifestSet], cluster: Cluster) -> set[str] | None:
-    """The namespaces that have a quota, None where things are limited without one."""
+    """Return the namespaces with a quota, None if something is limited even without one."""
     if any(isinstance(each, ResourceQuota) and each.limits_without_quota for each in plugins):
         return None
     namespaces = {key[2] for key in cluster.keys(RESOURCE_QUOTA)}

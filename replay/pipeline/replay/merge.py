@@ -1,4 +1,4 @@
-"""The results of all parts put together, in the order of the log: the same bytes for any number of workers and parts."""
+"""Combines the results of all parts in the order of the log: the same bytes for any number of workers and parts."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replay.report.outcome_line import Ending, ended_line
 from replay.world.result import Cause
 
 _MOST_SHARED = 10_000
-"""How many values of findings are remembered: what repeats was among the first."""
+"""Number of cached values of findings. Repeated values usually appear early."""
 
 
 def _always(_key: CellKey) -> bool:
@@ -40,14 +40,14 @@ def _never(_key: CellKey) -> bool:
 
 
 class FindingFilter(NamedTuple):
-    """Which findings a run concerns, and which of them are accepted."""
+    """Filter of findings: those that a run concerns, and those that are accepted."""
 
     concerns: Callable[[CellKey], bool] = _always
     accepts: Callable[[CellKey], bool] = _never
 
 
 Unread = Iterable[tuple[str, str, str, str, int]]
-"""How many requests of each class need no replay."""
+"""Number of requests of each class that need no replay."""
 
 
 def class_results(results: Sequence[PartResult], unread: Unread) -> dict[CoarseClass, ClassResult]:
@@ -59,7 +59,7 @@ def class_results(results: Sequence[PartResult], unread: Unread) -> dict[CoarseC
 def met_classes(
     results: Sequence[PartResult], unread: Unread, classes: Iterable[CoarseClass]
 ) -> dict[CoarseClass, MetClass]:
-    """Return the requests of each class that came to the validating phase, without classes of which not all can be kept."""
+    """Return the requests of each class that reached the validating phase, without classes that cannot be kept completely."""
     settled = _combined(((each.spool, each.settled) for each in results), unread)
     places: dict[CoarseClass, list[tuple[Path, int, int]]] = {}
     incomplete = set()
@@ -76,7 +76,7 @@ def met_classes(
 
 
 def _blocks(places: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
-    """Yield parts of files, from an offset on, of a length."""
+    """Yield parts of files, given by offset and length."""
     for path, start, length in places:
         with path.open("rb") as file:
             file.seek(start)
@@ -86,7 +86,7 @@ def _blocks(places: Iterable[tuple[Path, int, int]]) -> Iterator[bytes]:
 def _combined(
     results: Iterable[tuple[Path, Mapping[CoarseClass, ClassPiece]]], unread: Unread
 ) -> dict[CoarseClass, ClassResult]:
-    """Return the results of each class from its pieces in some files."""
+    """Return the results of each class from its pieces in files."""
     pieces: dict[CoarseClass, list[tuple[Path, ClassPiece]]] = {}
     for path, of_classes in results:
         for requests, piece in of_classes.items():
@@ -108,7 +108,7 @@ def _combined(
 
 
 def joined(one: ClassResult, other: ClassResult) -> ClassResult:
-    """Return the result about the requests of two results about one class."""
+    """Return the combined result of two results of one class."""
     totals = Totals()
     totals.add(one.totals)
     totals.add(other.totals)
@@ -198,7 +198,7 @@ def write_lines(
 
 
 def _ended(line: Line, world: World) -> bytes:
-    """How a request ends is known only now."""
+    """Return a line with the end of its request, which is known only after the walks."""
     consequence, causing_request = world.consequence(line.place), world.causing_request(line.place)
     root = line.root and causing_request is None
     if consequence is None:
@@ -210,7 +210,7 @@ def _ended(line: Line, world: World) -> bytes:
 
 
 def _findings(places: Sequence[tuple[Path, int]]) -> Callable[[], Iterator[Pending]]:
-    """The findings of a class, in the order of the log."""
+    """Return a function that yields the findings of a class in the order of the log."""
 
     def read() -> Iterator[Pending]:
         with ExitStack() as stack:
@@ -230,7 +230,7 @@ def _divergence(places: Sequence[tuple[Path, int]]) -> Divergence:
 
 
 def _chunks(stack: ExitStack, path: Path, start: int) -> Iterable[Any]:
-    """The values of a file from a place on, chunk by chunk until an empty one."""
+    """Yield the values of a file from an offset, until an empty chunk."""
     chunks = _values(stack, path, start)
     return (value for chunk in iter(lambda: next(chunks), []) for value in chunk)
 

@@ -33,7 +33,7 @@ def _new_quotas(manifests: ManifestSet, cluster: Cluster) -> Iterator[tuple[tupl
 
 
 def _there(cluster: Cluster, begin: int) -> Iterator[tuple[str, CountedObject]]:
-    """The objects that were created before an instant, as the snapshot has them, with their namespaces."""
+    """Yield the snapshot's objects that were created before a time, with their namespaces."""
     kinds = _resources(cluster.discovery)
     for obj in cluster.snapshot:
         group, kind, namespace, _ = key_of(obj)

@@ -32,7 +32,7 @@ class LoggedRequest(NamedTuple):
 
     @property
     def came_to_the_end(self) -> bool:
-        """Return whether it reached the plugins after all policies and webhooks, or was refused by one of these only."""
+        """Whether the request reached the plugins after all policies and webhooks, or only one of these refused it."""
         return self.request.reached is not Reached.FAILED_BEFORE
 
 
@@ -56,7 +56,7 @@ def logged_request(request: ReplayRequest, *, for_quotas: bool = False) -> Logge
 
 
 def in_order(requests: Iterable[LoggedRequest], *, by_receipt: bool) -> list[LoggedRequest]:
-    """The requests in the order of their completion, as the log has them, or in that of their receipt."""
+    """Return the requests in the order of their completion in the log, or of their receipt."""
     ordered = sorted(requests, key=lambda each: (each.request.record.file, each.request.record.line))
     places: IdentityMap[LoggedRequest, _Place] = IdentityMap()
     latest: dict[str, int] = {}
