@@ -31,7 +31,7 @@ _PLACES = {
 
 
 def __getattr__(name: str) -> Any:
-    """Load what is asked for; `import replay` alone loads nothing."""
+    """Import a public name on first use, so that `import replay` alone loads nothing."""
     if name == "cel":
         return import_module("replay.cel")
     if name not in _PLACES:
@@ -40,5 +40,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    """What is public."""
+    """Return the public names."""
     return sorted(__all__)

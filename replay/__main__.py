@@ -19,15 +19,15 @@ os.environ.setdefault("POLARS_MAX_THREADS", "1")
 
 
 def _end(_number: int, _frame: object) -> None:
-    """End at once: nothing has begun, and a traceback of half an import tells nobody anything."""
+    """End the process at once. A traceback from half an import helps no one."""
     os.write(2, b"replay: interrupted; nothing was written\n")
     os._exit(_INTERRUPTED)
 
 
 def _leave(codes: list[int]) -> None:
-    """End with the exit code of a command that has one, once everything else that waited for the exit has run.
+    """End the process with the exit code of a finished command, after all other exit handlers.
 
-    Python would first free every object of the run one by one, for up to a fifth of a second, and the system then all of them.
+    Otherwise Python frees every object of the run first, which takes up to a fifth of a second.
     """
     for code in codes:
         for stream in (sys.stdout, sys.stderr):
@@ -37,7 +37,7 @@ def _leave(codes: list[int]) -> None:
 
 
 def main() -> None:
-    """Run the command line; importing it takes a moment, in which Ctrl-C is answered here."""
+    """Run the command line. The import takes a moment, and Ctrl-C ends it here."""
     heard = signal.signal(signal.SIGINT, _end)
     gc.set_threshold(*RARELY)
     codes: list[int] = []

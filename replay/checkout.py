@@ -1,4 +1,4 @@
-"""The checkout that a path lies in, and links that lead out of it: whoever wrote a pull request wrote its links, too."""
+"""The Git checkout around a path, and links that lead out of it. The author of a pull request also controls its links."""
 
 from __future__ import annotations
 
@@ -15,34 +15,34 @@ REPOSITORY = ".git"
 
 
 def is_trusted() -> bool:
-    """Whether the user trusts the checkouts that this process reads."""
+    """Return whether the user trusts the checkouts that this process reads."""
     return bool(os.environ.get(TRUST_VARIABLE))
 
 
 def root_of(path: Path | str) -> Path | None:
-    """The root of the repository that a path lies in, as the path is written; None where it lies in none."""
+    """Return the root of the repository around a path, as the path is written; None outside of a repository."""
     place = Path(os.path.abspath(path))  # noqa: PTH100 - a link is not followed: it is what is judged
     # The text of a query may be longer than a path can be. `Path.exists` raises for it.
     return next((each for each in (place, *place.parents) if os.path.exists(each / REPOSITORY)), None)  # noqa: PTH110
 
 
 def is_inside(path: Path | str, root: Path) -> bool:
-    """Whether a path, with all links followed, is a root or lies below it, and not in the files of Git."""
+    """Return whether a path, after all links, is a root or below it, and not a file of Git."""
     real, real_root = Path(os.path.realpath(path)), Path(os.path.realpath(root))
     return real.is_relative_to(real_root) and REPOSITORY not in real.relative_to(real_root).parts
 
 
 def require_inside(path: Path | str, named_by: Path | str) -> None:
-    """Refuse a path that a file of a checkout names and that is not in the checkout; raises ReplayError."""
+    """Raise ReplayError for a path outside of the checkout whose file names it."""
     root = None if is_trusted() else root_of(named_by)
     if root is not None and os.path.lexists(path) and not is_inside(path, root):
         raise _leads_out(str(named_by), f"names `{path}`, which is outside of the checkout")
 
 
 def require_links_inside(path: Path | str) -> None:
-    """Refuse a path of a checkout, a file or a directory with all below it, that leads out of it; raises ReplayError.
+    """Raise ReplayError if a path of a checkout, or a link below it, leads out of the checkout.
 
-    A pattern stands for all that it means. A path outside of every checkout may lead anywhere.
+    A pattern is checked for all its matches. A path outside of every checkout may lead anywhere.
     """
     for each in _expand(str(path)):
         root = None if is_trusted() else root_of(each)
@@ -58,12 +58,12 @@ def _leads_out(path: str, message: str) -> ReplayError:
 
 
 def _expand(path: str) -> list[str]:
-    """The paths that a text means: itself, or the matches of a pattern."""
+    """Return the path itself, or the matches of a pattern."""
     return [path] if os.path.lexists(path) or not glob.has_magic(path) else glob.glob(path, recursive=True)  # noqa: PTH207
 
 
 def _links(path: str, seen: set[str]) -> Iterator[str]:
-    """The path itself, and each link below it; links to directories are entered, each directory once."""
+    """Yield the path and each link below it. Enters the directories behind links, each one once."""
     yield path
     directories = [path]
     while directories:

@@ -1,4 +1,4 @@
-"""The distribution that this package comes in, and how an extra of it is installed."""
+"""The distribution of this package, and the command that installs one of its extras."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""The errors that end a command: the operator's input is unusable.
+"""Errors that end a command because the user's input is unusable.
 
-An expression that is wrong is no exception but a value (`replay.cel.ast.issues`), an evaluation that fails is one inside
-`replay.cel` alone, and a record that lacks something becomes `Missing`. What is raised here is caught once, in
-`replay.cli.app`, and printed as one line: location first, what is wrong, what to do.
+`replay.cli.app` catches them and prints one line: the location first, then what is wrong and what to do. A wrong CEL expression is no
+exception but a value (`replay.cel.ast.issues`). A failed evaluation is an exception only inside `replay.cel`. A record without a needed
+field becomes `Missing`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ def reason_of(error: Exception) -> str:
 
 
 class ReplayError(Exception):
-    """The operator's input is unusable; `str()` is the one line shown to the operator."""
+    """An error of the user's input. `str()` is the line that the user sees."""
 
     exit_code = 2
 
     def __init__(self, message: str, *, path: str = "", line: int = 0, column: int = 0) -> None:
-        """Keep the location apart from the message, so that formats other than text can use both."""
+        """Keep the location apart from the message, because some output formats need both."""
         super().__init__(message)
         self.message = message
         self.path = path
@@ -34,26 +34,26 @@ class ReplayError(Exception):
         self.column = column
 
     def __str__(self) -> str:
-        """`path:line:column: message`, as far as each is known."""
+        """Return `path:line:column: message`, with the known parts of the location."""
         where = [str(part) for part in (self.path, self.line, self.column) if part]
         return ": ".join([":".join(where), self.message]) if where else self.message
 
 
 class AuditLogError(ReplayError):
-    """An audit log cannot be used at all (a single bad line is a reject, not an error)."""
+    """An audit log that cannot be used at all. A single bad line is an unusable line, not an error."""
 
 
 class NoLogError(AuditLogError):
-    """An argument names no audit log: there is no such file or object."""
+    """An argument that names no audit log: the file or object does not exist."""
 
 
 class ManifestError(ReplayError):
-    """A manifest set or an admission configuration is refused, as the API server would refuse it."""
+    """A manifest set or admission configuration that the API server refuses."""
 
 
 class StoreError(ReplayError):
-    """A store is of another version, is damaged, or cannot be written."""
+    """A store that has another version, is damaged, or cannot be written."""
 
 
 class SnapshotError(ReplayError):
-    """A cluster snapshot cannot be read."""
+    """A snapshot that cannot be read."""

@@ -1,4 +1,4 @@
-"""Maps by the identity of objects: for what is equal to others, or has no hash, and yet is to be told from them."""
+"""Maps with object identity as the key, for values that are equal to others or not hashable."""
 
 from __future__ import annotations
 
@@ -10,16 +10,19 @@ Value = TypeVar("Value")
 
 
 class IdentityMap(Generic[Key, Value]):
-    """Values by objects. INVARIANT: it keeps the objects, so that no other one can get the identity of one that is gone."""
+    """Map with objects as keys, by identity.
+
+    INVARIANT: it keeps its keys alive, because a new object could get the identity of a freed one.
+    """
 
     __slots__ = ("_entries",)
 
     def __init__(self, entries: Iterable[tuple[Key, Value]] = ()) -> None:
-        """Later entries of the same object win."""
+        """Add entries. A later entry for the same object wins."""
         self._entries: dict[int, tuple[Key, Value]] = {id(key): (key, value) for key, value in entries}
 
     def __getitem__(self, key: Key) -> Value:
-        """The value of an object; raises KeyError."""
+        """Return the value of an object. Raises KeyError."""
         return self._entries[id(key)][1]
 
     def __setitem__(self, key: Key, value: Value) -> None:
@@ -27,46 +30,46 @@ class IdentityMap(Generic[Key, Value]):
         self._entries[id(key)] = key, value
 
     def __contains__(self, key: object) -> bool:
-        """Whether an object has a value."""
+        """Return whether an object has a value."""
         return id(key) in self._entries
 
     def __len__(self) -> int:
-        """How many objects have a value."""
+        """Return the number of objects."""
         return len(self._entries)
 
     def values(self) -> Iterator[Value]:
-        """All values, in the order in which their objects came."""
+        """Return all values, in the order in which their objects were added."""
         return (value for _, value in self._entries.values())
 
     def items(self) -> Iterable[tuple[Key, Value]]:
-        """All objects and their values, in the order in which they came."""
+        """Return all objects with their values, in the order in which they were added."""
         return self._entries.values()
 
     def get(self, key: Key) -> Value | None:
-        """The value of an object, None if it has none."""
+        """Return the value of an object, or None."""
         entry = self._entries.get(id(key))
         return None if entry is None else entry[1]
 
 
 class IdentityMemo(Generic[Value]):
-    """Values by several objects, which are told apart by identity, and by what else they depend on. It keeps the objects."""
+    """Memo with several objects as key, by identity, and other values that the result depends on. It keeps its keys alive."""
 
     __slots__ = ("_entries",)
 
     def __init__(self) -> None:
-        """Nothing is remembered."""
+        """Start empty."""
         self._entries: dict[Hashable, tuple[tuple[object, ...], Value]] = {}
 
     def __len__(self) -> int:
-        """How many values there are."""
+        """Return the number of values."""
         return len(self._entries)
 
     def get(self, objects: tuple[object, ...], rest: Hashable = None) -> Value | None:
-        """The value, None where there is none yet."""
+        """Return the value of a key, or None."""
         entry = self._entries.get((*map(id, objects), rest))
         return None if entry is None else entry[1]
 
     def put(self, objects: tuple[object, ...], value: Value, rest: Hashable = None) -> Value:
-        """Remember a value, and give it back."""
+        """Store a value and return it."""
         self._entries[(*map(id, objects), rest)] = objects, value
         return value

@@ -1,4 +1,4 @@
-"""Decoded JSON, with numbers as Kubernetes has them (`sigs.k8s.io/json`, `UnmarshalCaseSensitivePreserveInts`)."""
+"""JSON decoding with the numbers of Kubernetes (`sigs.k8s.io/json`, `UnmarshalCaseSensitivePreserveInts`)."""
 
 import math
 from typing import Any
@@ -18,14 +18,14 @@ _AS_ZEROS = bytes.maketrans(b"123456789", b"0" * 9)
 
 
 def decode_json(text: str | bytes) -> JSON:
-    """A JSON text: integers that fit int64 are ints, all other numbers are doubles. Raises `orjson.JSONDecodeError`."""
+    """Decode a JSON text: integers that fit int64 become ints, all other numbers floats. Raises `orjson.JSONDecodeError`."""
     value = orjson.loads(text)
     octets = text.encode() if isinstance(text, str) else text
     return with_doubles(value) if _LONG in octets.translate(_AS_ZEROS) else value
 
 
 def integer(digits: str) -> float:
-    """An integer as written: an int if it fits int64, else the nearest double."""
+    """Return the int of a decimal text if it fits int64, else the nearest float."""
     number = float(digits)
     if not -_LIMIT <= number <= _LIMIT:
         return number
@@ -34,7 +34,7 @@ def integer(digits: str) -> float:
 
 
 def with_doubles(value: JSON) -> JSON:
-    """The value with doubles for integers that int64 does not hold; containers are changed in place."""
+    """Replace integers that do not fit int64 by floats. Changes containers in place."""
     if type(value) is int:
         return _held(value)
     left = [value]

@@ -20,15 +20,15 @@ from replay.pipeline.version import version_of
 
 
 class CompileError(ReplayError):
-    """An expression does not compile; the message is the server's, with its place."""
+    """An error of a CEL expression that does not compile, with the server's message and its position."""
 
 
 class EvaluationError(ReplayError):
-    """An evaluation fails or lacks an input; the message is the server's."""
+    """An error of an evaluation that fails or lacks an input, with the server's message."""
 
 
 class Expression:
-    """A compiled expression; `compile` makes one."""
+    """A compiled CEL expression. `compile` makes one."""
 
     def __init__(self, compiled: CompiledExpression, compiler: ExpressionCompiler, version: KubernetesVersion) -> None:
         """Use `replay.cel.compile`."""
@@ -36,17 +36,17 @@ class Expression:
 
     @property
     def type(self) -> str:
-        """The type of the result, as CEL writes it: `bool`, `list(string)`."""
+        """The type of the result in CEL's notation, such as `bool` or `list(string)`."""
         assert self._compiled.output_type is not None
         return type_text(self._compiled.output_type)
 
     @property
     def reads(self) -> tuple[str, ...]:
-        """The paths that it reads: `object.spec.replicas`."""
+        """The paths that the expression reads, such as `object.spec.replicas`."""
         return tuple(sorted(self._compiled.footprint))
 
     def evaluate(self, **documents: JSON) -> Any:
-        """The value, as plain Python: numbers, texts, lists, dictionaries; what JSON has no form for is a text as in CEL.
+        """Return the value as plain Python: numbers, texts, lists and dictionaries. A value without a JSON form is a text, as in CEL.
 
         `documents` are variables by name: `object`, `oldObject`, `request`, `params`, `namespaceObject`. Raises EvaluationError.
         """
@@ -62,7 +62,7 @@ class Expression:
 def compile_expression(expression: str, *, kind: str = "variable", kubernetes_version: str | None = None) -> Expression:
     """Compile an expression for a place in a policy: `variable` (any type), `validation`, `matchCondition`, ...
 
-    Raises CompileError with the server's text, and ReplayError for a kind or version that there is not.
+    Raises CompileError with the server's text, and ReplayError for an unknown kind or version.
     """
     version = version_of(kubernetes_version)
     try:
@@ -77,7 +77,7 @@ def compile_expression(expression: str, *, kind: str = "variable", kubernetes_ve
 
 
 def _plain(value: Value) -> Any:
-    """A CEL value as plain Python."""
+    """Return a CEL value as plain Python."""
     if value is None or isinstance(value, bool | str | bytes | float):
         return value
     if isinstance(value, int):

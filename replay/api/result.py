@@ -49,7 +49,7 @@ class Numbers(Struct, frozen=True):
 
 
 class Result:
-    """A run; its log is kept as long as the result is, in the store that was named or in one that goes away with it."""
+    """A run. It keeps its log as long as it lives, in the named store or in a temporary one."""
 
     def __init__(self, result: RunResult, scenario: Scenario, options: Options, progress: Progress) -> None:
         """Use `replay.run`; `scenario` is about a filled store."""
@@ -57,7 +57,7 @@ class Result:
 
     @classmethod
     def of(cls, scenario: Scenario, options: Options, progress: Progress) -> Result:
-        """Run a scenario; raises ReplayError."""
+        """Run a scenario. Raises ReplayError."""
         with ExitStack() as stack:
             store = scenario.store if scenario.store is not None else stack.enter_context(scratch()) / "store"
             result_of_run = run(replace(scenario, store=store), options, progress)
@@ -66,7 +66,7 @@ class Result:
         return result
 
     def __repr__(self) -> str:
-        """The one sentence of the report."""
+        """Return the verdict of the report in one sentence."""
         return f"<replay.Result: {run_document(self._result).verdict}>"
 
     def _repr_html_(self) -> str:

@@ -1,4 +1,4 @@
-"""`replay.run` and `replay.Store`: what `replay run` does, with the result as a value, over logs that may be kept."""
+"""`replay.run` and `replay.Store`: the command `replay run` as a function that returns its result."""
 
 from __future__ import annotations
 
@@ -28,10 +28,13 @@ _StrPath = str | PathLike[str]
 
 
 class Store:
-    """A store of audit logs in a directory, or in a bucket (a URL); it is made with the first log. `replay ingest` fills the same."""
+    """A store of audit logs in a directory, or in a bucket (a URL).
+
+    The first log creates it. `replay ingest` adds to the same store.
+    """
 
     def __init__(self, path: _StrPath) -> None:
-        """Name the place; nothing is read yet."""
+        """Name the directory or URL. Reads nothing yet."""
         self.path = _place_of(path)
 
     def __repr__(self) -> str:
@@ -39,9 +42,9 @@ class Store:
         return f"Store({str(self.path)!r})"
 
     def ingest(self, logs: _StrPath | Iterable[_StrPath], *, log_format: str = "") -> int:
-        """Read logs (files, directories, globs) that the store does not know yet; returns how many requests it holds now.
+        """Add logs (files, directories, globs) that are not in the store yet, and return the number of requests in the store.
 
-        Raises ReplayError; the store is then as it was.
+        After a ReplayError the store is unchanged.
         """
         with StoredLog.open(self.path) as store:
             store.ingest(_paths(logs), formats=formats_named(log_format) if log_format else ())
@@ -49,25 +52,25 @@ class Store:
 
     @property
     def requests(self) -> int:
-        """How many requests it holds."""
+        """Return the number of requests in the store."""
         with StoredLog.open(self.path) as store:
             return store.requests
 
     def sql(self, query: str, *, redact: bool = True, **parameters: str) -> pa.Table:
-        """The rows of a SELECT over the views `request` and `decision`, or of a named query (`queries/README.md`).
+        """Return the rows of a SELECT over the views `request` and `decision`, or of a named query (`queries/README.md`).
 
-        `redact` hides Secret data and tokens. Raises ReplayError for what is no SELECT, or fails.
+        `redact` hides Secret data and tokens. Raises ReplayError for a statement that is no SELECT or that fails.
         """
         return run_query(Scenario(store=self.path), query, parameters, _silent, redact=redact).to_arrow()
 
 
 def _place_of(path: _StrPath) -> Path | str:
-    """A directory, or a URL as it is."""
+    """Return a directory as a path, and a URL unchanged."""
     return fspath(path) if "://" in fspath(path) else Path(path)
 
 
 def _silent(_what: str, _count: int, _total: int) -> None:
-    """No progress shown."""
+    """Show no progress."""
 
 
 def _paths(path: _StrPath | Iterable[_StrPath]) -> tuple[str, ...]:

@@ -73,7 +73,7 @@ _BATCH = 10_000
 
 
 def findings_table(result: RunResult) -> pa.Table:
-    """A row for each cell of a summary, in the order of the log."""
+    """Return a row for each finding of a summary, in the order of the log."""
     cells = sorted(result.summary.cells.items(), key=lambda item: (item[1].examples[0][:2], item[0]))
     rows = []
     for key, cell in cells:
@@ -101,7 +101,7 @@ def findings_table(result: RunResult) -> pa.Table:
 
 
 def outcomes_table(path: Path) -> pa.Table:
-    """The lines of `--outcomes` about requests that admission saw."""
+    """Return the lines of `--outcomes` for requests that admission saw."""
     batches, rows = [], []
     with path.open("rb") as lines:
         for line in lines:

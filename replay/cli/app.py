@@ -1,4 +1,4 @@
-"""The `replay` command: every error of the operator's input ends here as one line and an exit code."""
+"""The `replay` command. Every error of the user's input ends here as one line and an exit code."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def root(
 
 
 class TerminatedError(BaseException):
-    """A signal asks the process to end. It is not a `KeyboardInterrupt`, so Python does not end as after Ctrl-C."""
+    """A signal that asks the process to end. It is no `KeyboardInterrupt`, because Python ends differently after Ctrl-C."""
 
     def __init__(self, number: int) -> None:
         """Keep the number of the signal."""
@@ -107,7 +107,7 @@ class TerminatedError(BaseException):
 
 
 def main() -> None:
-    """Run the command line; the exit code is 0, 1 where something is new, above 1 for an error."""
+    """Run the command line. The exit code is 0, 1 if there is a finding, and higher for an error."""
     _open_streams()
     os.umask(_PRIVATE)
     interrupts: list[int] = []
@@ -139,7 +139,7 @@ def main() -> None:
 
 
 def _ignore(*signals: int) -> None:
-    """Ignore signals, by a handler: Python complains of `SIG_IGN` where one has come that was not handled yet."""
+    """Ignore signals with a handler. Python complains about `SIG_IGN` if a signal is still pending."""
     for number in signals:
         signal.signal(number, lambda *_: None)
 
@@ -167,7 +167,7 @@ def _may_be_cut_off(frame: FrameType | None) -> bool:
 
 
 def _open_streams() -> None:
-    """Stand in for streams that were closed before (`replay ... >&-`), and spell what an encoding does not have."""
+    """Replace closed standard streams (`replay ... >&-`), and escape characters that an encoding lacks."""
     sys.stdin = sys.stdin or Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115
     sys.stdout = sys.stdout or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - for as long as the process
     sys.stderr = sys.stderr or Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115
@@ -177,7 +177,7 @@ def _open_streams() -> None:
 
 
 def _cause(error: BaseException) -> BaseException:
-    """The error, or the broken pipe that Typer and Rich have made an exit with the code 1 of."""
+    """Return the error, or the broken pipe that Typer and Rich turned into an exit with code 1."""
     context = error.__context__
     return context if isinstance(error, SystemExit) and isinstance(context, BrokenPipeError) else error
 
@@ -200,9 +200,9 @@ def _drop_output() -> None:
 
 
 def _report_error(error: BaseException) -> int:
-    """Tell an error in one line, and return the exit code; raises Typer's exits.
+    """Print an error in one line and return the exit code. Raises Typer's exits.
 
-    An error of `replay` itself is told with its traceback, for a report of it.
+    An error of `replay` itself is printed with its traceback, for a bug report.
     """
     match error:
         case ReplayError():

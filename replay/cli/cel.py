@@ -88,7 +88,7 @@ def _evaluate(
 
 
 def _document(path: Path) -> Any:
-    """The value of a JSON or YAML file; raises ReplayError where it is neither, or more than one document."""
+    """Return the value of a JSON or YAML file. Raises ReplayError for another format, or more than one document."""
     from replay.case.document import documents_of  # noqa: PLC0415
     from replay.errors import ReplayError, reason_of  # noqa: PLC0415
     from replay.json import decode_json  # noqa: PLC0415
@@ -109,7 +109,7 @@ def _document(path: Path) -> Any:
 
 
 def _evaluate_cases(cases: Path, out: Path | None, version: Any) -> None:
-    """Stream results, so that a long file needs no memory."""
+    """Evaluate cases one by one and print each result at once, so that a long file needs little memory."""
     from replay.cel.ast.walk import with_deep_stack  # noqa: PLC0415
     from replay.errors import ReplayError  # noqa: PLC0415
     from replay.pipeline.cel import results  # noqa: PLC0415

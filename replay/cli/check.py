@@ -40,7 +40,7 @@ REFUSED, DIFFERENT = 2, 1
 
 
 class CheckFormat(StrEnum):
-    """How findings are printed."""
+    """Output format of findings."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -157,7 +157,7 @@ def check(
         raise typer.Exit(_compare_hashes(sets, plugin, drift, drift_metrics or []))
 
     def minors(path: Path) -> tuple[KubernetesVersion, ...]:
-        """Those that were asked for, else that of the server which the set is of."""
+        """Return the minors of the option, else the minor of the set's server."""
         is_asked = versions is not None or kubernetes_version is not None
         return versions_of(versions, kubernetes_version) if is_asked else (version_of(None, (path,)),)
 
@@ -196,7 +196,10 @@ def _with_engine(checked: CheckedSet, silenced: list[str] | tuple[str, ...]) -> 
 
 
 def _with_plugins(checked: CheckedSet, version: KubernetesVersion) -> CheckedSet:
-    """The set, refused where a built-in plugin does not start with its configuration; without one each starts."""
+    """Return the set, with the refusals of built-in plugins that do not start with their configuration.
+
+    A plugin without a configuration always starts.
+    """
     from replay.kube.admissionregistration import ManifestSet  # noqa: PLC0415
     from replay.manifests.finding import SERVER, Finding, Severity  # noqa: PLC0415
 
@@ -271,7 +274,7 @@ def _print_migration(checked: list[CheckedSet], cluster: Sequence[JSON], output:
 
 
 def _check_reload(path: Path, running: Path, version: KubernetesVersion, *, as_json: bool) -> int:
-    """What a running server makes of a set, plugin by plugin, and of its AuthorizationConfiguration."""
+    """Print what a running server does with a changed set: by plugin, and for its AuthorizationConfiguration."""
     from replay.authorization.configuration import ConfigurationError, ServerFiles  # noqa: PLC0415
     from replay.authorization.start import check_reload  # noqa: PLC0415
     from replay.manifests.authorization_file import CONFIGURATION_FILE  # noqa: PLC0415

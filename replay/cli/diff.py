@@ -31,7 +31,7 @@ DIFFERENT = 1
 
 
 class DiffFormat(StrEnum):
-    """How differences are printed."""
+    """Output format of differences."""
 
     TERMINAL = "terminal"
     MARKDOWN = "markdown"
@@ -156,7 +156,7 @@ def _compare_engines(
 def _compare_access(
     sides: tuple[Path, Path], cluster: Path | None, kubernetes_version: str | None, output: DiffFormat
 ) -> NoReturn:
-    """Print what RBAC newly grants."""
+    """Print the permissions that RBAC newly grants."""
     from replay.pipeline.output import show  # noqa: PLC0415
     from replay.pipeline.project.format import DocumentFormat  # noqa: PLC0415
     from replay.pipeline.scenario import name_of  # noqa: PLC0415

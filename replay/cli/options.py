@@ -1,4 +1,4 @@
-"""Options that several commands have: where the log and the manifests are, where work is done, and how to print."""
+"""Options that several commands share: the log, the manifests, the workers and the output."""
 
 from __future__ import annotations
 

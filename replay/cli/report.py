@@ -50,7 +50,7 @@ EPILOG = (
 
 
 class ReportFormat(StrEnum):
-    """Format of the report, or what is printed instead."""
+    """Output format of the report, or another output in its place."""
 
     TERMINAL = "terminal"
     JSON = "json"
@@ -162,7 +162,7 @@ def report(
 def _print_unused(
     scenario: Scenario, question: UnusedQuestion, output: ReportFormat, zone: tzinfo, *, full: bool, out: Path | None
 ) -> None:
-    """Which permissions are not needed."""
+    """Print the permissions that are not needed."""
     from rich.console import Console  # noqa: PLC0415
 
     from replay.cli.progress import progress_on  # noqa: PLC0415

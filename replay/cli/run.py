@@ -235,7 +235,7 @@ def _print_brief(result: RunResult) -> None:
 
 
 def _watch(scenario: Scenario, options: Options, *, full: bool, brief: bool) -> None:
-    """Run for ever; each result is shown as it comes."""
+    """Run until the user stops it, and print each result."""
     from rich.console import Console  # noqa: PLC0415 - `--help` must not pay for it
 
     from replay.cli.progress import progress_on  # noqa: PLC0415

@@ -74,7 +74,7 @@ def snapshot(
 
 
 def _by_workspace(contexts: list[str], kubeconfig: Path | None, out: Path, *, print_only: bool) -> None:
-    """A folder for the workspace of each context."""
+    """Return a folder for the workspace of each context."""
     from replay.pipeline.snapshot import (  # noqa: PLC0415 - few take one
         commands,
         kubectl_command,

@@ -24,7 +24,7 @@ EPILOG = (
 
 
 class CaseResultFormat(StrEnum):
-    """How results are printed."""
+    """Output format of results."""
 
     TERMINAL = "terminal"
     JUNIT = "junit"

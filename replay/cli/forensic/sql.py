@@ -22,7 +22,7 @@ EPILOG = (
 
 
 class SqlFormat(StrEnum):
-    """How rows are printed."""
+    """Output format of rows."""
 
     TERMINAL = "terminal"
     CSV = "csv"
@@ -88,7 +88,7 @@ def sql(
 
 
 def _write_parquet(rows: DataFrame, out: Path | None) -> None:
-    """Write via memory, because Polars has its own errors for a closed pipe and a full disk."""
+    """Write Parquet through memory, because Polars has its own errors for a closed pipe and a full disk."""
     content = BytesIO()
     rows.write_parquet(content)
     if out is None:

@@ -71,7 +71,7 @@ def timeline(
 
 
 def _whole(name: str, namespace: str) -> str:
-    """The name with its namespace; raises ReplayError for two that differ."""
+    """Return the name with its namespace. Raises ReplayError if two namespaces are given and differ."""
     own, slash, _ = name.rpartition("/")
     if slash and namespace not in ("", own):
         raise ReplayError(f"`{name}` is not in the namespace `{namespace}`: name one of them")

@@ -1,6 +1,6 @@
-"""A command whose options may be said by the command line, the environment or a project's file, in this order.
+"""A command that takes its options from the command line, the environment or a project file, in this order.
 
-The shell completes their values from the store: policies, namespaces and audit IDs.
+The shell completes policies, namespaces and audit IDs from the store.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LITERAL = (str, Path, bool)
 
 
 def _coerce_literally(parameters: Iterable[Any]) -> None:
-    """Spare parameters of Typer's commands its own coercion where it has nothing to judge."""
+    """Skip Typer's conversion for parameters that need none."""
     for parameter in parameters:
         parameter._runtime_param = _LiteralCoercion()  # noqa: SLF001 - where Typer keeps its own
 
@@ -139,19 +139,19 @@ _METAVARS = {
 
 
 class Group(TyperGroup):
-    """The command without a name, whose options come before those of a command."""
+    """The `replay` command without a subcommand. Its options come before those of a subcommand."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take the options off the arguments."""
+        """Parse the options before the subcommand."""
         _coerce_literally(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
 
 class Command(TyperCommand):
-    """A command of which what is said nearer to the user silences what else is said of the same thing."""
+    """A subcommand. The option that is set closest to the user wins over the others for the same thing."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Make the command; each option has a variable of the environment."""
+        """Create the command, with an environment variable for each option."""
         super().__init__(*args, **kwargs)
         self.rich_markup_mode = None  # a table would cut words and names where the terminal is narrow
         self.short_help = self.short_help or (self.help or "").partition("\n\n")[0]  # which is not cut
@@ -168,12 +168,12 @@ class Command(TyperCommand):
                 parameter.show_envvar = False  # type: ignore[attr-defined]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Take the options and the arguments off what the command line says."""
+        """Parse the options and arguments of the command line."""
         _coerce_literally(self.get_params(ctx))
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command with what is left: `replay run other.jsonl` does not read the project's store, too."""
+        """Run the command with the options that remain. For example `replay run other.jsonl` does not also read the project's store."""
         for names in _TOGETHER:
             self._silence(ctx, names, max((self._rank(ctx, name) for name in names), default=0))
         logs = ctx.params.get("logs")
@@ -188,7 +188,7 @@ class Command(TyperCommand):
         return super().invoke(ctx)
 
     def _judge(self, ctx: typer.Context) -> None:
-        """Say which values of the project's file are not used, and refuse links of a checkout that lead out of it."""
+        """Print which values of the project file are not used, and refuse links that lead out of the checkout."""
         file, values = ctx.meta.get(UNTRUSTED, (None, ()))
         words = _words(ctx)
         unused = [
@@ -205,12 +205,12 @@ class Command(TyperCommand):
 
     @staticmethod
     def _is_left_open(ctx: typer.Context, name: str) -> bool:
-        """Whether neither the command line nor the environment says a parameter."""
+        """Return whether neither the command line nor the environment sets a parameter."""
         source = ctx.get_parameter_source(name)
         return source is None or _RANKS[source.name] == 0
 
     def _invoke_each(self, ctx: typer.Context) -> Any:
-        """Run the command for each cluster that is meant, one after another; what it writes for one is in a directory of its name."""
+        """Run the command for each matching cluster, one after another. Each cluster gets an output directory with its name."""
         from replay.storage.cluster import clusters_meant, is_pattern  # noqa: PLC0415 - `--help` must not pay for it
 
         store, pattern, out = (ctx.params.get(name) for name in ("store", "cluster_name", "out"))
@@ -224,7 +224,7 @@ class Command(TyperCommand):
         return None
 
     def _silence(self, ctx: typer.Context, names: tuple[str, ...], rank: int) -> None:
-        """Forget what was said of some parameters by what ranks lower; what a command needs stays."""
+        """Remove the values of parameters that a higher-ranking source replaces. Values that a command requires stay."""
         for parameter in self.params:
             if parameter.name in names and not parameter.required and self._rank(ctx, parameter.name) < rank:
                 ctx.params[parameter.name] = None

@@ -44,7 +44,7 @@ _PLACES = {
 
 
 class _Commands(Mapping[str, Any]):
-    """Typer's commands."""
+    """A mapping to Typer's commands."""
 
     def __init__(self) -> None:
         self._commands: dict[str, Any] = {}
@@ -74,7 +74,7 @@ def _command(name: str, place: str, attribute: str) -> Any:
 
 
 class Commands(Group):
-    """The command without a name, and below it all others."""
+    """The `replay` command, with all subcommands below it."""
 
     def __init__(self, **settings: Any) -> None:
         """Take what Typer makes of the app."""

@@ -28,7 +28,7 @@ _ARGUMENTS = {"store_directory": "store", "sets": "candidate"}
 
 
 class ProjectValue(Struct, frozen=True):
-    """A value for one parameter of one command, which is named by the words that call it; `untrusted` where it needs trust."""
+    """A value for one parameter of one command, which is named by the words that call it. `untrusted` says that it needs trust."""
 
     command: tuple[str, ...]
     parameter: str
@@ -45,7 +45,7 @@ def project_values(file: ProjectFile, group: Any) -> list[ProjectValue]:
 
 
 def default_map(values: Iterable[ProjectValue]) -> dict[str, Any]:
-    """The values as Click asks for them: by the names of commands and parameters."""
+    """Return the values in Click's form: by the names of commands and parameters."""
     found: dict[str, Any] = {}
     for each in values:
         place = found
@@ -115,7 +115,7 @@ def _of_command(
 
 
 def key_of(parameter: Any) -> str:
-    """How a file names a parameter: as its long option, or as an argument is called."""
+    """Return the name of a parameter in a file: its long option, or the name of the argument."""
     long = next(
         (each for each in parameter.opts if each.startswith("--")), _ARGUMENTS.get(parameter.name, parameter.name)
     )
@@ -130,7 +130,7 @@ def unknown(file: ProjectFile, key: tuple[str, ...], known_keys: tuple[str, ...]
 
 
 def _checked(file: ProjectFile, place: tuple[str, ...], value: Any, parameter: Any, context: typer.Context) -> Any:
-    """A value as Click takes it from a default, paths as seen from here; raises ReplayError for another type."""
+    """Return a value in the form of a Click default, with paths relative to this directory. Raises ReplayError for a wrong type."""
     kind = parameter.type_descriptor.annotation
     name = place[-1]
     is_list = get_origin(kind) is list

@@ -37,7 +37,7 @@ class ProjectFile(Struct, frozen=True):
     text: str
 
     def error(self, key: tuple[str, ...], message: str) -> ReplayError:
-        """An error at a key, with its line."""
+        """Return an error at a key, with its line."""
         return ReplayError(message, path=str(self.path), line=self.line(key))
 
     def line(self, key: tuple[str, ...]) -> int:
@@ -92,7 +92,7 @@ def read_project_file(path: Path) -> ProjectFile:
 
 
 def _keys(text: str, prefix: tuple[str, ...]) -> Iterator[tuple[int, tuple[str, ...]]]:
-    """The line of each key and table, without the prefix: tomllib does not tell where it found what."""
+    """Return the line of each key and table, without the prefix, because tomllib does not report positions."""
     table: tuple[str, ...] = ()
     for number, line in enumerate(text.splitlines(), 1):
         if header := _HEADER.match(line):
@@ -147,12 +147,12 @@ def reason_for_trust(key: str, value: Any, kind: Any, file: Path) -> str:
 
 
 def is_path(key: str, kind: Any) -> bool:
-    """Whether the values of an option are, or may be, paths; `kind` is its annotation."""
+    """Return whether the values of an option can be paths. `kind` is its annotation."""
     return kind is Path or Path in get_args(kind) or key in _PATHS
 
 
 def path_in(text: str) -> str:
-    """The path in `NAME=FILE`, or the text itself."""
+    """Return the path of `NAME=FILE`, or the text itself."""
     name, _, path = text.rpartition("=")
     return path if name and "/" not in name and not os.path.exists(text) else text  # noqa: PTH110
 
@@ -165,7 +165,7 @@ def _is_ours(text: str, file: Path) -> bool:
 
 
 def notice(file: Path, found: Sequence[Untrusted]) -> str:
-    """The line that says what of a file is not used, and how it would be."""
+    """Return the line that names the unused values of a file and how to use them."""
     values = ", ".join(
         f"`{'.'.join(each.place)}` ({f'line {each.line}, ' if index else ''}{each.reason})"
         for index, each in enumerate(found)

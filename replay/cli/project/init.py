@@ -82,7 +82,7 @@ def _line(key: str, value: str, example: str, meaning: str) -> str:
 
 
 def _quoted(value: Path | str | None) -> str:
-    """A TOML string; an empty text for nothing."""
+    """Return a TOML string; the empty text for None."""
     if value is None:
         return ""
     import json  # noqa: PLC0415 - `--help` must not pay for it

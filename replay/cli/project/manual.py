@@ -48,7 +48,7 @@ def manual(
 
 
 def pages(group: Any, form: ManualFormat) -> dict[str, str]:
-    """The pages of all commands by the names of their files."""
+    """Return the pages of all commands by file name."""
     commands = dict(sorted(_commands(group, "replay")))
     if form is ManualFormat.MAN:
         return {f"{name.replace(' ', '-')}.1": _man(name, each) for name, each in commands.items()}
@@ -71,7 +71,7 @@ def _commands(group: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 
 def _paragraphs(text: str | None) -> list[str]:
-    """Help as paragraphs of one line each."""
+    """Return a help text as paragraphs of one line each."""
     return [" ".join(_MARKUP.sub("", part).split()) for part in re.split(r"\n\s*\n", text or "") if part.strip()]
 
 
@@ -91,7 +91,7 @@ def _argument(parameter: Any) -> str:
 
 
 def _term(parameter: Any) -> str:
-    """An option as it is written: `-n, --namespace <list[str]>`; an argument by its name."""
+    """Return an option with its short form and metavar, as in `-n, --namespace NAMESPACE`, or the name of an argument."""
     if parameter.param_type_name == "argument":
         return _argument(parameter)
     names = ", ".join((*sorted(parameter.opts, key=len), *parameter.secondary_opts))
@@ -132,7 +132,7 @@ def _parameters(command: Any) -> list[tuple[str, str]]:
 
 
 def _epilogue(command: Any) -> Iterator[tuple[str, list[str]]]:
-    """Headings and lines of the end of a help: examples, exit codes."""
+    """Return the headings and lines of the end of a help text: examples and exit codes."""
     heading, lines = "Examples", list[str]()
     for paragraph in _paragraphs(command.epilog):
         if match := _SECTIONS.match(paragraph):
@@ -179,6 +179,6 @@ def _man(name: str, command: Any) -> str:
 
 
 def _roff(text: str) -> str:
-    """Text as it is: a backslash, a hyphen, and a dot or quote at its beginning mean something to roff."""
+    """Escape a text for roff. A backslash, a hyphen, and a dot or quote at the beginning of a line have a meaning there."""
     escaped = text.replace("\\", "\\e").replace("-", "\\-")
     return f"\\&{escaped}" if escaped[:1] in (".", "'") else escaped or "\\&"

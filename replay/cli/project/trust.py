@@ -1,4 +1,4 @@
-"""`replay trust`: which directories the user trusts, and what their files said then."""
+"""`replay trust`: the directories that the user trusts, and the content of their files at that time."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def untrusted_of(values: Iterable[ProjectValue]) -> list[Untrusted]:
 
 
 def is_trusted(file: Path, found: Iterable[Untrusted]) -> bool:
-    """Whether the user has said `replay trust` of a file that needed trust for the same values."""
+    """Return whether the user ran `replay trust` for a file with the same values that need trust."""
     return _trusted().get(_key(file)) == _digest(found)
 
 
 def trusts_directory(directory: Path) -> bool:
-    """Whether the user has said `replay trust` of a directory, or of one above it."""
+    """Return whether the user ran `replay trust` for a directory or one above it."""
     known = _trusted()
     return any(str(each) in known for each in (directory.resolve(), *directory.resolve().parents))
 
@@ -73,7 +73,7 @@ def _key(file: Path) -> str:
 
 
 def _digest(found: Iterable[Untrusted]) -> str:
-    """A digest of the values that need trust: any other change of the file keeps the trust."""
+    """Return a digest of the values that need trust. Any other change of the file keeps the trust."""
     values = sorted(json.dumps([each.place, each.value], sort_keys=True, default=str) for each in found)
     return hashlib.sha256("\n".join(values).encode()).hexdigest()
 
@@ -85,7 +85,7 @@ def _record() -> Path:
 
 
 def _trusted() -> dict[str, str]:
-    """The trusted directories with the digest of what each file said; none where the record cannot be read."""
+    """Return the trusted directories with the digest of each file; empty if the record is unreadable."""
     try:
         record = json.loads(_record().read_bytes())
     except (OSError, ValueError):
