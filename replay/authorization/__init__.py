@@ -1,1 +1,1 @@
-"""Authorization: an API server's chain of authorizers, decided as the server does, with each step."""
+"""Authorization: the chain of authorizers of an API server. It decides as the server does and records each step."""

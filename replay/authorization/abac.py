@@ -1,7 +1,7 @@
-"""The policy file of `--authorization-policy-file` (`k8s.io/kubernetes/pkg/auth/authorizer/abac`).
+"""ABAC: the policy file of `--authorization-policy-file` (`k8s.io/kubernetes/pkg/auth/authorizer/abac`).
 
-Each line is an object of its own, in the version `v1beta1` or without a version. The first policy that matches
-allows the request. No policy can deny.
+Each line is an object of its own, with version `v1beta1` or without a version. The first policy that matches allows the
+request. No policy can deny.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ _EVERYBODY = "system:authenticated"
 
 
 class PolicyFileError(Exception):
-    """A file that the server does not start with."""
+    """A policy file that prevents the server from starting. `str()` is the server's text."""
 
 
 class ABACPolicy(Struct, frozen=True):
-    """What a user or a group may do; `*` stands for anything."""
+    """A policy: what a user or a group may do. `*` stands for anything."""
 
     user: str = ""
     group: str = ""
@@ -46,6 +46,7 @@ class ABACPolicy(Struct, frozen=True):
         if not attributes.is_resource_request:
             path = self.non_resource_path
             return path in ("*", attributes.path) or (
+                # `strings.TrimRight` of the server removes every `*` at the end, and so does `rstrip`.
                 path.endswith("*") and attributes.path.startswith(path.rstrip("*"))
             )
         pairs = (
@@ -102,7 +103,7 @@ def _policy(line: bytes) -> ABACPolicy:
 
 
 def _require_types(node: Mapping, where: str, texts: tuple[str, ...]) -> None:
-    """Raise PolicyFileError for a field that is of another type; `texts` are the names of the fields that are strings."""
+    """Raise PolicyFileError for a field of the wrong type. `texts` are the names of the string fields."""
     for entry in node.entries:
         value = entry.value.value if isinstance(entry.value, Scalar) else node
         wanted = {"readonly": bool}.get(entry.key, str if entry.key in texts else object)
@@ -116,7 +117,10 @@ def _mismatch(found: str, field: str, go_type: str) -> str:
 
 
 def _of_v1beta1(spec: JSON) -> ABACPolicy:
-    """Everybody is whoever is authenticated (`Convert_v1beta1_Policy_To_abac_Policy`)."""
+    """Return a `v1beta1` policy. The user or group `*` becomes `system:authenticated`.
+
+    See `Convert_v1beta1_Policy_To_abac_Policy`.
+    """
     texts = {name: spec.get(name) or "" for name in _TEXTS}
     is_everybody = "*" in (texts["user"], texts["group"])
     return ABACPolicy(
@@ -131,7 +135,10 @@ def _of_v1beta1(spec: JSON) -> ABACPolicy:
 
 
 def _without_version(value: JSON) -> ABACPolicy:
-    """What is left out stands for anything (`Convert_v0_Policy_To_abac_Policy`)."""
+    """Return a policy without a version, in which an empty field stands for anything.
+
+    See `Convert_v0_Policy_To_abac_Policy`.
+    """
     user, group, resource, namespace = (value.get(name) or "" for name in _TEXTS_WITHOUT_VERSION)
     is_everybody = "*" in (user, group)
     return ABACPolicy(

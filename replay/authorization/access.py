@@ -1,8 +1,8 @@
-"""Whether a change of RBAC grants anything new, and to whom: what subjects have under two states, compared rule by rule.
+"""Comparison of the access that subjects have under two states of RBAC, rule by rule: what is newly granted, and to whom.
 
-A rule is new unless one rule that the subject has today covers it, as the server asks before somebody may grant it
-(`ConfirmNoEscalation` of `k8s.io/kubernetes/pkg/registry/rbac/validation`). What a subject has includes what the groups have that it is
-in by its name, such as `system:authenticated`.
+A rule is new unless one rule that the subject has today covers it. The server asks the same before a user may grant the
+rule (`ConfirmNoEscalation` of `k8s.io/kubernetes/pkg/registry/rbac/validation`). The access of a subject includes that
+of the groups which follow from its name, such as `system:authenticated`.
 """
 
 from __future__ import annotations
@@ -32,25 +32,25 @@ _REACH = (
     ("any role (bind)", _BIND),
     ("what others may do (impersonate)", _IMPERSONATE),
 )
-"""Permissions that lead to others."""
+"""Permissions that lead to further permissions, with their description in reports."""
 
 
 class Subject(NamedTuple):
-    """A user or a group as the authorizer knows it; a service account is a user."""
+    """A user or a group as the authorizer knows it. A service account is a user."""
 
     kind: str
     name: str
 
     @property
     def text(self) -> str:
-        """Return the name in reports."""
+        """Name of the subject in reports."""
         if self.kind == "User" and self.name.startswith(SERVICE_ACCOUNT):
             return f"ServiceAccount {self.name.removeprefix(SERVICE_ACCOUNT).replace(':', '/', 1)}"
         return f"{self.kind} {self.name}"
 
 
 class RoleRef(NamedTuple):
-    """A role with the namespace that it is looked up in, empty for a ClusterRole."""
+    """A role, with the namespace in which it is looked up. The namespace of a ClusterRole is empty."""
 
     kind: str
     namespace: str
@@ -58,10 +58,10 @@ class RoleRef(NamedTuple):
 
 
 class NewAccess(Struct, frozen=True):
-    """What one subject would newly be granted, in one namespace or (empty) in all of the cluster.
+    """New access of one subject, in one namespace or (empty) in the whole cluster.
 
-    `sources` are the bindings that grant it. `leads_to` says what that gives beyond itself; `reachable` whether the subject could
-    already grant it to itself.
+    `sources` are the bindings that grant it. `leads_to` describes the further permissions that it gives. `reachable`
+    says whether the subject can already grant it to itself.
     """
 
     subject: Subject
@@ -73,7 +73,7 @@ class NewAccess(Struct, frozen=True):
 
 
 class UnknownAccess(NamedTuple):
-    """A subject that is newly bound to a role that is not known."""
+    """A subject that is newly bound to an unknown role."""
 
     subject: Subject
     namespace: str
@@ -82,19 +82,19 @@ class UnknownAccess(NamedTuple):
 
 
 class AccessChange(Struct, frozen=True):
-    """New grants of a change of RBAC; `unknown` are bindings without a certain answer."""
+    """The new grants of an RBAC change. `unknown` are the bindings whose effect is uncertain."""
 
     new: tuple[NewAccess, ...]
     unknown: tuple[UnknownAccess, ...]
 
     @property
     def is_empty(self) -> bool:
-        """Whether it certainly grants nothing new."""
+        """Whether the change certainly grants nothing new."""
         return not self.new and not self.unknown
 
 
 class _Bound(NamedTuple):
-    """A role bound to a subject, by which binding."""
+    """A role that a binding grants to a subject."""
 
     role: RoleRef
     rules: tuple[PolicyRule, ...] | None
@@ -102,12 +102,12 @@ class _Bound(NamedTuple):
 
 
 class _State(Struct):
-    """Grants by subject and namespace."""
+    """The grants of a state of RBAC, by subject and namespace."""
 
     bound: dict[tuple[Subject, str], list[_Bound]] = field(default_factory=lambda: defaultdict(list))
 
     def rules(self, subject: Subject, namespace: str) -> list[PolicyRule]:
-        """All rules that apply to a subject in a namespace, also by the groups that its name tells."""
+        """Return all rules that apply to a subject in a namespace, including those of its implied groups."""
         places = ("", namespace) if namespace else ("",)
         holders = [subject, *implied_groups(subject)]
         bound = (each for holder in holders for place in places for each in self.bound.get((holder, place), ()))
@@ -115,9 +115,9 @@ class _State(Struct):
 
 
 def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: bool) -> AccessChange:
-    """What the RBAC objects of `candidate` grant that those of `current` do not.
+    """Return the access that the RBAC objects of `candidate` grant and those of `current` do not.
 
-    `is_whole` tells that these are all there are: a role that is not among them grants nothing.
+    `is_whole` says that the objects are complete: a role that is missing grants nothing.
     """
     before, after = _state(current), _state(candidate)
     new, unknown = [], []
@@ -131,6 +131,7 @@ def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: 
             for each in bound
             if not is_whole and each.rules is None and each.role not in known
         ]
+        # `own` covers these too. Dropping them first saves comparisons.
         had = {permission for each in old for rule in each.rules or () for permission in permissions_of(rule)}
         granted = _by_permission(bound)
         own = before.rules(subject, namespace)
@@ -142,7 +143,7 @@ def new_access(current: Iterable[JSON], candidate: Iterable[JSON], *, is_whole: 
 
 
 def implied_groups(subject: Subject) -> tuple[Subject, ...]:
-    """Return the groups that a subject is in by its name (`k8s.io/apiserver/pkg/authentication`)."""
+    """Return the groups that follow from a subject's name (`k8s.io/apiserver/pkg/authentication`)."""
     names: tuple[str, ...] = (_AUTHENTICATED,)
     if subject.name in (_ANONYMOUS, _UNAUTHENTICATED):
         names = (_UNAUTHENTICATED,)
@@ -182,13 +183,13 @@ def _source(key: RBACKey, role: RoleRef) -> str:
 
 
 def _applying(rules: Sequence[PolicyRule], namespace: str) -> Iterator[PolicyRule]:
-    """Yield the rules that a binding applies. A namespaced one never covers URLs."""
+    """Yield the rules that a binding grants. A RoleBinding never grants access to URLs."""
     for rule in rules:
         yield {**rule, "nonResourceURLs": []} if namespace and rule.get("nonResourceURLs") else rule
 
 
 def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
-    """Return the permissions, each with its bindings."""
+    """Return the granted permissions, each with its bindings."""
     sources: dict[Permission, list[str]] = defaultdict(list)
     for each in bound:
         for rule in each.rules or ():
@@ -198,7 +199,7 @@ def _by_permission(bound: Iterable[_Bound]) -> dict[Permission, list[str]]:
 
 
 def _leads_to(permissions: Sequence[Permission]) -> Iterator[str]:
-    """Yield what permissions lead to. A subject that may do everything leads to nothing more."""
+    """Yield what the permissions lead to. Full access leads to nothing more."""
     rules = [rule_of(each) for each in permissions if each.url is None and each.name is None]
     for words, wanted in _REACH:
         if any(covers(rule, each) for rule in rules for each in wanted):
@@ -208,9 +209,10 @@ def _leads_to(permissions: Sequence[Permission]) -> Iterator[str]:
 
 
 def _may_grant_itself(rules: Sequence[PolicyRule]) -> bool:
-    """Whether somebody with these rules may write a role of any content, or bind any role, and so have any permission.
+    """Return whether the rules let a subject write a role of any content, or bind any role.
 
-    (`RoleEscalationAuthorized` and `BindingAuthorized` of `k8s.io/kubernetes/pkg/registry/rbac`.)
+    Such a subject can give itself any permission (`RoleEscalationAuthorized` and `BindingAuthorized` of
+    `k8s.io/kubernetes/pkg/registry/rbac`).
     """
 
     def may(verb: str, *resources: str) -> bool:

@@ -1,4 +1,4 @@
-"""Questions and answers as JSON: the `attributes` of a case, and the line that answers it."""
+"""The JSON form of authorization questions and answers: the `attributes` of a case, and the line that answers it."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ _TEXTS = {
 
 
 class AttributesError(ValueError):
-    """A case cannot be read; `str()` says why."""
+    """A case that cannot be read. `str()` is the reason."""
 
 
 def attributes_from_case(case: JSON) -> AuthorizationAttributes:
-    """The question of a case. Raises AttributesError."""
+    """Return the question of a case. Raises AttributesError."""
     if not isinstance(case, dict):
         raise AttributesError("not an object with `user`, `verb`, `resourceRequest` and the like")
     texts = {name: _text(case, field) for field, name in _TEXTS.items()}
@@ -58,7 +58,11 @@ def case_from_attributes(attributes: AuthorizationAttributes) -> JSON:
 
 
 def answer_line(attributes: AuthorizationAttributes, decided: Authorization) -> JSON:
-    """The answer to a case: the question, what a webhook would be sent, the decision, and the same as that of the current set."""
+    """Return the answer line of a case.
+
+    It has the question, the spec that a webhook would be sent, the decision, and the same decision as that of the
+    baseline.
+    """
     decision = decided.as_json()
     return {
         "attributes": case_from_attributes(attributes),

@@ -1,4 +1,7 @@
-"""The authorizers of a server, one after the other (`k8s.io/apiserver/pkg/authorization/union`), built from a configuration and the known cluster (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer`)."""
+"""The authorizers of a server in their order (`k8s.io/apiserver/pkg/authorization/union`).
+
+A chain is built from a configuration and the known cluster (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer`).
+"""
 
 from __future__ import annotations
 
@@ -38,24 +41,24 @@ class _Member(Protocol):
 
     @property
     def name(self) -> str:
-        """Its name, unique in the chain."""
+        """Name of the authorizer, unique in the chain."""
 
     @property
     def type(self) -> str:
-        """Its type as in the configuration."""
+        """Type of the authorizer, as in the configuration."""
 
     def consult(self, question: Question) -> AuthorizerStep:
-        """What it says."""
+        """Return the step of this authorizer for a question."""
 
 
 @dataclass(frozen=True, slots=True)
 class AuthorizerChain:
-    """The members in order, the privileged group first."""
+    """A chain of authorizers, in order. The authorizer of the privileged group is the first."""
 
     members: Sequence[_Member]
 
     def decide(self, attributes: AuthorizationAttributes | Question) -> Authorization:
-        """Return the decision with each member's step. Several chains can share a `Question`."""
+        """Return the decision, with the step of each member. Several chains can share a `Question`."""
         question = attributes if isinstance(attributes, Question) else Question(attributes)
         steps: list[AuthorizerStep] = []
         unknown: AuthorizerStep | None = None
@@ -64,6 +67,8 @@ class AuthorizerChain:
             if deciding is not None:
                 steps.append(_not_reached(member.name, member.type))
                 continue
+            # An unknown answer does not end the chain. The members after it show the decision that follows if the
+            # answer is "no opinion".
             step = member.consult(question)
             steps.append(step if unknown is None else step.after_unknown())
             if step.decision is AuthorizerDecision.UNKNOWN:
@@ -71,12 +76,13 @@ class AuthorizerChain:
             elif step.decision is not AuthorizerDecision.NO_OPINION:
                 deciding = step
         decided = _authorization(steps, deciding)
+        # ABAC, Node and RBAC never deny. If only they are unknown and a later member allows, the decision is certain.
         if unknown is None or (decided.decision is AuthorizationVerdict.ALLOW and not _may_deny(steps)):
             return decided
         return Authorization(AuthorizationVerdict.UNKNOWN, "", decided.trace, "", unknown.name, decided.decision)
 
     def authorize(self, attributes: AuthorizationAttributes) -> AuthorizationDecision | Missing:
-        """The answer for the `authorizer` of a policy's CEL."""
+        """Return the decision for the CEL variable `authorizer` of a policy, or Missing if it is unknown."""
         decided = self.decide(attributes)
         if decided.decision is AuthorizationVerdict.UNKNOWN:
             step = decided.deciding_step
@@ -100,15 +106,16 @@ def _without_opinion(name: str, type_: str) -> AuthorizerStep:
 
 
 def _may_deny(steps: Sequence[AuthorizerStep]) -> bool:
-    """Whether one whose answer is not known might have denied: ABAC, Node and RBAC allow or have no opinion."""
+    """Return whether a member with an unknown answer can have denied. ABAC, Node and RBAC only allow or have no opinion."""
     return any(step.decision is AuthorizerDecision.UNKNOWN and step.type not in _ONLY_ALLOW for step in steps)
 
 
 def _authorization(steps: Sequence[AuthorizerStep], deciding: AuthorizerStep | None) -> Authorization:
-    """Return the server's decision from the members' answers (`withAuthorization`)."""
+    """Return the server's decision from the steps of the members (`withAuthorization`)."""
     trace = tuple(steps)
     if deciding is not None:
         decided_by, reason, error = deciding.name, deciding.reason, deciding.error
+        # `withAuthorization` tests for "allow" before the error, so an error of an allowing authorizer is ignored.
         if deciding.decision is AuthorizerDecision.ALLOW:
             return Authorization(AuthorizationVerdict.ALLOW, reason, trace, error, decided_by)
     else:
@@ -121,7 +128,7 @@ def _authorization(steps: Sequence[AuthorizerStep], deciding: AuthorizerStep | N
 
 
 def _aggregate(errors: Sequence[str]) -> str | None:
-    """Several errors as one text, None of none (`utilerrors.NewAggregate`)."""
+    """Return several errors as one text, or None if there is no error (`utilerrors.NewAggregate`)."""
     texts = list(dict.fromkeys(errors))
     return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]" if texts else None
 
@@ -131,7 +138,7 @@ WEBHOOK = "Webhook"
 
 @dataclass(frozen=True, slots=True)
 class PrivilegedGroupMember:
-    """`system:masters` may do everything."""
+    """The authorizer that allows everything to the group `system:masters`."""
 
     name: str = PRIVILEGED_GROUP
     type: str = "PrivilegedGroup"
@@ -145,7 +152,7 @@ class PrivilegedGroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ConstantMember:
-    """`AlwaysAllow` and `AlwaysDeny`: the latter has no opinion on anything (`authorizerfactory`)."""
+    """The authorizers `AlwaysAllow` and `AlwaysDeny`. The latter has no opinion on anything (`authorizerfactory`)."""
 
     name: str
     type: str
@@ -161,7 +168,7 @@ class ConstantMember:
 
 @dataclass(frozen=True, slots=True)
 class _ABACMember:
-    """The policies of a file, which allow or have no opinion."""
+    """The ABAC authorizer: the policies of a file, which allow or have no opinion."""
 
     policies: Sequence[ABACPolicy]
     name: str = "abac"
@@ -176,7 +183,7 @@ class _ABACMember:
 
 @dataclass(frozen=True, slots=True)
 class UnknownMember:
-    """Authorizer without available input, such as ABAC whose policy file is not beside the set."""
+    """An authorizer without its input, such as ABAC when the policy file is not beside the set."""
 
     name: str
     type: str
@@ -209,13 +216,13 @@ class _NodeMember:
 
 @dataclass(frozen=True, slots=True)
 class _RBACMember:
-    """RBAC; of several bindings that allow, the first by name gives the reason."""
+    """The RBAC authorizer. If several bindings allow, the first by name gives the reason."""
 
     roles: RoleResolver
     name: str = "rbac"
     type: str = "RBAC"
     steps: IdentityMap[RBACVerdict, AuthorizerStep] = field(default_factory=IdentityMap, compare=False)
-    """What was made of verdicts, which the grants keep."""
+    """The steps of the verdicts that the grants keep."""
 
     def consult(self, question: Question) -> AuthorizerStep:
         """See `_Member`."""
@@ -241,7 +248,7 @@ class _RBACMember:
 
 @dataclass(frozen=True, slots=True)
 class _WebhookMember:
-    """A webhook with its match conditions; `version` is that of the SubjectAccessReviews that it is sent."""
+    """A webhook with its match conditions. `version` is the version of the SubjectAccessReviews that it gets."""
 
     name: str
     matcher: WebhookConditions
@@ -250,7 +257,7 @@ class _WebhookMember:
     version: str = "v1"
     type: str = field(default=WEBHOOK)
     steps: IdentityMap[ConditionResults, AuthorizerStep] = field(default_factory=IdentityMap, compare=False)
-    """What was made of results that the matcher keeps, where no answer is looked for."""
+    """The steps for the results that the matcher keeps, if no answer is needed."""
 
     def consult(self, question: Question) -> AuthorizerStep:
         """See `_Member`."""
@@ -263,7 +270,10 @@ class _WebhookMember:
         return step or self._called(match, question)
 
     def _not_called(self, match: ConditionResults) -> AuthorizerStep | None:
-        """Return the step of a webhook that conditions skip, or that no one answers for."""
+        """Return the step of a webhook that its conditions skip, or whose answers are unknown.
+
+        None if the webhook is called.
+        """
         if match.skipped_by is not None:
             return self._step(StepOutcome.SKIPPED, match, skipped_by=match.skipped_by)
         if match.error is not None:
@@ -295,11 +305,11 @@ class _WebhookMember:
 
     @property
     def may_read_names(self) -> bool:
-        """Return whether its answer may depend on an object's name. A called webhook gets the name."""
+        """Whether the step can depend on the object's name. A webhook that is called gets the name."""
         return "resourceAttributes.name" in self.matcher.reads or self.answers.is_known(self.name)
 
     def reads_name(self, question: Question) -> bool:
-        """Whether what it says about a question may depend on the name of the object."""
+        """Return whether the step for a question can depend on the object's name."""
         if "resourceAttributes.name" in self.matcher.reads:
             return True
         match = self.matcher.match(question)
@@ -307,17 +317,17 @@ class _WebhookMember:
 
 
 DEFAULT_MODES = ("Node", "RBAC")
-"""The chain of a set that has no configuration."""
+"""The authorization modes of a set that has no configuration."""
 DEFAULT_CONFIGURATION = mode_configuration(DEFAULT_MODES)
 
 
 class ChainBuilder:
-    """Builder of the chains of an accepted configuration. Shared parts are made once."""
+    """Builder of the chains of an accepted configuration. Parts that do not depend on the cluster are built once."""
 
     def __init__(
         self, configuration: AuthorizationConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
     ) -> None:
-        """`answers` are those of the webhooks."""
+        """`answers` are the answers of the webhooks."""
         self._version = version
         self._members = [(each, _member(each, answers, version)) for each in configuration.authorizers]
         webhooks = [own for _, own in self._members if isinstance(own, _WebhookMember)]
@@ -325,7 +335,7 @@ class ChainBuilder:
         self._steps: dict[str, IdentityMap[RBACVerdict, AuthorizerStep]] = {}
 
     def build(self, roles: RoleResolver, graph: Graph) -> AuthorizerChain:
-        """The chain for a state of the cluster; all `roles` that a builder is given have the same base."""
+        """Return the chain for a state of the cluster. All `roles` that a builder gets must have the same base."""
         return AuthorizerChain(
             (PrivilegedGroupMember(), *(own or self._of(each, roles, graph) for each, own in self._members))
         )
@@ -337,7 +347,7 @@ class ChainBuilder:
         return bool(self._readers) and any(each.reads_name(Question(attributes)) for each in self._readers)
 
     def _of(self, authorizer: AuthorizerConfiguration, roles: RoleResolver, graph: Graph) -> _Member:
-        """Return a member that looks at the cluster."""
+        """Return a member that depends on the state of the cluster."""
         if authorizer.type == "Node":
             return _NodeMember(NodeAuthorizer(graph, self._version), authorizer.name)
         return _RBACMember(roles, authorizer.name, steps=self._steps.setdefault(authorizer.name, IdentityMap()))
@@ -346,7 +356,7 @@ class ChainBuilder:
 def _member(
     authorizer: AuthorizerConfiguration, answers: AuthorizerAnswers, version: KubernetesVersion
 ) -> _Member | None:
-    """An authorizer, None for those that look at the cluster."""
+    """Return an authorizer, or None for Node and RBAC, which depend on the state of the cluster."""
     match authorizer.type:
         case "Node" | "RBAC":
             return None

@@ -1,6 +1,6 @@
-"""The chains of both sets as of a time, made once for all requests between two changes.
+"""The chains of both sets at a time, built once for all requests between two changes of RBAC.
 
-The `authorizer` of policies' CEL asks them as well.
+The CEL variable `authorizer` of policies uses them too.
 """
 
 from __future__ import annotations
@@ -63,12 +63,12 @@ _READ_BY_NODES = frozenset(
 
 
 def asks_graph(attributes: AuthorizationAttributes) -> bool:
-    """Return whether a node requests an object that it may see as its own."""
+    """Return whether a node requests an object of a kind that it may see only if the object belongs to it."""
     return attributes.resource in _READ_BY_NODES and attributes.user.username.startswith(NODE_PREFIX)
 
 
 class AuthorizationSide(Struct, frozen=True):
-    """One set: its chain, and what it lays over the cluster's RBAC."""
+    """One set: its chain, and the RBAC objects that it adds to the cluster's or deletes."""
 
     configuration: AuthorizationConfiguration
     rbac: tuple[JSON, ...] | None = None
@@ -76,23 +76,23 @@ class AuthorizationSide(Struct, frozen=True):
 
 
 class Authorizers(Protocol):
-    """Both sets as they decide, and who answers for their webhooks."""
+    """The authorization of both sets, with the answers of their webhooks."""
 
     @property
     def sides(self) -> tuple[AuthorizationSide, AuthorizationSide]:
-        """The current and the candidate set."""
+        """The baseline and the candidate."""
 
     @property
     def answers(self) -> AuthorizerAnswers:
-        """The answers of webhooks."""
+        """The answers of the webhooks."""
 
 
 def sides(
     manifests: Sequence[AuthorizationManifests], default: AuthorizationConfiguration = DEFAULT_CONFIGURATION
 ) -> tuple[AuthorizationSide, AuthorizationSide]:
-    """Both sets; `default` is the chain of one without a configuration.
+    """Return both sets. `default` is the chain of a set without a configuration.
 
-    A candidate that says nothing about RBAC leaves that of the current set in place, and RBAC objects alone leave the chain.
+    A candidate without RBAC objects keeps those of the baseline. RBAC objects alone keep the chain.
     """
     current, candidate = manifests
     chain = current.configuration or default
@@ -106,23 +106,23 @@ def sides(
 
 
 StateKey = tuple[int, tuple[int, int]]
-"""The number of the RBAC objects, and the instant of what belongs to nodes."""
+"""The number of the state of RBAC, and the instant of the node graph."""
 NO_GRAPH = (-1, -1)
-"""Placeholder if no one needs the node graph."""
+"""The instant of a state that does not need the node graph."""
 _NO_NODE = NodeGraph()
 
 
 class Chains(Struct, dict=True):
-    """The chains of some sides over the time of a log; `writes` are those to what belongs to nodes.
+    """The chains of some sides over the time of a log. `writes` are the writes to objects of nodes.
 
-    `began` is when the first request of the log was received, in microseconds.
+    `began` is the time at which the first request of the log was received, in microseconds.
     """
 
     cluster: Cluster
     sides: Sequence[AuthorizationSide]
     answers: AuthorizerAnswers = field(default_factory=NoAnswers)
     versions: Sequence[KubernetesVersion] = ()
-    """The minor of the server of each side; none where all are of the newest."""
+    """Version of the server of each side. Empty if all are the newest."""
     writes: Sequence[RequestRecord] = ()
     began: int = 0
     _rbac: dict[tuple[int, int], int] = field(default_factory=dict)
@@ -131,7 +131,10 @@ class Chains(Struct, dict=True):
     _chains: dict[StateKey, tuple[AuthorizerChain, ...]] = field(default_factory=dict)
 
     def state_of(self, start: int, end: int, *, with_graph: bool) -> StateKey:
-        """Return the state that decides a request, from arrival to stage; with the node graph if needed (`asks_graph`)."""
+        """Return the state that decides a request, from its arrival to its stage.
+
+        With the node graph only if it is needed (`asks_graph`).
+        """
         instant = self._rbac_instants.state_of(start, end)
         rbac = self._rbac.get(instant)
         if rbac is None:
@@ -139,22 +142,23 @@ class Chains(Struct, dict=True):
         return rbac, self._graph.state_of(start, end) if with_graph else NO_GRAPH
 
     def grants_of(self, state: StateKey, user: UserInfo, namespace: str) -> tuple[Grants, ...]:
-        """Return RBAC's grants to a user in a namespace under each side; identical objects if equal."""
+        """Return the RBAC grants of a user in a namespace under each side. Equal grants are the same object."""
         first, *others = self._roles[state[0]]
         grants = first.grants(user, namespace)
         return (grants, *(grants if roles is first else roles.grants(user, namespace) for roles in others))
 
     def rbac_states(self, starts: pl.Series, ends: pl.Series) -> pl.Series:
-        """The numbers of the RBAC objects of many times: the first part of `state_of`."""
+        """Return the RBAC state numbers of many times: the first part of `state_of`."""
         first, last = self._rbac_instants.states_of(starts, ends)
         spans = pl.DataFrame({"first": first, "last": last, "start": starts, "end": ends})
+        # Most times lie between the same two changes, so each pair of instants is resolved once.
         times = spans.unique(["first", "last"], keep="first", maintain_order=True)
         numbers = [self.state_of(start, end, with_graph=False)[0] for _, _, start, end in times.iter_rows()]
         states = times.select("first", "last", state=pl.Series(numbers, dtype=pl.Int64))
         return spans.join(states, on=["first", "last"], how="left", maintain_order="left")["state"]
 
     def reads_name(self, attributes: AuthorizationAttributes) -> bool:
-        """Whether a decision may at any time depend on the name of the object."""
+        """Return whether a decision can depend on the object's name at any time."""
         return attributes.name in self._names or any(builder.reads_name(attributes) for builder in self._builders)
 
     @cached_property
@@ -164,14 +168,14 @@ class Chains(Struct, dict=True):
         return names_told_apart([*own, *constant, *(value for each in self._changing for value in each.states)])
 
     def at(self, start: int, end: int, state: StateKey) -> tuple[AuthorizerChain, ...]:
-        """The chain of every side for a request; `state` is that of the time (`state_of`)."""
+        """Return the chain of every side for a request. `state` is the state of its time (`state_of`)."""
         chains = self._chains.get(state)
         if chains is None:
             chains = self._chains[state] = self._built(start, end, state)
         return chains
 
     def _rbac_number(self, start: int, end: int) -> int:
-        """The number of the RBAC objects of a time; equal ones have the same."""
+        """Return the number of the RBAC state of a time. Equal states have the same number."""
         values = [each.at(start, end) for each in self._changing]
         # Equal values are one object, which `ChangingObject` keeps.
         number = self._numbers.setdefault(tuple(map(id, values)), len(self._roles))
@@ -184,7 +188,7 @@ class Chains(Struct, dict=True):
         return [(key, value) for key, value in values if value is not None]
 
     def objects_at(self, time: int) -> list[JSON]:
-        """The RBAC objects of the current set at a time, as far as they are known."""
+        """Return the RBAC objects of the baseline at a time, as far as they are known."""
         return self._states[0].objects_at(self._changing_at(time, time))
 
     def _resolvers(self, changing: Sequence[RBACState]) -> tuple[RoleResolver, ...]:
@@ -199,7 +203,7 @@ class Chains(Struct, dict=True):
         )
 
     def unused_bindings(self) -> list[str]:
-        """The bindings of the current set that allowed nothing so far, as `Kind namespace/name`."""
+        """Return the bindings of the baseline that have allowed nothing so far, as `Kind namespace/name`."""
         states = self._states[0]
         kinds = (CLUSTER_ROLE_BINDING, ROLE_BINDING)
         bindings = [each for kind in kinds for each in states.lister.list(kind, None) if isinstance(each, dict)]
@@ -208,7 +212,7 @@ class Chains(Struct, dict=True):
 
     @cached_property
     def _states(self) -> tuple[RBACStates, ...]:
-        """RBAC under each side, one object for sides that say the same."""
+        """RBAC under each side. Sides with the same RBAC share one object."""
         distinct: list[RBACStates] = []
         for side in self.sides:
             same = next((n for n, each in enumerate(self.sides[: len(distinct)]) if _same_rbac(each, side)), None)
@@ -246,7 +250,7 @@ _DIFFERENT = Missing("authorizer", "the authorizers of the two sets answer it di
 
 
 class SetLister(Struct, frozen=True):
-    """A set's view of the cluster, with the time and the set's number, for its authorizers."""
+    """The view that a set has of the cluster, with the time and the number of the set, for its authorizers."""
 
     lister: Lister
     at: ClusterLister
@@ -262,12 +266,12 @@ class SetLister(Struct, frozen=True):
 
 
 def asked_by(number: int, lister: Lister, lister_seen: Lister) -> Lister:
-    """Return the view of a numbered set, whose own authorizers answer."""
+    """Return the view of the set with this number. Its own authorizers answer."""
     return SetLister(lister_seen, lister, number) if isinstance(lister, ClusterLister) else lister_seen
 
 
 def policy_authorizer(chains: Chains) -> Callable[[Lister], Authorizer | Missing]:
-    """Return the authorizer at a lister's time: the chain of the set that a `SetLister` names.
+    """Return the authorizer at the time of a lister: the chain of the set of a `SetLister`.
 
     Without a set, both chains must agree. Otherwise the answer is unknown.
     """
@@ -281,7 +285,7 @@ def policy_authorizer(chains: Chains) -> Callable[[Lister], Authorizer | Missing
 
 
 class _ChainsAt:
-    """The chain of one set, or of both, at one time."""
+    """The authorizer of one set, or of both, at one time."""
 
     def __init__(self, chains: Chains, lister: ClusterLister, number: int | None = None) -> None:
         self._chains = chains

@@ -1,4 +1,7 @@
-"""What `replay check` says about the authorization of a set: what a server refuses, and what it accepts although it is likely a mistake."""
+"""The findings of `replay check` about the authorization of a set.
+
+They are what a server refuses, and what it accepts although it is probably a mistake.
+"""
 
 from __future__ import annotations
 
@@ -38,7 +41,7 @@ _EXAMPLES = {_RESOURCE: "a path such as `/healthz`", _NON_RESOURCE: "a resource 
 
 
 class AuthorizationWarning(Struct, frozen=True):
-    """A warning about a field of the configuration, by its name in the catalogue of warnings."""
+    """A warning about a field of the configuration. `name` is its name in the catalogue of warnings."""
 
     name: str
     message: str
@@ -46,9 +49,10 @@ class AuthorizationWarning(Struct, frozen=True):
 
 
 def lint_configuration(checked: Checked, version: KubernetesVersion) -> Iterator[AuthorizationWarning]:
-    """All warnings about the match conditions of webhooks, which all must be true for the webhook to be asked.
+    """Yield the warnings about the match conditions of webhooks.
 
-    Nothing is said of a file that the server refuses.
+    The server calls a webhook only if all its conditions are true. There are no warnings about a file that the server
+    refuses.
     """
     if checked.configuration is None or not checked.is_accepted:
         return
@@ -68,7 +72,10 @@ def lint_configuration(checked: Checked, version: KubernetesVersion) -> Iterator
 
 
 def _first_never_true(conditions: Sequence[Condition]) -> tuple[int, str, str] | None:
-    """A condition that is false for requests of both kinds, by itself or beside the others."""
+    """Return the index, warning and reason of a condition that is never true, alone or together with the others.
+
+    It must be false for resource requests and for non-resource requests. None if there is no such condition.
+    """
     for index, condition in enumerate(conditions):
         if condition.value(_OF_RESOURCE) is False and condition.value(_OF_PATH) is False:
             return index, catalogue.NEVER_TRUE, "false for every request"
@@ -80,7 +87,10 @@ def _first_never_true(conditions: Sequence[Condition]) -> tuple[int, str, str] |
 
 
 def _lint_unguarded(conditions: Sequence[Condition], path: str) -> Iterator[AuthorizationWarning]:
-    """Attributes that a request does not have, read without a test (`k8s.io/apiserver/pkg/authorization/cel/matcher.go`)."""
+    """Yield a warning for attributes that a request does not have and that a condition reads without a test.
+
+    See `k8s.io/apiserver/pkg/authorization/cel/matcher.go`.
+    """
     for absent, facts in ((_RESOURCE, _OF_PATH), (_NON_RESOURCE, _OF_RESOURCE)):
         values = [condition.value(facts) for condition in conditions]
         if False in values:
@@ -123,7 +133,10 @@ def check_whole_set(
     cluster: list[JSON] | None = None,
     silenced: Iterable[str] = (),
 ) -> CheckedSet:
-    """`check_set` with what is found in `authorization.yaml`, in flags of the server and in `rbac/`. Raises ManifestError if there is nothing."""
+    """Return `check_set` with the findings in `authorization.yaml`, in the flags of the server and in `rbac/`.
+
+    Raises ManifestError if there is nothing to check.
+    """
     hidden = frozenset(silenced)
     alone = path.is_file() and is_about_authorization(path)
     checked = (
@@ -161,9 +174,10 @@ def check_whole_set(
 
 
 def _place(flags: ServerFlags, text: str) -> Position:
-    """Where the flag that a text names stands in its file.
+    """Return the position in the file of the flag that a text names.
 
-    A text may name flags that are not given, or none: then the first flag of the same family (`oidc-`), else of authorization.
+    A text may name flags that are not given, or none. Then it is the position of the first flag of the same family
+    (`oidc-`), or else of the first flag about authorization.
     """
     named = _FLAG.findall(text)
     wanted = [*named, *(f"{name.partition('-')[0]}-" for name in named), "authorization-"]

@@ -1,6 +1,7 @@
-"""The AuthorizationConfiguration of a server, read as strictly as it does (`k8s.io/apiserver/pkg/apis/apiserver/load`).
+"""The AuthorizationConfiguration of a server, read as strictly as the server does.
 
-It names files of the server. Their local places may be known.
+See `k8s.io/apiserver/pkg/apis/apiserver/load`. The configuration names files of the server, of which local copies may
+be known.
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from replay.manifests.read.documents import os_reason
 
 
 class ServerFiles(Struct):
-    """The files of a server below `root`, as they would lie there, or by their names alone.
+    """The files of a server below `root`, at their path on the server or by name only.
 
-    Without `root` nothing is known of them: `unseen` collects their paths.
+    Without `root`, nothing is known about the files, and `unseen` collects their paths.
     """
 
     root: Path | None = None
     unseen: list[str] = field(default_factory=list)
 
     def problem(self, path: str) -> str | None:
-        """Return the server's validation error for a file, None if it is regular or unknown."""
+        """Return the server's validation error for a file, or None if the file is regular or unknown."""
         local = self.local(path)
         if local is None:
             self.unseen.append(path)
@@ -41,7 +42,7 @@ class ServerFiles(Struct):
         return None if stat.S_ISREG(mode) else "must be a regular file"
 
     def local(self, path: str) -> Path | None:
-        """Return the local place of a server's file, None if unknown."""
+        """Return the local path of a server's file, or None if it is unknown."""
         if self.root is None:
             return None
         mirror = self.root / path.lstrip("/")
@@ -59,14 +60,17 @@ _KINDS = {
     f"{_LEGACY_GROUP}/v1alpha1": ("AdmissionConfiguration", "EgressSelectorConfiguration"),
 }
 _DECODED = frozenset({_KIND, "AdmissionConfiguration"})
-"""The kinds whose fields are known. Of others nothing but the kind is looked at."""
+"""Kinds whose fields are known. Of the other kinds only the name is read."""
 _UNVERSIONED = ("Status", "APIVersions", "APIGroupList", "APIGroup", "APIResourceList")
 _ANY = "runtime.Unknown"
 _DEFAULT_AUTHORIZED_TTL, _DEFAULT_UNAUTHORIZED_TTL = parse_duration("5m"), parse_duration("30s")
 
 
 def _registered(api_version: str, kind: str) -> Registered:
-    """A kind of the server's configuration: strict decoding comes before the question whether it is the one that is expected."""
+    """Return a kind of the server's configuration.
+
+    Strict decoding comes before the test whether the kind is the expected one.
+    """
     go_type = f"v1.{kind}" if kind in _DECODED else _ANY
     return Registered(kind, go_type, api_version.rpartition("/")[2], f"apiserver.{kind}")
 
@@ -80,16 +84,16 @@ _SCHEME = Scheme(
 
 
 class ConfigurationError(Exception):
-    """A file that the server cannot load; `str()` is its text, `problems` say where."""
+    """A file that the server cannot load. `str()` is the server's text, `problems` have the positions."""
 
     def __init__(self, text: str, problems: tuple[Problem, ...] = ()) -> None:
-        """The text is that of the server."""
+        """`text` is the text of the server."""
         super().__init__(text)
         self.problems = problems
 
 
 class AuthorizerWebhook(Struct, frozen=True):
-    """How a webhook is called; times in nanoseconds. `match_conditions` None and empty differ as in Go."""
+    """How a webhook is called. Times are in nanoseconds. `match_conditions` None and empty differ, as in Go."""
 
     authorized_ttl: int
     cache_authorized_requests: bool
@@ -111,20 +115,17 @@ class AuthorizerConfiguration(Struct, frozen=True):
     name: str
     webhook: AuthorizerWebhook | None = None
     policies: tuple[ABACPolicy, ...] | None = None
-    """Those of ABAC, None if its file is not known."""
+    """Policies of ABAC. None if their file is unknown."""
 
 
 class AuthorizationConfiguration(Struct, frozen=True):
-    """The chain as configured, defaults set."""
+    """The configured chain, with defaults."""
 
     authorizers: tuple[AuthorizerConfiguration, ...]
 
 
 def read_configuration(data: bytes) -> AuthorizationConfiguration:
-    """Decode and default a file; an empty one is an empty configuration.
-
-    Raises ConfigurationError.
-    """
+    """Decode a file and set the defaults. An empty file is an empty configuration. Raises ConfigurationError."""
     if not data:
         return AuthorizationConfiguration(())
     try:
@@ -143,7 +144,10 @@ def _authorizer(value: JSON) -> AuthorizerConfiguration:
 
 
 def _webhook(value: JSON) -> AuthorizerWebhook:
-    """The configuration with what `SetDefaults_WebhookConfiguration` adds: times of zero are times that were left out."""
+    """Return the configuration of a webhook with the defaults of `SetDefaults_WebhookConfiguration`.
+
+    A time of zero counts as left out.
+    """
     conditions = value["matchConditions"]
     return AuthorizerWebhook(
         authorized_ttl=_nanoseconds(value["authorizedTTL"]) or _DEFAULT_AUTHORIZED_TTL,
@@ -165,5 +169,5 @@ def _nanoseconds(text: str) -> int:
 
 
 def mode_configuration(modes: tuple[str, ...]) -> AuthorizationConfiguration:
-    """The chain of `--authorization-mode`; each authorizer is named after its mode."""
+    """Return the configuration of `--authorization-mode`. Each authorizer has the name of its mode."""
     return AuthorizationConfiguration(tuple(AuthorizerConfiguration(mode, mode.lower()) for mode in modes))

@@ -1,4 +1,4 @@
-"""Changes of authorizers and RBAC without a log: what they widen and narrow."""
+"""Comparison of two configurations and RBAC states without a log: what is widened and what is narrowed."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _DENY = "Deny"
 def diff_authorization(
     current: AuthorizationManifests, candidate: AuthorizationManifests, default: AuthorizationConfiguration
 ) -> list[ObjectDiff]:
-    """The differences of the chains, then of the RBAC objects, sorted by kind and name.
+    """Return the differences of the chains, then those of the RBAC objects, sorted by kind and name.
 
-    `default` is the chain of a set without a configuration; RBAC is compared where both sets have some.
+    `default` is the chain of a set without a configuration. RBAC is compared if the candidate has RBAC objects.
     """
     differences: list[ObjectDiff] = []
     if current.configuration is not None or candidate.configuration is not None:
@@ -73,7 +73,7 @@ def _conditions(authorizer: AuthorizerConfiguration | None) -> set[str]:
 
 
 def _texts(authorizer: AuthorizerConfiguration | None) -> dict[str, str]:
-    """The fields of an authorizer as texts, without its conditions."""
+    """Return the fields of an authorizer as texts, without its match conditions."""
     if authorizer is None:
         return {}
     texts = {"type": authorizer.type}
@@ -106,7 +106,7 @@ def _name(key: RBACKey) -> str:
 
 
 def _object_fields(current: JSON, candidate: JSON) -> Iterator[FieldDiff]:
-    """Yield the changes of a role's rules or a binding's subjects: more is wider, less is narrower."""
+    """Yield the changes of a role's rules or a binding's subjects. More is widened, less is narrowed."""
     if current["kind"].endswith("Binding"):
         refs = [f"{obj['roleRef']['kind']} {obj['roleRef']['name']}" for obj in (current, candidate)]
         if refs[0] != refs[1]:
@@ -129,7 +129,7 @@ def _subjects(binding: JSON) -> set[str]:
 
 
 def _grants(rules: Sequence[JSON]) -> set[str]:
-    """Each verb on each resource or URL, as `verb resource.group name`."""
+    """Return each verb on each resource or URL, as `verb resource.group name`."""
     grants: set[str] = set()
     for rule in rules:
         targets = [*(rule.get("nonResourceURLs") or ())]

@@ -1,7 +1,7 @@
-"""What the flags of a kube-apiserver say about authorization, and what it refuses of them before it starts.
+"""The authorization flags of a kube-apiserver, and the reasons for which it refuses them before it starts.
 
-`pkg/kubeapiserver/options/authorization.go` of Kubernetes: `Validate` has the texts, `buildAuthorizationConfiguration` makes a
-configuration of flags that name none.
+`pkg/kubeapiserver/options/authorization.go` of Kubernetes: `Validate` has the texts, and
+`buildAuthorizationConfiguration` builds the configuration from flags that name no file.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ WEBHOOK_FILE, WEBHOOK_VERSION = "authorization-webhook-config-file", "authorizat
 AUTHORIZED_TTL = "authorization-webhook-cache-authorized-ttl"
 UNAUTHORIZED_TTL = "authorization-webhook-cache-unauthorized-ttl"
 _LEGACY: Final = (MODE, WEBHOOK_FILE, WEBHOOK_VERSION, AUTHORIZED_TTL, UNAUTHORIZED_TTL)
-"""What does not go together with a configuration (`AreLegacyFlagsSet`)."""
+"""Flags that cannot be combined with a configuration file (`AreLegacyFlagsSet`)."""
 _GATE, _GATE_IS_FIXED = "StructuredAuthorizationConfiguration", 32
 _AUTHENTICATION, _OIDC = "authentication-config", ("oidc-issuer-url", "oidc-client-id")
 _AUTHENTICATION_GATE, _AUTHENTICATION_GATE_IS_FIXED = "StructuredAuthenticationConfiguration", 34
@@ -37,18 +37,21 @@ _DEFAULTS = {WEBHOOK_VERSION: "v1beta1", AUTHORIZED_TTL: "5m", UNAUTHORIZED_TTL:
 
 
 def flags_of(path: Path, version: KubernetesVersion) -> ServerFlags | None:
-    """The flags of the server of a set, None where the set has none. Raises ManifestError."""
+    """Return the server flags of a set, or None if the set has none. Raises ManifestError."""
     server = server_file_of(path)
     return None if server is None else read_server_flags(server, version)
 
 
 def says_authorization(flags: ServerFlags) -> bool:
-    """Whether any flag is about authorization."""
+    """Return whether any flag is about authorization."""
     return any(name in flags.values for name in (*_LEGACY, CONFIGURATION, POLICY_FILE))
 
 
 def problems_of(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]:
-    """Why a server does not start with these flags, in its words; what its configuration file says stands apart."""
+    """Yield the server's reasons for not starting with these flags.
+
+    The contents of its configuration file are checked elsewhere.
+    """
     yield from _authentication_problems(flags, version)
     if not flags.values.get(CONFIGURATION):
         yield from _mode_problems(flags)
@@ -59,9 +62,9 @@ def problems_of(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]
 
 
 def _authentication_problems(flags: ServerFlags, version: KubernetesVersion) -> Iterator[str]:
-    """What is wrong with flags that say who a user is (`validateOIDCOptions`).
+    """Yield the problems of the flags that configure authentication (`validateOIDCOptions`).
 
-    Nothing else of these flags matters here, because the log says who each user was.
+    The other rules of these flags do not matter here, because the log says who each user was.
     """
     has_oidc = any(name.startswith("oidc-") for name in flags.values)
     if not flags.values.get(_AUTHENTICATION):
@@ -75,7 +78,7 @@ def _authentication_problems(flags: ServerFlags, version: KubernetesVersion) -> 
 
 
 def _mode_problems(flags: ServerFlags) -> Iterator[str]:
-    """What is wrong with flags that name modes."""
+    """Yield the problems of flags that name authorization modes."""
     values, modes = flags.values, flags.names(MODE) or ()
     for mode in modes:
         if mode not in TYPES:
@@ -93,7 +96,10 @@ def _mode_problems(flags: ServerFlags) -> Iterator[str]:
 
 
 def built_problem(flags: ServerFlags) -> str | None:
-    """Why the authorizers of valid flags cannot be made; None where they can, as far as files beside the set tell."""
+    """Return why the authorizers of valid flags cannot be built, or None.
+
+    Only the files beside the set can be read.
+    """
     modes = flags.names(MODE) or ()
     try:
         if ABAC in modes:
@@ -109,13 +115,13 @@ def built_problem(flags: ServerFlags) -> str | None:
 
 
 def _policies(flags: ServerFlags) -> tuple[ABACPolicy, ...] | None:
-    """The policies of ABAC, None where their file does not lie with the set. Raises PolicyFileError."""
+    """Return the ABAC policies, or None if their file is not beside the set. Raises PolicyFileError."""
     local = _local(flags, POLICY_FILE)
     return None if local is None else read_policies(local.read_bytes(), flags.values[POLICY_FILE])
 
 
 def refusal_of(flags: ServerFlags, version: KubernetesVersion) -> str | None:
-    """The text with which a server refuses its flags of authorization, None where it takes them."""
+    """Return the text with which a server refuses its authorization flags, or None if it accepts them."""
     texts = list(dict.fromkeys(problems_of(flags, version)))
     if texts:
         return texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -123,7 +129,7 @@ def refusal_of(flags: ServerFlags, version: KubernetesVersion) -> str | None:
 
 
 def configuration_of_flags(flags: ServerFlags) -> AuthorizationConfiguration:
-    """The chain of flags that name modes and no file; without a mode everything is allowed (`Complete`)."""
+    """Return the chain of flags that name modes and no file. Without a mode, everything is allowed (`Complete`)."""
     modes = flags.names(MODE) or ("AlwaysAllow",)
     webhook = _webhook(flags) if WEBHOOK in modes else None
     return AuthorizationConfiguration(
@@ -155,15 +161,18 @@ def _webhook(flags: ServerFlags) -> AuthorizerWebhook:
 
 
 def local_configuration(flags: ServerFlags) -> Path | None:
-    """The file that `--authorization-config` names, where it lies with the set.
+    """Return the local path of the file of `--authorization-config`, or None if it is not beside the set.
 
-    None where it does not. Raises ReplayError for one that leads out of a checkout.
+    Raises ReplayError for a path that leads out of a checkout.
     """
     return _local(flags, CONFIGURATION)
 
 
 def _local(flags: ServerFlags, flag: str) -> Path | None:
-    """The file that a flag names, where it lies with the set: below it by its path, in it or beside it by its name."""
+    """Return the local path of the file that a flag names, or None.
+
+    Searched are the path below the directory of the set, and the name in the directory and beside it.
+    """
     named, directory = flags.values.get(flag, ""), Path(flags.path).parent
     if not named:
         return None
@@ -177,14 +186,14 @@ def _local(flags: ServerFlags, flag: str) -> Path | None:
 
 
 def unseen_files(flags: ServerFlags) -> Iterator[str]:
-    """What is said of each file of the flags that does not lie with the set."""
+    """Yield a text for each file of the flags that is not beside the set."""
     for flag in (CONFIGURATION, POLICY_FILE, WEBHOOK_FILE):
         if flags.values.get(flag) and _local(flags, flag) is None:
             yield f"--{flag} names {flags.values[flag]}, which is not beside the set"
 
 
 def require_flags(flags: ServerFlags, version: KubernetesVersion) -> None:
-    """Raise ManifestError with the server's text for flags of authorization that it does not start with."""
+    """Raise ManifestError, with the server's text, for authorization flags with which a server does not start."""
     refusal = refusal_of(flags, version)
     if refusal is not None:
         raise ManifestError(refusal, path=flags.path)

@@ -1,4 +1,4 @@
-"""What a set says about authorization: `authorization.yaml` and `rbac/`, or such a file or directory alone."""
+"""The authorization of a set: `authorization.yaml` and `rbac/`, or such a file or directory alone."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ RBACKey = tuple[str, str, str]
 
 
 class AuthorizationManifests(Struct, frozen=True):
-    """The chain and the RBAC objects of one set; None where the set has none of its own.
+    """The chain and the RBAC objects of one set. A field is None if the set does not have it.
 
-    `alone` means that RBAC objects were given and no set: they say nothing about the chain. `of_flags`: flags of the server name
-    the chain; `unseen` says that they name a file which does not lie with the set.
+    `alone` means that RBAC objects were given without a set, so they do not change the chain. `of_flags` means that
+    server flags name the chain. `unseen` says that the flags name a file which is not beside the set.
     """
 
     path: str = ""
@@ -48,21 +48,21 @@ class AuthorizationManifests(Struct, frozen=True):
     rbac: tuple[JSON, ...] | None = None
     alone: bool = False
     removed: frozenset[RBACKey] = frozenset()
-    """The RBAC objects of the cluster that are taken away."""
+    """Keys of the cluster's RBAC objects that are deleted."""
     of_flags: bool = False
     unseen: str = ""
 
     @property
     def is_empty(self) -> bool:
-        """Whether the set says nothing about authorization."""
+        """Whether the set has neither a chain nor RBAC objects."""
         return self.configuration is None and self.rbac is None
 
     def with_rbac(
         self, objects: Iterable[JSON] | None, removed: Iterable[JSON], path: Path | None
     ) -> AuthorizationManifests:
-        """Return the same with RBAC objects on top, None standing for none, and without those of some objects that are taken away.
+        """Return the manifests with more RBAC objects, and without the `removed` ones. `objects` None adds none.
 
-        Raises ManifestError for an object that is no RBAC object.
+        Raises ManifestError for an object that is not an RBAC object.
         """
         gone = frozenset(rbac_key(obj) for obj in removed if _group(obj) == RBAC_GROUP and obj.get("kind") in _KINDS)
         if objects is None and not gone:
@@ -85,9 +85,10 @@ NOTHING = AuthorizationManifests()
 
 
 def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
-    """What the set at `path` says: `authorization.yaml` of its own, else what the flags of its server name.
+    """Return the authorization of the set at `path`: its `authorization.yaml`, or else the server flags.
 
-    Raises ManifestError where a server would refuse its flags or the configuration, or `rbac/` holds what is no RBAC object.
+    Raises ManifestError if a server would refuse the flags or the configuration, or if `rbac/` has an object that is
+    not an RBAC object.
     """
     if is_bundle(path):
         return NOTHING.with_rbac(rbac_of_bundle(path) or None, (), path)
@@ -102,7 +103,7 @@ def load_authorization(path: Path, version: KubernetesVersion) -> AuthorizationM
 
 
 def _of_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationManifests:
-    """The chain that flags name."""
+    """Return the chain that flags name."""
     if not flags.values.get(CONFIGURATION):
         return AuthorizationManifests(flags.path, configuration_of_flags(flags), of_flags=True)
     local = local_configuration(flags)
@@ -114,9 +115,10 @@ def _of_flags(flags: ServerFlags, version: KubernetesVersion) -> AuthorizationMa
 def as_logged(
     manifests: tuple[AuthorizationManifests, AuthorizationManifests], default: AuthorizationConfiguration
 ) -> tuple[AuthorizationManifests, AuthorizationManifests]:
-    """What of two sets there is to compare: chains that flags name alike, or in a file that nobody gave, are those of the log.
+    """Return the parts of two sets that can be compared.
 
-    A candidate without flags has those of the current set.
+    If flags name the same chain for both, or a file that was not given, the chains are those of the log. A candidate
+    without flags has the flags of the baseline.
     """
     current, candidate = manifests
     if current.of_flags and candidate.configuration is None and not candidate.of_flags:
@@ -137,7 +139,7 @@ def _without_chain(manifests: AuthorizationManifests) -> AuthorizationManifests:
 
 
 def _own(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
-    """What a set says in files of its own."""
+    """Return the authorization in the files of a set, without flags."""
     if not path.is_dir():
         if is_configuration(path):
             return _configured(path, version)
@@ -153,7 +155,10 @@ def _own(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
 
 
 def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifests:
-    """The configuration of a file; that it names files of the server is told by `replay check`, not here."""
+    """Return the configuration of a file. Raises ManifestError if a server would refuse it.
+
+    `replay check` warns about files of the server that the configuration names. This function does not.
+    """
     checked = check_start(path.read_bytes(), version, ServerFiles())
     if not checked.is_accepted or checked.configuration is None:
         place = next((problem.position for problem in checked.problems), None)
@@ -163,7 +168,7 @@ def _configured(path: Path, version: KubernetesVersion) -> AuthorizationManifest
 
 
 def load_rbac(path: Path) -> tuple[str, tuple[JSON, ...]]:
-    """The RBAC objects of the set at `path` and where they stand; none where it has none. Raises as `read_rbac`."""
+    """Return the RBAC objects of the set at `path`, and their place. Raises the errors of `read_rbac`."""
     own = path / RBAC_DIRECTORY
     if own.is_dir():
         return str(own), read_rbac(own)
@@ -173,9 +178,10 @@ def load_rbac(path: Path) -> tuple[str, tuple[JSON, ...]]:
 
 
 def read_rbac(path: Path) -> tuple[JSON, ...]:
-    """The RBAC objects of a file or directory, aggregated roles resolved; of those of one name the last counts.
+    """Return the RBAC objects of a file or directory, with aggregated roles resolved.
 
-    Raises ManifestError for another kind of object, and SnapshotError for what cannot be read at all.
+    Of several objects with one name, the last counts. Raises ManifestError for an object of another kind, and
+    SnapshotError for a file that cannot be read.
     """
     if path.is_dir() and not any(file.is_file() for file in path.rglob("*")):
         return ()
@@ -189,7 +195,7 @@ def read_rbac(path: Path) -> tuple[JSON, ...]:
 
 
 def rbac_key(obj: JSON) -> RBACKey:
-    """The identity of an RBAC object."""
+    """Return the kind, namespace and name of an RBAC object."""
     metadata = obj["metadata"]
     return str(obj["kind"]), str(metadata.get("namespace") or ""), str(metadata["name"])
 
@@ -199,7 +205,7 @@ def _group(obj: JSON) -> str:
 
 
 def _problem(obj: JSON) -> str | None:
-    """Why an object is no RBAC object, None if it is one."""
+    """Return why an object is not a valid RBAC object, or None if it is."""
     kind, metadata = obj.get("kind"), obj.get("metadata")
     if _group(obj) != RBAC_GROUP or kind not in _KINDS:
         return f"{kind} of `{obj.get('apiVersion')}` is no RBAC object; {', '.join(_KINDS)} belong here"
@@ -231,7 +237,10 @@ def _is_list_of(type_: type, value: JSON) -> bool:
 
 
 def dangling_bindings(objects: Iterable[JSON], other_roles: Iterable[RBACKey] = ()) -> Iterator[str]:
-    """Bindings of roles that are neither in `objects` nor `other_roles`: one line each, if any role is known at all."""
+    """Yield a line for each binding of a role that is neither in `objects` nor in `other_roles`.
+
+    Yields nothing if no role is known.
+    """
     listed = list(objects)
     roles = {rbac_key(obj) for obj in listed if not obj["kind"].endswith("Binding")} | set(other_roles)
     if not roles:
@@ -247,9 +256,9 @@ def dangling_bindings(objects: Iterable[JSON], other_roles: Iterable[RBACKey] = 
 
 
 def laid_over(base: Iterable[JSON], own: Iterable[JSON] | None, deleted: Iterable[RBACKey] = ()) -> list[JSON]:
-    """RBAC with the objects of a set in the place of those of the same name, and without what it deletes.
+    """Return the RBAC objects `base`, replaced by those of a set with the same key, and without those that it deletes.
 
-    Aggregated roles are resolved where the set has a part in it.
+    Aggregated roles are resolved again if the set has RBAC objects of its own.
     """
     state = {rbac_key(obj): obj for obj in base}
     if own is None:
@@ -262,12 +271,15 @@ def laid_over(base: Iterable[JSON], own: Iterable[JSON] | None, deleted: Iterabl
 
 
 def deleted_keys(current: AuthorizationManifests, candidate: AuthorizationManifests) -> frozenset[RBACKey]:
-    """What the current set's `rbac/` has and the candidate's lacks; nothing where the candidate says nothing about RBAC."""
+    """Return the keys of the RBAC objects that the candidate deletes.
+
+    They include the objects that are in `rbac/` of the baseline only, if the candidate has RBAC objects.
+    """
     if current.rbac is None or candidate.rbac is None:
         return candidate.removed
     return candidate.removed | frozenset(map(rbac_key, current.rbac)) - frozenset(map(rbac_key, candidate.rbac))
 
 
 def digest(manifests: AuthorizationManifests) -> bytes:
-    """Everything that decisions depend on, as bytes to compare."""
+    """Return bytes that are equal for manifests with the same decisions."""
     return repr(manifests.configuration).encode() + orjson.dumps([manifests.rbac, sorted(manifests.removed)])

@@ -1,6 +1,7 @@
-"""The match conditions of a webhook, evaluated (`k8s.io/apiserver/pkg/authorization/cel.CELMatcher`).
+"""Evaluation of the match conditions of a webhook (`k8s.io/apiserver/pkg/authorization/cel.CELMatcher`).
 
-One that is false skips the webhook, whatever failed before it; else an error counts as the failure policy says.
+A false condition skips the webhook, even if an earlier condition failed. Otherwise the failure policy decides what an
+error means.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from replay.cellib.environment import PER_CALL_LIMIT
 from replay.json import JSON
 
 MOST_CONDITIONS = 64
-"""How many a webhook may have."""
+"""Maximum number of match conditions of a webhook."""
 
 
 class ConditionResults(Struct, frozen=True):
-    """The result of every condition in order; `skipped_by` is the index of the one that is false, if any."""
+    """The results of all conditions, in order. `skipped_by` is the index of the false condition, if any."""
 
     conditions: tuple[ConditionResult, ...]
     skipped_by: int | None = None
@@ -33,7 +34,7 @@ class WebhookConditions:
     """The compiled conditions of one webhook."""
 
     def __init__(self, conditions: Sequence[CompiledCondition]) -> None:
-        """Every condition has a program."""
+        """Every condition must have a program."""
         self._conditions = conditions
         self._results = {
             outcome: tuple(ConditionResult(n, outcome, None, each.expression) for n, each in enumerate(conditions))
@@ -43,14 +44,17 @@ class WebhookConditions:
             any(each.field_selector for each in conditions),
             any(each.label_selector for each in conditions),
         )
-        """Whether field selectors are shown to the conditions, and label selectors: one that names them is enough."""
+        """Whether the conditions see field selectors, and label selectors. All see them if one names them."""
         self.reads = frozenset[str]().union(*(each.reads for each in conditions))
-        """The fields of `request` on which a result can depend."""
+        """The fields of `request` that can influence a result."""
         self._view = view_of(self.reads)
         self._verdicts: dict[Hashable, ConditionResults] = {}
 
     def match(self, question: Question) -> ConditionResults:
-        """Return the conditions' results for a question, shared by questions that look alike to them."""
+        """Return the results of the conditions for a question.
+
+        Questions that have the same values in the fields that the conditions read share the results.
+        """
         view = self._view(question.attributes)
         match = self._verdicts.get(view)
         if match is None:
@@ -58,7 +62,10 @@ class WebhookConditions:
         return match
 
     def _matched(self, request: JSON) -> ConditionResults:
-        """Evaluate the conditions for the variable `request` (`request_variable`), up to the first that is false."""
+        """Return the results for the variable `request` (`_request_variable`).
+
+        Evaluation ends at the first false condition.
+        """
         names = {"request": request}
         results: list[ConditionResult] = []
         for index, condition in enumerate(self._conditions):
@@ -87,7 +94,7 @@ class WebhookConditions:
 
 
 def _quickly(program: Program, names: Mapping[str, JSON]) -> bool | None:
-    """The answer of compiled code, None where it has none that is certain."""
+    """Return the result of the compiled code, or None if it has no certain result."""
     code = program.compiled
     if code is None:
         return None

@@ -1,6 +1,6 @@
 """The node authorizer (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node`): what kubelets may do.
 
-Every node has some rules (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy.NodeRules`).
+All nodes share some rules (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy.NodeRules`).
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _ROWS: tuple[tuple[str, tuple[str, ...], str, int], ...] = (
     ("get", ("",), "serviceaccounts", 34),
     (f"{_READ} create", (_CERTIFICATES,), "podcertificaterequests", 37),
 )
-"""Verbs, groups, resources, and the minor whose default it is."""
+"""Rows of verbs, API groups, resources, and the first minor version that has the rule by default."""
 
 
 def _node_rules(minor: int) -> tuple[Mapping[str, Sequence[str]], ...]:
-    """The rules as PolicyRules, with the features that are on by default in a minor."""
+    """Return the rules of all nodes as PolicyRules, with the features that are on by default in a minor version."""
     return tuple(
         {"verbs": verbs.split(), "apiGroups": groups, "resources": resources.split()}
         for verbs, groups, resources, since in _ROWS
@@ -60,13 +60,16 @@ def _node_rules(minor: int) -> tuple[Mapping[str, Sequence[str]], ...]:
 _LEASE_NAMESPACE = "kube-node-lease"
 _OWN_OBJECT_VERBS = ("get", "create", "update", "patch", "delete")
 _SELECTORS_SINCE = 32
-"""The minor whose default it is that nodes read only their own Node and pods (feature AuthorizeNodeWithSelectors)."""
+"""Minor version since which nodes read only their own Node and pods by default.
+
+The feature is AuthorizeNodeWithSelectors.
+"""
 _SERVICE_ACCOUNTS_SINCE = 34
 _CERTIFICATE_REQUESTS_SINCE = 37
 
 
 class NodeVerdict(Struct, frozen=True):
-    """`ALLOW`, `NO_OPINION` or, with what is missing, `UNKNOWN`."""
+    """`ALLOW`, `NO_OPINION`, or `UNKNOWN` with the missing information."""
 
     decision: AuthorizerDecision
     reason: str = ""
@@ -82,17 +85,17 @@ def _no(reason: str) -> NodeVerdict:
 
 
 class NodeAuthorizer:
-    """Decides by the graph of pods and their references, and by rules that all nodes share."""
+    """Authorizer of nodes. It uses the graph of pods and their references, and the rules that all nodes share."""
 
     def __init__(self, graph: Graph, version: KubernetesVersion = NEWEST) -> None:
-        """The features are those that are on by default in that version."""
+        """`version` decides which features are on by default."""
         self._graph = graph
         self._minor = version.minor
         self._rules = _node_rules(version.minor)
         self._by_resource = self._subdivided()
 
     def _subdivided(self) -> Mapping[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]]:
-        """Return the resources of which a node may see a part."""
+        """Return the rules of the resources of which a node may see a part, by API group and resource."""
         subdivisions: dict[tuple[str, str], Callable[[str, AuthorizationAttributes], NodeVerdict]] = {
             ("", "secrets"): lambda node, attributes: self._read(node, "secret", attributes),
             ("", "configmaps"): lambda node, attributes: self._read(node, "configmap", attributes),
@@ -116,7 +119,7 @@ class NodeAuthorizer:
         return subdivisions
 
     def authorize(self, attributes: AuthorizationAttributes) -> NodeVerdict:
-        """The verdict; "no opinion" without a reason on everybody who is no node."""
+        """Return the verdict. For a user that is not a node it is "no opinion" without a reason."""
         user = attributes.user
         if not user.username.startswith(NODE_PREFIX) or NODES_GROUP not in user.groups:
             return _NO_OPINION
@@ -133,7 +136,7 @@ class NodeAuthorizer:
         return _ALLOW if any(rule_allows(each, attributes) for each in self._rules) else _NO_OPINION
 
     def _related(self, node: str, type_: str, attributes: AuthorizationAttributes) -> NodeVerdict:
-        """Whether the object belongs to the node."""
+        """Return the verdict on an object that a node may access only if it belongs to the node."""
         if not attributes.name:
             return _no("No Object name found")
         has_path = self._graph.has_path(Vertex(type_, attributes.namespace, attributes.name), node)
@@ -215,7 +218,7 @@ class NodeAuthorizer:
 _POD_WRITES = frozenset(
     [("", "create"), ("", "delete"), ("status", "update"), ("status", "patch"), ("eviction", "create")]
 )
-"""Writes that admission (NodeRestriction) limits to the node's pods."""
+"""Writes of pods that the admission plugin NodeRestriction limits to the node's own pods."""
 
 
 def _selects(attributes: AuthorizationAttributes, field: str, value: str) -> bool:
@@ -259,4 +262,4 @@ def _node(node: str, attributes: AuthorizationAttributes) -> NodeVerdict:
 
 
 _NODE_WRITES = frozenset([("", "create"), ("", "update"), ("", "patch"), ("status", "update"), ("status", "patch")])
-"""Writes that admission (NodeRestriction) limits to the Node itself."""
+"""Writes of Nodes that the admission plugin NodeRestriction limits to the node's own Node."""

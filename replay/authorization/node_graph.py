@@ -1,4 +1,7 @@
-"""Which objects belong to which node (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.Graph`), by what pods and volumes refer to."""
+"""The graph of objects that belong to nodes (`k8s.io/kubernetes/plugin/pkg/auth/authorizer/node.Graph`).
+
+Its edges are the references of pods and volumes.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _VISIBLE_CSI_SECRETS = ("nodePublishSecretRef", "nodeStageSecretRef", "nodeExpan
 
 
 def _secret_names(spec: JSON) -> Iterator[str]:
-    """The secrets of a pod spec."""
+    """Yield the names of the secrets of a pod spec."""
     yield from (each.get("name") or "" for each in spec.get("imagePullSecrets") or ())
     yield from _environment_names(spec, "secretRef", "secretKeyRef")
     for volume in spec.get("volumes") or ():
@@ -26,7 +29,7 @@ def _secret_names(spec: JSON) -> Iterator[str]:
 
 
 def _config_map_names(spec: JSON) -> Iterator[str]:
-    """The config maps of a pod spec."""
+    """Yield the names of the config maps of a pod spec."""
     yield from _environment_names(spec, "configMapRef", "configMapKeyRef")
     for volume in spec.get("volumes") or ():
         yield from _projected_names(volume, "configMap")
@@ -34,7 +37,10 @@ def _config_map_names(spec: JSON) -> Iterator[str]:
 
 
 def _pod_claims(pod: str, spec: JSON) -> Iterator[str]:
-    """The persistent volume claims of a pod; that of an ephemeral volume is named after the pod."""
+    """Yield the names of the persistent volume claims of a pod.
+
+    The claim of an ephemeral volume has the names of the pod and the volume.
+    """
     for volume in spec.get("volumes") or ():
         if volume.get("persistentVolumeClaim") is not None:
             yield volume["persistentVolumeClaim"].get("claimName") or ""
@@ -43,7 +49,7 @@ def _pod_claims(pod: str, spec: JSON) -> Iterator[str]:
 
 
 def _resource_claims(pod: JSON) -> Iterator[str]:
-    """The resource claims of a pod: named, made from a template, or for extended resources."""
+    """Yield the names of the resource claims of a pod: named, made from a template, or for extended resources."""
     status = pod.get("status") or {}
     generated = {
         each.get("name"): each.get("resourceClaimName") or "" for each in status.get("resourceClaimStatuses") or ()
@@ -57,7 +63,7 @@ def _resource_claims(pod: JSON) -> Iterator[str]:
 
 
 def _volume_secrets(spec: JSON, claim_namespace: str) -> Iterator[tuple[str, str]]:
-    """`(namespace, name)` of the secrets of a persistent volume that a kubelet may see."""
+    """Yield `(namespace, name)` of the secrets of a persistent volume that a kubelet may see."""
     azure_file = spec.get("azureFile")
     if azure_file is not None:
         yield azure_file.get("secretNamespace") or claim_namespace, azure_file.get("secretName") or ""
@@ -107,7 +113,7 @@ _CLAIMS = "resource claims of pods"
 
 
 class Vertex(NamedTuple):
-    """An object of the graph; `type` is its kind in lower case."""
+    """An object of the graph. `type` is its kind in lower case."""
 
     type: str
     namespace: str
@@ -115,18 +121,18 @@ class Vertex(NamedTuple):
 
 
 class Graph(Protocol):
-    """Which objects belong to which node."""
+    """Protocol of a graph that knows which objects belong to which node."""
 
     def has_path(self, start: Vertex, node: str) -> bool | Missing:
-        """Whether an object belongs to a node, or what would tell."""
+        """Return whether an object belongs to a node, or Missing if that is unknown."""
         ...
 
 
 class NodeGraph:
-    """Graph of some objects. An edge belongs to one object, so objects can be replaced one by one."""
+    """A graph of objects. Every edge belongs to one object, so that objects can be replaced one by one."""
 
     def __init__(self, lister: Lister | None = None) -> None:
-        """The objects of a lister, if there is one."""
+        """Start with the objects of a lister, if there is one."""
         self._edges: dict[Vertex, set[Vertex]] = {}
         self._by_object: dict[Vertex, tuple[tuple[Vertex, Vertex], ...]] = {}
         self._missing: dict[str, dict[Vertex | None, Missing]] = {}
@@ -136,7 +142,7 @@ class NodeGraph:
                 self.put(kind, None if isinstance(obj, Missing) else _vertex(kind, obj), obj)
 
     def put(self, kind: GroupVersionKind, own: Vertex | None, obj: JSON | PartialObject | Missing | None) -> None:
-        """Add or replace an object, None if it is absent; without `own` its name is unknown."""
+        """Add or replace an object. `obj` is None if it is absent, `own` is None if its name is unknown."""
         for start, end in self._by_object.pop(own, ()) if own is not None else ():
             self._edges[start].discard(end)
         for what, missing in ((kind.kind, _missing_object(obj)), (_CLAIMS, _missing_claims(obj))):
@@ -165,7 +171,7 @@ class NodeGraph:
         return self._missing_for(start) or False
 
     def _missing_for(self, start: Vertex) -> Missing | None:
-        """Return what is unknown of the kinds between an object and a node."""
+        """Return an unknown part of the kinds between an object and a node, or None."""
         kind = {
             "volumeattachment": VOLUME_ATTACHMENT,
             "resourceslice": RESOURCE_SLICE,
@@ -176,7 +182,7 @@ class NodeGraph:
 
 
 def vertex_of(kind: GroupVersionKind, namespace: str, name: str) -> Vertex:
-    """The place of an object in the graph."""
+    """Return the vertex of an object."""
     return Vertex(kind.kind.lower(), namespace, name)
 
 
@@ -186,7 +192,10 @@ def _vertex(kind: GroupVersionKind, obj: JSON | PartialObject) -> Vertex:
 
 
 def _missing_object(obj: JSON | PartialObject | Missing | None) -> Missing | None:
-    """Return what is unknown of an object at the end of an edge: its spec, and whether it is a mirror pod."""
+    """Return the unknown part of an object that matters for edges, or None.
+
+    These parts are its spec, and the annotations, which tell a mirror pod.
+    """
     if isinstance(obj, Missing):
         return obj
     if not isinstance(obj, PartialObject):
@@ -196,7 +205,7 @@ def _missing_object(obj: JSON | PartialObject | Missing | None) -> Missing | Non
 
 
 def _missing_claims(obj: JSON | PartialObject | Missing | None) -> Missing | None:
-    """Return what is unknown of the resource claims in a status."""
+    """Return the unknown part of the resource claims in a status, or None."""
     if not isinstance(obj, PartialObject):
         return None
     parts = [field_of(obj, "status", name) for name in ("resourceClaimStatuses", "extendedResourceClaimStatus")]

@@ -1,6 +1,6 @@
-"""A question to a chain, in the form of each member.
+"""A question to a chain, in the form that each member needs.
 
-A webhook gets a SubjectAccessReview, which its match conditions see too.
+A webhook gets a SubjectAccessReview. Its match conditions see it too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LABEL_OPERATORS = {
 
 
 def spec_from_attributes(attributes: AuthorizationAttributes) -> JSON:
-    """The `spec` that a webhook gets, without empty fields."""
+    """Return the `spec` that a webhook gets, without empty fields."""
     spec: JSON = {}
     if attributes.is_resource_request:
         spec["resourceAttributes"] = _resource_attributes(attributes)
@@ -37,7 +37,7 @@ def spec_from_attributes(attributes: AuthorizationAttributes) -> JSON:
 
 
 def user_fields(user: UserInfo) -> JSON:
-    """Return `user`, `groups`, `uid` and `extra`, as far as set."""
+    """Return the fields `user`, `groups`, `uid` and `extra` that are not empty."""
     extra = {key: list(values) for key, values in user.extra.items()}
     return _set({"user": user.username, "groups": list(user.groups), "extra": extra, "uid": user.uid})
 
@@ -60,7 +60,10 @@ def _resource_attributes(attributes: AuthorizationAttributes) -> JSON:
 
 
 def _selector(requirements: Sequence[Requirement], operators: dict[str, str]) -> JSON:
-    """Requirements with an operator that the API does not know are left out: selectors only narrow."""
+    """Return a selector with the requirements whose operator the API knows.
+
+    Other requirements can be left out, because they only narrow a selection.
+    """
     terms = [
         {
             "key": each.key,
@@ -78,7 +81,10 @@ def _set(fields: JSON) -> JSON:
 
 
 def _request_variable(spec: JSON, *, field_selector: bool, label_selector: bool) -> JSON:
-    """The variable `request` of match conditions: all texts are there, selectors only where a condition names them."""
+    """Return the variable `request` of match conditions.
+
+    It has all texts, even empty ones. It has selectors only if a condition names them.
+    """
     request: JSON = {
         "user": spec.get("user", ""),
         "groups": spec.get("groups", []),
@@ -121,16 +127,16 @@ _PLACES = {
 _EXTRA = "extra"
 
 View = Callable[[AuthorizationAttributes], Hashable]
-"""The part of a question that a reader of some `request` fields sees."""
+"""Function that returns the values of some fields of a question."""
 
 
 class Question:
-    """A question, with its SubjectAccessReview spec and the conditions' input, each made once for all webhooks."""
+    """A question, with its SubjectAccessReview spec and the input of conditions. Both are built once for all webhooks."""
 
     __slots__ = ("_requests", "_spec", "attributes")
 
     def __init__(self, attributes: AuthorizationAttributes) -> None:
-        """Nothing is made before a webhook wants it."""
+        """Start without a spec. It is built when the first webhook needs it."""
         self.attributes = attributes
         self._spec: JSON = None
         self._requests: dict[tuple[bool, bool], JSON] = {}
@@ -143,7 +149,7 @@ class Question:
         return self._spec
 
     def request(self, selectors: tuple[bool, bool]) -> JSON:
-        """See `_request_variable`; whether field and label selectors are shown."""
+        """Return the variable `request`, with or without field and label selectors. See `_request_variable`."""
         variable = self._requests.get(selectors)
         if variable is None:
             field_selector, label_selector = selectors
@@ -153,7 +159,7 @@ class Question:
 
 
 def view_of(fields: Iterable[str]) -> View:
-    """Return the view of these fields. Questions that look alike have equal views."""
+    """Return a function that takes the values of these fields. Questions with equal values are equal to a reader."""
     names = sorted(fields)
     of_resources, of_paths = (_values(names, kind) for kind in ("resourceAttributes.", "nonResourceAttributes."))
 
@@ -164,7 +170,7 @@ def view_of(fields: Iterable[str]) -> View:
 
 
 def _values(fields: Iterable[str], kind: str) -> View:
-    """The values of those fields that questions of a kind have."""
+    """Return a function that takes the values of those fields that a kind of question has."""
     own = [name for name in fields if name.startswith(kind) or "." not in name]
     places = [_PLACES[name] for name in own if name != _EXTRA]
     # A view is taken of every question, so that it is made of what needs no Python.

@@ -1,7 +1,7 @@
-"""What a request asks the authorizers, from its verb and URI (`k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory`).
+"""The authorization question of a request, from its verb and URI.
 
-The verb of an event is that of the request info already. All else is read again from the URI, not from `objectRef`: that has
-names from bodies, and no selectors.
+See `k8s.io/apiserver/pkg/endpoints/request.RequestInfoFactory`. The verb of an event is already that of the request
+info. Everything else is read from the URI and not from `objectRef`, which has names from bodies and lacks selectors.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Query = dict[str, list[str]]
 
 
 def attributes_from_uri(user: UserInfo, verb: str, uri: str) -> AuthorizationAttributes:
-    """The question that a request puts to the authorizers; `uri` is path and query as the client sent them."""
+    """Return the authorization question of a request. `uri` is the path and query that the client sent."""
     raw_path, _, raw_query = uri.partition("?")
     path = _unescaped(raw_path)
     parts = path.strip("/").split("/")
@@ -41,6 +41,7 @@ def attributes_from_uri(user: UserInfo, verb: str, uri: str) -> AuthorizationAtt
     namespace = ""
     if rest[:1] == ["namespaces"] and len(rest) > 1:
         namespace = rest[1]
+        # `namespaces/<name>/pods` is about pods, but `namespaces/<name>/status` is about the namespace itself.
         if len(rest) > 2 and rest[2] not in _NAMESPACE_SUBRESOURCES:
             rest = rest[2:]
     name = rest[1] if len(rest) > 1 else ""
@@ -64,7 +65,7 @@ def attributes_from_uri(user: UserInfo, verb: str, uri: str) -> AuthorizationAtt
 
 
 def _resource_parts(parts: Sequence[str]) -> tuple[str, list[str] | None]:
-    """`(group, [version, ...])` of the path of a resource, None in place of the parts for any other path."""
+    """Return `(group, [version, …])` of a resource path. The list is None for any other path."""
     if len(parts) >= 3 and parts[0] == "api":
         return "", list(parts[1:])
     if len(parts) >= 4 and parts[0] == "apis":
@@ -73,7 +74,7 @@ def _resource_parts(parts: Sequence[str]) -> tuple[str, list[str] | None]:
 
 
 def _selected_name(query: Query) -> str:
-    """Return `metadata.name` of the field selector, if the list options can be decoded."""
+    """Return `metadata.name` of the field selector, or "" if the server cannot decode the list options."""
     try:
         _check_list_options(query)
         requirements = parse_field_selector(query.get("fieldSelector", [""])[0])
@@ -85,7 +86,7 @@ def _selected_name(query: Query) -> str:
 
 
 def _check_list_options(query: Query) -> None:
-    """Raises SelectorError where a parameter of `ListOptions` cannot be converted."""
+    """Raise SelectorError if a parameter cannot be converted to a field of `ListOptions`."""
     if query.get("labelSelector"):
         parse_label_selector(query["labelSelector"][0])
     for parameter in _INTEGER_PARAMETERS:
@@ -95,9 +96,10 @@ def _check_list_options(query: Query) -> None:
 
 
 def _query(text: str) -> Query:
-    """The parameters of a query, without those that are not well formed (`url.Values`)."""
+    """Return the parameters of a query, without malformed ones (`url.Values`)."""
     parameters: Query = {}
     pairs = text.split("&")
+    # Go's `url.ParseQuery` gives up on a query with more parameters, and returns none of them.
     if len(pairs) > _MAX_QUERY_PARAMETERS:
         return parameters
     for key, value in _well_formed(pairs):
@@ -113,7 +115,10 @@ def _well_formed(pairs: Iterable[str]) -> Iterable[tuple[str, str]]:
 
 
 def _unescaped(text: str) -> str:
-    """A part of a URL; bytes that are no UTF-8 are as Go's JSON encoder shows them, one by one."""
+    """Return a part of a URL without escapes.
+
+    Bytes that are not UTF-8 become U+FFFD one by one, as in Go's JSON encoder.
+    """
     if "%" not in text:
         return text
     return _NO_TEXT.sub("\ufffd", unquote_to_bytes(text).decode("utf-8", "surrogateescape"))

@@ -1,6 +1,6 @@
-"""What a server says about an AuthorizationConfiguration, when it starts with it and when it reloads it.
+"""The result when a server starts with an AuthorizationConfiguration, or reloads it.
 
-A kubeconfig file shows by itself whether its webhook can be called (`k8s.io/client-go/tools/clientcmd`).
+The kubeconfig file of a webhook shows whether the webhook can be called (`k8s.io/client-go/tools/clientcmd`).
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _LISTS = {"clusters": "NamedCluster", "users": "NamedAuthInfo", "contexts": "Nam
 
 
 def kubeconfig_error(local: Path, path: str) -> str | None:
-    """The server's text for a file that it cannot use, None if it can; `path` is what the configuration calls it."""
+    """Return the server's text for a kubeconfig that it cannot use, or None. `path` is its path in the configuration."""
     try:
         node = read_untyped(local.read_bytes(), "v1", "Config")
     except OSError as error:
@@ -53,7 +53,7 @@ def kubeconfig_error(local: Path, path: str) -> str | None:
 
 
 def _mismatch(node: Mapping) -> str | None:
-    """Return the first invalid list, as Go's JSON decoder reports it."""
+    """Return the error of the first list of the wrong type, as Go's JSON decoder reports it. None if there is none."""
     for entry in node.entries:
         if entry.key in _LISTS and not isinstance(entry.value, Sequence) and not _is_null(entry.value):
             go_type = f"Config.{entry.key} of type []v1.{_LISTS[entry.key]}"
@@ -66,7 +66,7 @@ def _is_null(node: Node) -> bool:
 
 
 def _problems(config: JSON) -> list[str]:
-    """Return what makes the current context unusable (`ConfirmUsable`)."""
+    """Return the reasons for which the current context is unusable (`ConfirmUsable`)."""
     contexts, clusters = _named(config, "contexts", "context"), _named(config, "clusters", "cluster")
     current = config.get("current-context") or ""
     if not current:
@@ -86,12 +86,12 @@ def _named(config: JSON, field: str, inner: str) -> dict[str, JSON]:
 
 
 PANIC = "invalid memory address or nil pointer dereference"
-"""End of a server whose webhook lacks a kubeconfig: it assumes one."""
+"""Text of the panic of a server whose webhook has no kubeconfig. The server dereferences its path without a test."""
 _BUILT_AT_START = ("Node", "RBAC", "ABAC")
 
 
 class LoadResult(StrEnum):
-    """Result of loading a file."""
+    """Result when a server loads a file."""
 
     ACCEPTED = "accepted"
     REFUSED = "refused"
@@ -101,9 +101,9 @@ class LoadResult(StrEnum):
 
 
 class Checked(Struct, frozen=True):
-    """What a server says about a file: `error` is its text, None if it goes on; `warnings` are ours.
+    """The result for a file. `error` is the server's text, None if it continues. `warnings` are ours.
 
-    `configuration` is there if it could be decoded, `field_errors` and `problems` say where something is wrong.
+    `configuration` is set if the file could be decoded. `field_errors` and `problems` have the positions of errors.
     """
 
     result: LoadResult
@@ -115,12 +115,12 @@ class Checked(Struct, frozen=True):
 
     @property
     def is_accepted(self) -> bool:
-        """Return whether the server continues with it."""
+        """Whether the server continues with the configuration."""
         return self.result not in (LoadResult.REFUSED, LoadResult.PANIC)
 
     @property
     def explained(self) -> str | None:
-        """The error, with what to do where the server does not say it."""
+        """The error, with advice if the server's own text does not help."""
         if self.result is not LoadResult.PANIC or self.configuration is None:
             return self.error
         name = next(each.name for each in self.configuration.authorizers if _calls_itself(each))
@@ -131,7 +131,7 @@ class Checked(Struct, frozen=True):
 
 
 def check_start(data: bytes, version: KubernetesVersion, files: ServerFiles) -> Checked:
-    """Return the result of a server start with a file."""
+    """Return the result when a server starts with a file."""
     checked = _validated(data, version, files, frozenset())
     if checked.configuration is None or not checked.is_accepted:
         return checked
@@ -139,9 +139,9 @@ def check_start(data: bytes, version: KubernetesVersion, files: ServerFiles) -> 
 
 
 def check_reload(data: bytes, running: bytes, version: KubernetesVersion, files: ServerFiles) -> Checked:
-    """What a server says that was started with the file `running` when that becomes `data`.
+    """Return the result when a server runs with the file `running` and that changes to `data`.
 
-    Raises ConfigurationError where no server starts with `running`.
+    Raises ConfigurationError if no server can start with `running`.
     """
     current = _validated(running, version, ServerFiles(), frozenset())
     if current.configuration is None or not current.is_accepted:
@@ -156,7 +156,7 @@ def check_reload(data: bytes, running: bytes, version: KubernetesVersion, files:
 
 
 def _validated(data: bytes, version: KubernetesVersion, files: ServerFiles, needed: frozenset[str]) -> Checked:
-    """Load and validation; `needed` are the types that must be there."""
+    """Load and validate a configuration. `needed` are the authorizer types that it must have."""
     try:
         configuration = read_configuration(data)
     except ConfigurationError as error:
@@ -198,7 +198,10 @@ def _built(checked: Checked, files: ServerFiles, enabled: frozenset[str], *, at_
 
 
 def _calls_itself(authorizer: AuthorizerConfiguration) -> bool:
-    """Whether a webhook is the server that asks it: `InClusterConfig` has no kubeconfig, which the server takes for given."""
+    """Return whether a webhook has no kubeconfig, as with `InClusterConfig`.
+
+    The webhook would be the server itself. The server expects a kubeconfig and panics.
+    """
     return authorizer.webhook is not None and authorizer.webhook.kube_config_file is None
 
 

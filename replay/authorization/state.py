@@ -1,6 +1,7 @@
-"""Input of the built-in authorizers at the time of a request: RBAC, and the graph of the objects of nodes.
+"""The input of the RBAC and node authorizers at the time of a request: RBAC objects, and the graph of nodes.
 
-Objects change during a log, at any time. What never changes is read once, what changes is laid over it.
+Objects can change at any time during a log. Objects that never change are read once, and the others are added for each
+state.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ _NO_SNAPSHOT = "give a snapshot of the cluster (--cluster)"
 
 
 class _StateLister:
-    """The objects of some kinds at one time; of some it is only known that they may be there."""
+    """Lister of the objects at one time. Of some it is only known that they may exist."""
 
     def __init__(
         self,
@@ -44,7 +45,7 @@ class _StateLister:
         missing: Mapping[tuple[str, str, str], Missing],
         uncovered: Mapping[str, Missing],
     ) -> None:
-        """`missing` by kind, namespace and name; `_uncovered` are kinds of which any object may exist."""
+        """`missing` is by kind, namespace and name. `uncovered` are the kinds of which any object may exist."""
         self._objects = objects
         self._missing = missing
         self._uncovered = uncovered
@@ -57,7 +58,7 @@ class _StateLister:
         return self._missing.get((kind.kind, namespace, name)) or self._uncovered.get(kind.kind)
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
-        """See `Lister.list`. A `Missing` in it stands for any number of possible objects."""
+        """See `Lister.list`. A `Missing` in the result stands for any number of possible objects."""
         objects = list(self._objects.list(kind, namespace))
         objects += [
             missing
@@ -69,15 +70,16 @@ class _StateLister:
 
 
 class Instants:
-    """The times at which a state may change: from a write's arrival until informers have seen it."""
+    """The times at which a state can change: from the arrival of a write until the informers have seen it."""
 
     def __init__(self, writes: Iterable[tuple[int, int]]) -> None:
-        """`writes` are after which and before which instant something was written, in microseconds."""
+        """`writes` are pairs of the instants after and before which an object was written, in microseconds."""
+        # An authorizer reads informers, which see a write up to CACHE_DELAY after it was done.
         self._times = sorted({time for start, end in writes for time in (start, end + CACHE_DELAY)})
         self._last = (1, 0, (0, 0))
 
     def state_of(self, start: int, end: int) -> tuple[int, int]:
-        """Equal for all times between the same changes."""
+        """Return a pair that is equal for all times between the same changes."""
         first, last, state = self._last
         # Most requests come when nothing changes, and in order: they lie between the same two times as the one before.
         if first <= start <= end < last:
@@ -92,28 +94,28 @@ class Instants:
 
     @property
     def moments(self) -> Sequence[int]:
-        """A time before the first change, and one after each until the next."""
+        """A time before the first change, and a time after each change."""
         return [self._times[0] - 1, *self._times] if self._times else []
 
     def states_of(self, starts: pl.Series, ends: pl.Series) -> tuple[pl.Series, pl.Series]:
-        """Both numbers of `state_of` for many times."""
+        """Return both numbers of `state_of` for many times."""
         times = pl.Series(self._times, dtype=pl.Int64)
         return times.search_sorted(starts, side="right"), times.search_sorted(ends, side="right")
 
 
 RBACState = tuple[RBACKey, JSON | PartialObject | Missing]
-"""An object that is there, or may be."""
+"""The key of an object with its state. The object exists, or may exist."""
 
 
 def _uncovered(kind: GroupVersionKind) -> Missing:
-    """Return the unknown for a kind that the snapshot does not cover."""
+    """Return the Missing for a kind that the snapshot does not cover."""
     return Missing(kind.kind, f"the snapshot holds no {kind.kind}", _NO_SNAPSHOT)
 
 
 def _state_at(
     lister: ClusterLister, kind: GroupVersionKind, namespace: str, name: str
 ) -> JSON | PartialObject | Missing | None:
-    """Return an object at a time, None if absent. Unknown parts are missing."""
+    """Return an object at a time, or None if it is absent. Unknown parts are Missing."""
     state = lister.known(kind, namespace, name)
     if isinstance(state, Missing):
         return lister.perhaps_absent(kind, namespace, name) or state
@@ -125,24 +127,24 @@ _VANISHED = "a snapshot taken later does not hold it, and the log does not show 
 
 
 class ChangingObject:
-    """An object that changes in the time of the log, as of any time; equal states are one value."""
+    """An object that changes during the log. Equal states are the same value."""
 
     def __init__(self, cluster: Cluster, kind: GroupVersionKind, namespace: str, name: str) -> None:
-        """The cluster knows the object."""
+        """The cluster must have a history of the object."""
         self.key = (kind.kind, namespace, name)
         self._cluster = cluster
         self.kind = kind
         history = cluster.history(kind, namespace, name)
         assert history is not None
         self.writes = tuple((effect.start, effect.end) for effect in history.effects)
-        """After which and before which instant each of its states was written."""
+        """The instants after and before which each of its states was written."""
         self._gaps = tuple(_gaps(cluster, kind, history, cluster.snapshot_object(kind.group, *self.key)))
         self._instants = Instants(self.writes)
         self._at: dict[tuple[int, int], JSON | PartialObject | Missing | None] = {}
         self._values: dict[bytes, JSON | PartialObject | Missing | None] = {}
 
     def at(self, start: int, end: int) -> JSON | PartialObject | Missing | None:
-        """Return the object at a time, None if absent. Unknown parts are missing."""
+        """Return the object at a time, or None if it is absent. Unknown parts are Missing."""
         instant = self._instants.state_of(start, end)
         if instant not in self._at:
             value = _state_at(ClusterLister(self._cluster, start, end), self.kind, *self.key[1:])
@@ -154,13 +156,13 @@ class ChangingObject:
 
     @property
     def states(self) -> Iterator[JSON | PartialObject | Missing]:
-        """Yield all its states outside of changes."""
+        """All states of the object, as they are between changes."""
         states = (self.at(time, time) for time in self._instants.moments)
         return (state for state in states if state is not None)
 
 
 def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: JSON) -> Iterator[tuple[int, int, str]]:
-    """From when until when, and why, an object may have been changed without a trace in the log."""
+    """Yield the first time, the last time and the reason of each period with possible changes that the log lacks."""
     for earlier, after in pairwise(history.effects):
         if _is_gap(earlier, after):
             yield earlier.start, after.end, _LOST
@@ -172,7 +174,10 @@ def _gaps(cluster: Cluster, kind: GroupVersionKind, history: History, snapshot: 
 
 
 def _is_gap(earlier: Effect, after: Effect) -> bool:
-    """Whether something must have happened between two effects: the later is of another object, or of another version."""
+    """Return whether an unlogged change must lie between two effects.
+
+    Then the later effect is of another object, or of another version.
+    """
     if earlier.kind not in (EffectKind.STATE, EffectKind.GONE):
         return False
     record = after.exchange.record if after.exchange is not None else None
@@ -195,14 +200,14 @@ def _created(effect: Effect) -> JSON:
 
 
 def unchanging(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> Iterator[RBACState]:
-    """The objects that are there all the time from `began`, when the log begins, on."""
+    """Yield the objects that do not change from `began`, the start of the log, on."""
     for kind, namespace, name in _keys(cluster, kinds):
         if not _changes(cluster, kind, namespace, name, began):
             yield (kind.kind, namespace, name), cluster.snapshot_object(kind.group, kind.kind, namespace, name)
 
 
 def changing_objects(cluster: Cluster, kinds: Iterable[GroupVersionKind], began: int) -> list[ChangingObject]:
-    """The objects that the log writes, and those of the snapshot that were written when the log had begun."""
+    """Return the objects that the log writes, and those of the snapshot that were written after the log began."""
     return [
         ChangingObject(cluster, kind, namespace, name)
         for kind, namespace, name in _keys(cluster, kinds)
@@ -222,10 +227,10 @@ def _changes(cluster: Cluster, kind: GroupVersionKind, namespace: str, name: str
 
 
 class ChangingLister:
-    """The objects of one time that are not there all the time, or may not be."""
+    """Lister of the objects of one time that exist only for a part of the log, or that may not exist."""
 
     def __init__(self, states: Iterable[RBACState]) -> None:
-        """If two objects have one identity, the later one counts."""
+        """If two objects have the same key, the later one counts."""
         self._states = dict(states)
         self._listed: dict[tuple[str, str], list[JSON | PartialObject | Missing]] | None = None
 
@@ -234,7 +239,7 @@ class ChangingLister:
         return self._states.get((kind.kind, namespace, name))
 
     def list(self, kind: GroupVersionKind, namespace: str | None) -> Sequence[JSON]:
-        """See `Lister.list`, sorted too."""
+        """See `Lister.list`. The result is sorted."""
         if self._listed is None:
             self._listed = {}
             for key, value in sorted(self._states.items(), key=lambda item: item[0]):
@@ -245,7 +250,10 @@ class ChangingLister:
 
 
 class RBACStates:
-    """RBAC under one set over the time of a log: what never changes is read once, what changes is laid over it."""
+    """RBAC under one set over the time of a log.
+
+    Objects that never change are read once, and the others are added for each state.
+    """
 
     def __init__(
         self,
@@ -254,7 +262,10 @@ class RBACStates:
         own: Sequence[JSON] | None,
         deleted: Collection[RBACKey] = frozenset(),
     ) -> None:
-        """`own` are a set's objects over the cluster's, None if it has none; `deleted` are those that it deletes."""
+        """`own` are the set's objects that replace the cluster's, None if it has none.
+
+        `deleted` are those that it deletes.
+        """
         self._overlaid = frozenset(map(rbac_key, own or ())) | frozenset(deleted)
         self._aggregates = own is not None
         missing, objects, partial = _divided((key, value) for key, value in constant if key not in self._overlaid)
@@ -263,15 +274,18 @@ class RBACStates:
         self._aggregated: dict[tuple[int, ...], list[RBACState]] = {}
         absent = {kind.kind: _uncovered(kind) for kind in RBAC_KINDS if own is None and _is_uncovered(cluster, kind)}
         self.lister = _StateLister(ObjectLister([*laid, *partial]), missing, absent)
-        """What never changes."""
+        """Lister of the objects that never change."""
         self.base = RoleResolver(self.lister)
 
     def at(self, changing: Iterable[RBACState]) -> RoleResolver:
-        """The rules of a time at which there are, or may be, these objects beside those that never change."""
+        """Return the rules at a time.
+
+        `changing` are the objects that exist then, or may exist, beside those that never change.
+        """
         return RoleResolver(ChangingLister(self._changed(changing)), self.base)
 
     def objects_at(self, changing: Iterable[RBACState]) -> list[JSON]:
-        """The objects of a time of which everything is known."""
+        """Return the fully known objects of a time."""
         constant = (obj for kind in RBAC_KINDS for obj in self.lister.list(kind, None) if isinstance(obj, dict))
         state = {rbac_key(obj): obj for obj in constant}
         state |= {key: value for key, value in self._changed(changing) if isinstance(value, dict)}
@@ -282,7 +296,10 @@ class RBACStates:
         return [*own_states, *self._collecting(own_states)]
 
     def _collecting(self, own_states: Sequence[RBACState]) -> Sequence[RBACState]:
-        """The aggregated roles of a time, made where the set has a part in RBAC and the cluster roles change."""
+        """Return the aggregated roles of a time.
+
+        They are built only if the set has RBAC objects of its own and cluster roles change.
+        """
         roles = [value for key, value in own_states if key[0] == CLUSTER_ROLE.kind] if self._aggregates else []
         if not roles:
             return ()
@@ -300,7 +317,7 @@ class RBACStates:
 
 
 def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | None:
-    """Return the first unknown part of some roles."""
+    """Return the first unknown part of the roles, or None."""
     for role in roles:
         if isinstance(role, Missing):
             return role
@@ -310,12 +327,12 @@ def _missing_role(roles: Iterable[JSON | PartialObject | Missing]) -> Missing | 
 
 
 def _with_unknown_rules(role: JSON, unknown: Missing) -> PartialObject:
-    """An aggregated role to which a role that is not known may add rules."""
+    """Return an aggregated role to which an unknown role can add rules."""
     return PartialObject({**role, "rules": [*(role.get("rules") or ()), unknown]}, (unknown,))
 
 
 def _divided(states: Iterable[RBACState]) -> tuple[dict[RBACKey, Missing], list[JSON], list[PartialObject]]:
-    """Objects by how much is known of them: nothing, all, or a part."""
+    """Divide objects into unknown, fully known and partly known ones."""
     missing: dict[RBACKey, Missing] = {}
     objects: list[JSON] = []
     partial: list[PartialObject] = []
@@ -330,12 +347,16 @@ def _divided(states: Iterable[RBACState]) -> tuple[dict[RBACKey, Missing], list[
 
 
 def _is_uncovered(cluster: Cluster, kind: GroupVersionKind) -> bool:
-    """Whether there may be any object of a kind: roles of a namespace may well not be there at all."""
+    """Return whether any object of a kind can exist.
+
+    The other kinds count as covered if the snapshot covers any RBAC kind, because a cluster may have no objects of
+    them. Every cluster has ClusterRoleBindings.
+    """
     return not any(map(cluster.is_covered, (kind,) if kind is CLUSTER_ROLE_BINDING else RBAC_KINDS))
 
 
 def bound_pods(writes: Iterable[RequestRecord]) -> dict[tuple[str, str], int]:
-    """The pods, by namespace and name, that the log shows to be bound, and from when on."""
+    """Return the pods that the log shows to be bound, by namespace and name, with the time of their binding."""
     return {
         (record.namespace, record.name): record.received
         for record in writes
@@ -344,14 +365,14 @@ def bound_pods(writes: Iterable[RequestRecord]) -> dict[tuple[str, str], int]:
 
 
 class GraphStates:
-    """The graph over the time of a log.
+    """The node graph over the time of a log.
 
-    Requests are decided in their order, so that little changes from one to the next. `bindings` (`bound_pods`) tell of pods
-    without a body: one of which nothing is known but that it was created gives no node anything before it is bound.
+    Requests are decided in order, so the graph changes little from one to the next. `bindings` (`bound_pods`) tell
+    about pods without a body. A pod of which only the creation is known gives no node access before it is bound.
     """
 
     def __init__(self, cluster: Cluster, bindings: Mapping[tuple[str, str], int], began: int) -> None:
-        """The log begins at `began`, in microseconds."""
+        """`began` is the start of the log, in microseconds."""
         self._cluster = cluster
         self._bindings = bindings
         self._graph = NodeGraph()
@@ -371,15 +392,16 @@ class GraphStates:
         self._at: tuple[int, int] | None = None
 
     def state_of(self, start: int, end: int) -> tuple[int, int]:
-        """Equal for all times between the same changes."""
+        """Return a pair that is equal for all times between the same changes."""
         return bisect_right(self._times, start), bisect_right(self._times, end)
 
     def at(self, start: int, end: int) -> NodeGraph:
-        """Return the graph of a time. It is valid until the next call."""
+        """Return the graph at a time. It is valid until the next call."""
         now = self.state_of(start, end)
         if self._at is None:
             changed = set(range(len(self._objects)))
         else:
+            # Times are nearly in order, so only the objects between the old and the new place are replaced.
             changed = {
                 number
                 for number_before, after in zip(self._at, now, strict=True)
@@ -403,7 +425,10 @@ class GraphStates:
         return None if bound_at is None or bound_at > end else state
 
     def _bound_pod(self, namespace: str, name: str, start: int) -> JSON:
-        """A pod as it was ever seen on a node, if it existed by then: what belongs to the node through it never changes."""
+        """Return any known state of a pod on a node, if the pod existed at `start`, or None.
+
+        The objects that a pod refers to never change, so any state serves.
+        """
         history = self._cluster.history(POD, namespace, name)
         states = [effect.state for effect in history.effects if effect.state] if history is not None else []
         states.append(self._cluster.snapshot_object("", POD.kind, namespace, name))
@@ -415,7 +440,7 @@ class GraphStates:
 
 
 class GraphAt(Struct, frozen=True):
-    """The graph of one time."""
+    """The graph at one time."""
 
     states: GraphStates
     start: int

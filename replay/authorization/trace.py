@@ -1,4 +1,4 @@
-"""Decision of a chain and its steps: the records of `--outcomes`, `can-i` and `explain`."""
+"""The decision of a chain with its steps, as in the records of `--outcomes`, `can-i` and `explain`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from msgspec.structs import replace
 from replay.json import JSON
 
 INTERNAL_ERROR = "internal error"
-"""The reason in the audit log where the client got 500."""
+"""Reason in the audit log if the client got status 500."""
 PRIVILEGED_GROUP = "kubernetes.io/system-privileged-group"
-"""The name of the first authorizer of every chain, which no configuration lists."""
+"""Name of the first authorizer of every chain. No configuration lists it."""
 
 
 class AuthorizerDecision(StrEnum):
-    """Answer of one authorizer; `UNKNOWN` is ours, `NOT_ASKED` means not reached."""
+    """Answer of one authorizer. `UNKNOWN` is ours. `NOT_ASKED` means that the authorizer was not reached."""
 
     ALLOW = "Allow"
     DENY = "Deny"
@@ -38,7 +38,7 @@ class StepOutcome(StrEnum):
 
 
 class ConditionOutcome(StrEnum):
-    """The result of one match condition."""
+    """Result of one match condition."""
 
     TRUE = "true"
     FALSE = "false"
@@ -56,7 +56,7 @@ class AuthorizationVerdict(StrEnum):
 
 
 class ConditionResult(Struct, frozen=True):
-    """One match condition; `error` is its part of the webhook's error."""
+    """Result of one match condition. `error` is its part of the webhook's error."""
 
     index: int
     result: ConditionOutcome
@@ -64,15 +64,15 @@ class ConditionResult(Struct, frozen=True):
     expression: str = ""
 
     def as_json(self) -> JSON:
-        """As in a trace."""
+        """Return the result as it stands in a trace."""
         return {"index": self.index, "result": self.result.value, **({"error": self.error} if self.error else {})}
 
 
 class AuthorizerStep(Struct, frozen=True):
-    """One authorizer: what became of it, and what it said.
+    """One authorizer of a chain: what happened to it, and its answer.
 
-    `possible_reasons` are those that the server may give, where several bindings allow. `missing` says what would have to
-    be known where the decision is unknown.
+    `possible_reasons` are the reasons that the server may give if several bindings allow. `missing` is the information
+    that an unknown decision needs.
     """
 
     name: str
@@ -89,11 +89,11 @@ class AuthorizerStep(Struct, frozen=True):
     only_if_unknown_is_no_opinion: bool = False
 
     def after_unknown(self) -> AuthorizerStep:
-        """The same step, reached only if an answer that is not known is "no opinion"."""
+        """Return the same step, marked as reached only if an unknown answer is "no opinion"."""
         return replace(self, only_if_unknown_is_no_opinion=True)
 
     def as_json(self) -> JSON:
-        """As in a trace: fields that say nothing are left out."""
+        """Return the step as it stands in a trace, without empty fields."""
         fields: JSON = {"name": self.name, "type": self.type, "outcome": self.outcome.value}
         optional = {
             "skippedBy": self.skipped_by,
@@ -116,8 +116,9 @@ class AuthorizerStep(Struct, frozen=True):
 class Authorization(Struct, frozen=True):
     """The decision of a chain about one request.
 
-    `reason` is that of the audit annotation, `decided_by` the authorizer (for `UNKNOWN` the first whose answer is not known;
-    empty if all had no opinion), `if_no_opinion` the verdict if every answer that is not known were "no opinion".
+    `reason` is the reason in the audit annotation. `decided_by` is the authorizer that decided. For `UNKNOWN` it is the
+    first authorizer with an unknown answer, and it is empty if all had no opinion. `if_no_opinion` is the verdict if
+    every unknown answer is "no opinion".
     """
 
     decision: AuthorizationVerdict
@@ -129,7 +130,7 @@ class Authorization(Struct, frozen=True):
 
     @property
     def deciding_step(self) -> AuthorizerStep | None:
-        """The step that decided, None if no authorizer had an opinion."""
+        """The step that decided, or None if no authorizer had an opinion."""
         return next((step for step in self.trace if step.name == self.decided_by), None) if self.decided_by else None
 
     @property
@@ -139,7 +140,7 @@ class Authorization(Struct, frozen=True):
         return (step.possible_reasons if step is not None else ()) or (self.reason,)
 
     def as_json(self, *, with_trace: bool = True) -> JSON:
-        """As in a line of `--outcomes`."""
+        """Return the decision as it stands in a line of `--outcomes`."""
         fields: JSON = {"decision": self.decision.value, "reason": self.reason}
         optional = {"error": self.error, "decidedBy": self.decided_by}
         fields.update({name: value for name, value in optional.items() if value})

@@ -1,4 +1,4 @@
-"""Errors that a server reports in an AuthorizationConfiguration (`k8s.io/apiserver/pkg/apis/apiserver/validation`)."""
+"""Validation of an AuthorizationConfiguration (`k8s.io/apiserver/pkg/apis/apiserver/validation`)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from replay.manifests.field_error import (
 )
 
 TYPES = ("ABAC", "AlwaysAllow", "AlwaysDeny", "Node", "RBAC", "Webhook")
-"""The types that a kube-apiserver knows (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes`), sorted."""
+"""Authorizer types of a kube-apiserver (`k8s.io/kubernetes/pkg/kubeapiserver/authorizer/modes`), sorted."""
 WEBHOOK = "Webhook"
 IN_CLUSTER, KUBE_CONFIG_FILE = "InClusterConfig", "KubeConfigFile"
 _FAILURE_POLICIES = ("NoOpinion", "Deny")
@@ -39,7 +39,7 @@ _MAX_TIMEOUT = 30 * SECOND
 def validate_configuration(
     configuration: AuthorizationConfiguration, version: KubernetesVersion, files: ServerFiles
 ) -> Iterator[FieldError]:
-    """Everything that is wrong, in the server's order."""
+    """Yield all errors, in the server's order."""
     if not configuration.authorizers:
         yield required("authorizers", "at least one authorization mode must be defined")
     types: set[str] = set()
@@ -95,9 +95,10 @@ def _validate_webhook(
 
 
 def _validate_times(webhook: AuthorizerWebhook, path: str) -> Iterator[FieldError]:
-    """The server's own path of these fields leaves out `webhook`."""
+    """Yield the errors of the timeout and the TTLs. As in the server, their paths lack `webhook`."""
     if not webhook.timeout:
         yield required(f"{path}.timeout")
+    # The message differs from the test because a timeout of zero is already reported as missing.
     elif not 0 <= webhook.timeout <= _MAX_TIMEOUT:
         yield invalid(f"{path}.timeout", duration_text(webhook.timeout), "must be > 0s and <= 30s")
     for field, value in (("authorizedTTL", webhook.authorized_ttl), ("unauthorizedTTL", webhook.unauthorized_ttl)):
@@ -137,7 +138,7 @@ def _validate_connection(webhook: AuthorizerWebhook, path: str, files: ServerFil
 
 
 def validate_conditions(expressions: Sequence[str], path: str, version: KubernetesVersion) -> Iterator[FieldError]:
-    """The match conditions of one webhook: none blank, none twice, and each a Boolean."""
+    """Yield the errors of the match conditions of a webhook: blank, duplicate, or not a Boolean."""
     if len(expressions) > MOST_CONDITIONS:
         yield too_many(path, len(expressions), MOST_CONDITIONS)
         return
@@ -160,7 +161,10 @@ def validate_conditions(expressions: Sequence[str], path: str, version: Kubernet
 
 
 def validate_names(configuration: AuthorizationConfiguration) -> Iterator[str]:
-    """Yield what a kube-apiserver adds (`LoadAndValidateData`): authorizers except webhooks have their type as name."""
+    """Yield the errors that a kube-apiserver adds (`LoadAndValidateData`).
+
+    The name of an authorizer must be its type, except for webhooks.
+    """
     for authorizer in configuration.authorizers:
         expected = authorizer.type.lower()
         if authorizer.type != WEBHOOK and authorizer.name != expected:

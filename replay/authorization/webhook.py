@@ -1,7 +1,8 @@
-"""What authorization webhooks answer: recorded SubjectAccessReviews, or an endpoint.
+"""The answers of authorization webhooks: recorded SubjectAccessReviews, or an endpoint.
 
-`k8s.io/apiserver/plugin/pkg/authorizer/webhook`: an answer is an allow, a denial or no opinion; what is no SubjectAccessReview, and
-every HTTP status that is no success, is a failed call, which is tried again and then counts as the failure policy says.
+As in `k8s.io/apiserver/plugin/pkg/authorizer/webhook`, an answer is "allow", "deny" or "no opinion". A body that is not
+a SubjectAccessReview and an HTTP status other than success are failed calls. A failed call is repeated, and then the
+failure policy decides.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ _UNTYPED = 'struct { APIVersion string "json:\\"apiVersion,omitempty\\""; Kind s
 
 
 class AuthorizerAnswer(Struct, frozen=True):
-    """The answer to one SubjectAccessReview; `failed` means that the call failed, with `error`."""
+    """The answer to one SubjectAccessReview. `failed` means that the call failed with `error`."""
 
     decision: AuthorizerDecision
     reason: str = ""
@@ -34,30 +35,30 @@ class AuthorizerAnswers(Protocol):
     """Source of answers for webhooks."""
 
     def is_known(self, webhook: str) -> bool:
-        """Whether anything is known of a webhook at all."""
+        """Return whether there are any answers of a webhook."""
         ...
 
     def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
-        """The answer of a webhook (`version` of the SubjectAccessReview), None where nobody knows."""
+        """Return the answer of a webhook, or None if it is unknown. `version` is that of the SubjectAccessReview."""
         ...
 
 
 class NoAnswers:
-    """Nobody knows anything."""
+    """Source without any answers."""
 
     def is_known(self, webhook: str) -> bool:
-        """Never."""
+        """Return False."""
         del webhook
         return False
 
     def answer(self, webhook: str, version: str, spec: JSON) -> AuthorizerAnswer | None:
-        """Always None."""
+        """Return None."""
         del webhook, version, spec
         return None
 
 
 class RecordedAnswers(Struct, frozen=True):
-    """Answers by webhook and spec."""
+    """Recorded answers by webhook and spec."""
 
     answers: Mapping[tuple[str, bytes], AuthorizerAnswer]
     webhooks: frozenset[str]
@@ -73,9 +74,9 @@ class RecordedAnswers(Struct, frozen=True):
 
 
 def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
-    """The answers of records `{webhook, request, code, response}`.
+    """Return the answers of records `{webhook, request, code, response}`.
 
-    A call that failed and was tried again with success counts as success; of several failures the last is told.
+    A call that failed and then succeeded counts as a success. Of several failures, the last counts.
     """
     answers: dict[tuple[str, bytes], AuthorizerAnswer] = {}
     for record in records:
@@ -90,12 +91,15 @@ def recorded_answers(records: Iterable[JSON]) -> RecordedAnswers:
 
 
 def spec_key(spec: JSON) -> bytes:
-    """A spec as the key of its answer; the order of fields does not matter."""
+    """Return the key of a spec. The order of its fields does not matter."""
     return orjson.dumps(spec, option=orjson.OPT_SORT_KEYS)
 
 
 def _current_spec(spec: JSON) -> JSON:
-    """Return a spec in v1 words without empty fields. v1beta1 says `group` for `groups`."""
+    """Return a spec with the field names of v1 and without empty fields.
+
+    v1beta1 has `group` in the place of `groups`.
+    """
     named = {("groups" if name == "group" else name): value for name, value in spec.items() if value}
     attributes = named.get("resourceAttributes")
     if attributes is not None:
@@ -104,7 +108,7 @@ def _current_spec(spec: JSON) -> JSON:
 
 
 def answer_from_response(code: int, response: JSON, version: str) -> AuthorizerAnswer:
-    """Return the server's reading of a response: the decoded body, or its text if it is not a JSON object."""
+    """Return the answer that the server reads from a response: its decoded body, or its text if it is not a JSON object."""
     error = _response_error(code, response, version)
     if error is not None:
         return AuthorizerAnswer(AuthorizerDecision.NO_OPINION, "", error, failed=True)
@@ -116,7 +120,7 @@ def answer_from_response(code: int, response: JSON, version: str) -> AuthorizerA
 
 
 def _response_error(code: int, response: JSON, version: str) -> str | None:
-    """Why a response is no answer, None if it is one."""
+    """Return why a response is not an answer, or None if it is one."""
     if not 200 <= code <= 206:
         return _status_error(code, response)
     if response is None:  # `null` decodes to an answer that says nothing
