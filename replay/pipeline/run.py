@@ -76,7 +76,7 @@ if TYPE_CHECKING:
 FEW_REQUESTS = 1000
 """Number of requests below which this process replays them itself."""
 PORTION_BYTES = 128 * 1024
-"""Bytes of kept requests that are worth a portion of their own: some hundred requests."""
+"""The bytes of kept requests (some hundred requests) that justify a portion of their own."""
 
 
 class _Question(NamedTuple):
@@ -91,9 +91,9 @@ class _Question(NamedTuple):
 
 
 def run(scenario: Scenario, options: Options, progress: Progress, reading: Reading | None = None) -> RunResult:
-    """Replay a scenario, whose log is being read if there is a `reading`.
+    """Replay a scenario. `reading` is given if its log is already being read.
 
-    Raises ReplayError for unusable input; partial results are never shown as whole.
+    Raise ReplayError for unusable input. Partial results are never returned.
     """
     if not scenario.candidate_paths and not scenario.rehearses:
         for log in scenario.logs:
@@ -119,7 +119,10 @@ def run(scenario: Scenario, options: Options, progress: Progress, reading: Readi
 def run_sets(
     scenario: Scenario, manifests: Manifests, options: Options, progress: Progress, ask: Callable[[Store], None]
 ) -> RunResult:
-    """Replay the log of a scenario with sets that no file holds; `ask` asks it something more. Raises ReplayError as `run`."""
+    """Replay the log of a scenario with sets that are not in files.
+
+    `ask` gets the store for further queries. Raise ReplayError as `run` does.
+    """
     if scenario.logs:
         prepare_workers(options)
     with forked_workers(options):
@@ -319,7 +322,7 @@ def _replay_parts(
     *,
     is_few: bool = False,
 ) -> tuple[list[PartResult], Unread]:
-    """Return the results of all parts, and how many requests need none; few requests run here at once."""
+    """Return the results of all parts, and the counts of requests that need none. Few requests run in this process."""
     job, store = worker_pool.job, answers.store  # all questions about decisions are asked before the store rests
     store.rest()
     parts = [store.whole()] if is_few else [store.part(number) for number in range(store.parts)]
@@ -339,7 +342,7 @@ def _replay_parts(
 def _decided_again(
     met: Mapping[CoarseClass, MetClass], answers: LogAnswers, worker_pool: WorkerPool[Job], progress: Progress
 ) -> dict[CoarseClass, ClassResult]:
-    """Return the results of classes whose requests are kept as they came to the validating phase."""
+    """Return the results of classes whose requests are kept as of the validating phase."""
     portions = [MetPortion(0, [])]
     for block in (block for each in met.values() for block in each.blocks):
         if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:

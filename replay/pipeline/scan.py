@@ -1,4 +1,4 @@
-"""`replay scan` as a function: what the candidate says of every object of a snapshot."""
+"""`replay scan` as a function: the candidate's decisions about the objects of a snapshot."""
 
 from __future__ import annotations
 
@@ -42,18 +42,18 @@ from replay.pipeline.scenario import Scenario, name_of
 from replay.reconstruct.cluster import NAMESPACE, Cluster, ClusterLister
 
 ALWAYS = 2**62
-"""An instant at which everything of a snapshot is settled, in microseconds."""
+"""An instant at which the whole snapshot is settled, in microseconds."""
 _STANDING_BETWEEN = frozenset({"ReplicaSet", "Job", "ControllerRevision"})
 _ADMIN = UserInfo("kubernetes-admin", "", ("system:masters", "system:authenticated"))
 _NEVER = frozenset({"Event", "Lease", "Endpoints", "EndpointSlice", "ComponentStatus"})
-"""Kinds that components write for themselves all the time."""
+"""The kinds that components write for themselves all the time."""
 
 Writers = Mapping[tuple[str, str, str, str], UserInfo]
-"""By group, resource, namespace and name who wrote an object last."""
+"""The last writer of an object, by group, resource, namespace and name."""
 
 
 class ScanOptions(Struct, frozen=True, kw_only=True):
-    """The question, and the assumed writer of objects that the log does not show."""
+    """The operation to evaluate, and the assumed writer of objects that the log does not show."""
 
     operation: CaseOperation = CaseOperation.UPDATE
     user: UserInfo | None = None
@@ -63,7 +63,7 @@ class ScanOptions(Struct, frozen=True, kw_only=True):
 
 
 def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
-    """Ask the candidate about every object of the snapshot; logs tell who writes them. Raises ReplayError."""
+    """Return the candidate's decisions about all objects of the snapshot. Logs show who writes them. Raise ReplayError."""
     if scenario.cluster is None:
         raise ReplayError(
             "no snapshot: give a file of objects, as `replay snapshot` or `kubectl get -A -o json` writes it"
@@ -86,7 +86,10 @@ def scan(scenario: Scenario, options: ScanOptions, progress: Progress) -> Scan:
 def scan_store(
     store: Store, scenario: Scenario, manifests: Manifests, namespaces: tuple[str, ...], progress: Progress
 ) -> Scan | None:
-    """The snapshot of a scenario whose log is in a store, at the next update; None without a candidate or a snapshot, and for kcp."""
+    """Return the scan of a scenario's snapshot for its next updates, with the writers of a store.
+
+    None without a candidate or a snapshot, and for kcp.
+    """
     if scenario.cluster is None or manifests.candidate is None or manifests.folders is not None:
         return None
     name = name_of(Path(scenario.cluster))
@@ -94,7 +97,7 @@ def scan_store(
 
 
 def scan_snapshot(manifests: Manifests, options: ScanOptions, writers: Writers, name: str, progress: Progress) -> Scan:
-    """Ask the candidate about every object of a snapshot that is called `name`."""
+    """Return the candidate's decisions about all objects of the snapshot that is called `name`."""
     scanner = _Scanner(manifests, options, writers)
     scanned_objects: list[ScannedObject] = []
     skipped: Counter[str] = Counter()
@@ -112,7 +115,7 @@ def scan_snapshot(manifests: Manifests, options: ScanOptions, writers: Writers, 
 
 
 def _is_in(obj: JSON, namespaces: tuple[str, ...]) -> bool:
-    """Whether an object is in one of some namespaces; a Namespace is in itself, as requests about it are."""
+    """Return whether an object is in one of some namespaces. A Namespace is in itself, as in requests about it."""
     if not namespaces:
         return True
     metadata = obj.get("metadata") or {}
@@ -164,7 +167,7 @@ class _Scanner(Struct, frozen=True, dict=True):
 
     @cached_property
     def _in_background(self) -> tuple[BackgroundScan | None, BackgroundScan | None]:
-        """The scan of each set, None for one that has nothing to scan with."""
+        """Return the background scan of each set, or None for a baseline without policies to scan with."""
         scans: list[BackgroundScan | None] = []
         for manifests in (self.manifests.current, self.manifests.candidate):
             engines = engines_of(manifests) if manifests is not None else ()
@@ -231,7 +234,7 @@ class _Scanner(Struct, frozen=True, dict=True):
         return (self.named, False) if shown is None else (shown, True)
 
     def _request_of(self, obj: JSON, served: APIResource, kind: GroupVersionKind, user: UserInfo) -> CaseAttributes:
-        """The request about an object: an update that changes nothing meets itself."""
+        """Return the request about an object. An update that changes nothing has the object as its old object too."""
         metadata = obj.get("metadata") or {}
         name, namespace = str(metadata.get("name") or ""), str(metadata.get("namespace") or "")
         namespace = name if kind == NAMESPACE else namespace
@@ -254,14 +257,14 @@ class _Scanner(Struct, frozen=True, dict=True):
         return CaseAttributes(update, update, is_stated=False, namespace=None)
 
     def _namespace(self, name: str) -> JSON | Missing:
-        """The namespace of an object, which was there when the object was."""
+        """Return the namespace of an object, or `Missing` if the snapshot lacks it."""
         namespace_object = self._lister.get(NAMESPACE, "", name)
         if namespace_object is not None:
             return namespace_object
         return Missing("namespaceObject", f"Namespace `{name}` is not in the snapshot", "take the snapshot again")
 
     def _created(self, obj: JSON, user: UserInfo, namespace: JSON) -> CaseAttributes:
-        """The object as one would apply it anew: without what the server has written into it."""
+        """Return the creation of an object, without the fields that the API server writes."""
         metadata = {name: part for name, part in (obj.get("metadata") or {}).items() if name not in _WRITTEN}
         anew = {name: part for name, part in obj.items() if name != "status"} | {"metadata": metadata}
         request = CaseRequest(operation=Operation.CREATE, object=anew, user_info=user, options=UNSTATED)
@@ -282,7 +285,7 @@ class _Scanner(Struct, frozen=True, dict=True):
 
 
 def _reported(scan: BackgroundScan | None, obj: JSON, served: APIResource) -> Decision:
-    """What a background scan reports, as a decision: each violation in the place of a denial."""
+    """Return the report of a background scan as a decision. Each violation takes the place of a denial."""
     reported = scan.reported(obj, served) if scan is not None else []
     denials = tuple(
         Denial(each.policy, "", None, each.message, "", 0, is_error=each.is_error)
@@ -306,4 +309,4 @@ _WRITTEN = frozenset(
         "deletionGracePeriodSeconds",
     }
 )
-"""Metadata that the server writes."""
+"""The metadata fields that the API server writes."""

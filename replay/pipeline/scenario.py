@@ -1,4 +1,4 @@
-"""What a command is asked about: the log, the manifest sets, the cluster and the version, from options or one directory."""
+"""The input of a command: log, manifest sets, cluster and version, from options or one directory."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ STDIN = "-"
 
 
 def name_of(path: Path) -> str:
-    """The last part of a path as a report names it; bytes that are not UTF-8 are spelled out."""
+    """Return the last part of a path, as a report names it. Bytes that are not UTF-8 are escaped."""
     return os.fsencode(path.name).decode("utf-8", "backslashreplace")
 
 
 class Scenario(Struct, frozen=True):
-    """Log files, a store, or files to be added to a store, with what else is known; a set that is None is not known.
+    """Log files, a store, or files to add to a store, and the other inputs. A set that is None is not known.
 
-    `log_format` names what wrote the log files, where that was said. `add` are sets that are planned on top of the current one, `apply`
-    bundles that would be applied to the cluster; `prune` selects by labels what they would take away. Where the candidate's server is of
-    another minor, or webhooks are down, and nothing else is planned, the candidate is the current set.
+    `log_format` names the writer of the log files, if given. `add` are sets planned on top of the baseline. `apply` are
+    bundles to apply to the cluster, and `prune` selects by labels the objects that they would delete. With nothing
+    planned but another server minor or webhooks that are down, the candidate is the baseline.
     """
 
     logs: tuple[str, ...] = ()
@@ -39,37 +39,40 @@ class Scenario(Struct, frozen=True):
     cluster: Path | None = None
     version: KubernetesVersion = NEWEST
     candidate_version: KubernetesVersion | None = None
-    """The minor of the candidate's server, where it is another one: an upgrade."""
+    """The minor version of the candidate's API server, if it is another one (an upgrade)."""
 
     down: tuple[str, ...] = ()
-    """Webhooks, or configurations, that do not answer in the candidate: an outage."""
+    """The webhooks or configurations that do not answer under the candidate (an outage)."""
     current_down: tuple[str, ...] = ()
-    """The same of the baseline."""
+    """The webhooks or configurations that do not answer under the baseline."""
 
     @property
     def rehearses(self) -> bool:
-        """Whether the same manifests are asked about: on another server, or without some webhooks."""
+        """Return whether the candidate has the baseline's manifests, on another server or without some webhooks."""
         return self.versions.differ or bool(self.down or self.current_down)
 
     @property
     def versions(self) -> Versions:
-        """The minors of the servers of both sets."""
+        """Return the minor versions of the API servers of both sets."""
         return Versions(self.version, self.candidate_version or self.version)
 
     @property
     def formats(self) -> tuple[LogFormat, ...]:
-        """The formats that the log files may have, none where that is to be recognised; raises ReplayError for a name."""
+        """Return the formats that the log files may have, none if they are to be recognised.
+
+        Raise ReplayError for an unknown name.
+        """
         return formats_named(self.log_format) if self.log_format else ()
 
     @property
     def name(self) -> str:
-        """How a report names the log."""
+        """Return the name of the log in a report."""
         names = [name_of(Path(shown(log))) if log != STDIN else "standard input" for log in self.logs]
         return ", ".join(names) or (name_of(Path(self.store)) if self.store else "")
 
     @property
     def candidate_paths(self) -> tuple[Path, ...]:
-        """Where the candidate set is: a path, or those that are on top of each other; empty where there is none."""
+        """Return the paths of the candidate set, which lie on top of each other. Empty without a candidate."""
         if self.add or self.apply:
             return (*((self.current,) if self.current is not None else ()), *self.add, *self.apply)
         if self.candidate is None and self.rehearses and self.current is not None:
@@ -78,16 +81,16 @@ class Scenario(Struct, frozen=True):
 
     @property
     def baseline(self) -> Path | None:
-        """Where the current set is: for bundles on top of what is there, the snapshot, if no other is named."""
+        """Return the path of the baseline. For bundles without `--current` it is the snapshot."""
         return self.cluster if self.current is None and self.apply else self.current
 
     @property
     def set_paths(self) -> tuple[Path, ...]:
-        """Where sets and the snapshot are, without the bundles: they are of no server of their own."""
+        """Return the paths of sets and snapshot. Bundles are left out, because they belong to no server of their own."""
         return tuple(path for path in (self.current, self.candidate, *self.add, self.cluster) if path is not None)
 
     def resolved(self) -> Scenario:
-        """The same, where one directory with `audit.*` and `candidate/` stands for what no option names."""
+        """Return the scenario with paths from one directory with `audit.*` and `candidate/`, where no option names them."""
         directory = Path(self.logs[0]) if len(self.logs) == 1 and self.logs[0] != STDIN else None
         logs = sorted(directory.glob("audit.*")) if directory and (directory / "candidate").exists() else []
         if directory is None or not logs:
@@ -104,5 +107,5 @@ class Scenario(Struct, frozen=True):
 
 
 def _folder(path: Path) -> list[Path]:
-    """A directory, if it is there."""
+    """Return a directory as a list, empty if it does not exist."""
     return [path] if path.is_dir() else []

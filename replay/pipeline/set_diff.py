@@ -1,4 +1,4 @@
-"""What differs between two sets, without a log: manifests, what servers of two minors make of them, authorization, and workspaces."""
+"""Differences between two sets without a log: manifests, server minors, authorization and workspaces."""
 
 from __future__ import annotations
 
@@ -29,7 +29,10 @@ from replay.reconstruct.snapshot import read_snapshot
 
 
 def diff_workspaces(folders: ShardFolders, versions: Versions) -> tuple[ObjectDiff, ...]:
-    """The differences, each object with the path of its workspace; a workspace that the candidate lacks stays as it is."""
+    """Return the differences, each named with the path of its workspace.
+
+    A workspace that the candidate lacks stays as it is.
+    """
     differences: list[ObjectDiff] = []
     current = folders.current or {}
     for path, planned in sorted((current if folders.candidate is None else folders.candidate).items()):
@@ -52,9 +55,9 @@ def _diff(
 def diff_folders(
     current: Path, candidate: Path, versions: Versions, workspaces: Collection[str] = ()
 ) -> tuple[ObjectDiff, ...]:
-    """The same for two directories, of some workspaces, by path or pattern, or of all.
+    """Return the differences between two directories of workspaces. `workspaces` are paths or patterns, empty for all.
 
-    Raises ManifestError for what cannot be used, ReplayError for a pattern that means no workspace of either.
+    Raise ManifestError for unusable manifests, ReplayError for a pattern that matches no workspace.
     """
     now = load_folders(current, versions.current)
     # What stays is stored already: the new server does not validate it.
@@ -97,7 +100,7 @@ def compare_access(current: Path, candidate: Path, cluster: Path | None, version
 
 
 class SetDifference(NamedTuple):
-    """The objects that differ; `sets` are none where they are made by workspace."""
+    """The objects that differ. `sets` is None if they are compared by workspace."""
 
     objects: tuple[ObjectDiff, ...]
     sets: tuple[ManifestSet, ManifestSet] | None
@@ -106,7 +109,10 @@ class SetDifference(NamedTuple):
 def set_difference(
     current: Path, candidate: Path, versions: Versions, workspaces: Collection[str] = ()
 ) -> SetDifference:
-    """What differs; `workspaces` are those of kcp that are asked about. Raises ReplayError for what cannot be used."""
+    """Return the differences between two sets. `workspaces` limits them to some of kcp.
+
+    Raise ReplayError or ManifestError for unusable input.
+    """
     sets = None
     if is_by_workspace((current, candidate)):
         objects = diff_folders(current, candidate, versions, workspaces)

@@ -1,4 +1,4 @@
-"""`replay snapshot`: which objects of a cluster decisions look up, and how the operator's own `kubectl` writes them down.
+"""`replay snapshot`: the objects of a cluster that decisions look up, written by the operator's own `kubectl`.
 
 A snapshot of a kcp shard has a part for each workspace.
 """
@@ -30,7 +30,7 @@ from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.whole_file import whole_file
 
 TIMEOUT = 300
-"""Seconds for one call of kubectl."""
+"""The seconds that one call of kubectl may take."""
 _REGISTRATIONS = tuple(GroupResource(GROUP, name) for name in RESOURCES)
 POD_PLUGINS = (
     GroupResource("", "limitranges"),
@@ -55,7 +55,7 @@ GATEKEEPER = (
         )
     ),
 )
-"""Gatekeeper's own kinds; `constraints` is the category of all kinds that templates make."""
+"""Gatekeeper's own kinds. `constraints` is the category of all kinds that templates create."""
 KYVERNO = (
     *(
         GroupResource("kyverno.io", resource)
@@ -73,11 +73,11 @@ NEVER = frozenset({SECRETS, GroupResource("", "events"), GroupResource("events.k
 """Kinds that are never read: Secrets are private, and events are short-lived and many."""
 
 _Run = Callable[[Sequence[str]], bytes]
-"""Function that runs a command and returns its output; raises SnapshotError."""
+"""A function that runs a command and returns its output. It raises SnapshotError."""
 
 
 class _WantedResource(Struct, frozen=True):
-    """The objects of one resource, and why; `optional` ones may be unknown to the server."""
+    """The objects of one resource, and the reason to read them. The server may lack an `optional` resource."""
 
     resource: GroupResource
     reason: str
@@ -99,7 +99,7 @@ def wanted(sets: Iterable[Path], version: KubernetesVersion, *, objects: bool = 
 
 
 def secret_params(sets: Iterable[Path], version: KubernetesVersion) -> list[str]:
-    """The policies whose parameters are Secrets, which no snapshot holds: they stay undetermined."""
+    """Return the policies whose parameters are Secrets. They stay undetermined, because no snapshot has Secrets."""
     reads = [each for path in sets for each in reads_of(load_manifest_set(path, version=version), version)]
     return sorted({each.policy for each in reads if each.param_kind and each.param_kind.kind == "Secret"})
 
@@ -142,7 +142,7 @@ def _lookups(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
 
 
 def _inventory(sets: Iterable[ManifestSet]) -> Iterator[_WantedResource]:
-    """The kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
+    """Yield the kinds that policy engines keep in memory for their policies, as Gatekeeper's `SyncSet` and `Config` name them."""
     for manifests in sets:
         for group, kind in (each for engine in engines_of(manifests) for each in engine.looked_up()):
             yield _WantedResource(
@@ -157,7 +157,7 @@ def _inventory(sets: Iterable[ManifestSet]) -> Iterator[_WantedResource]:
 
 
 def _resource_of(api_version: str, kind: str) -> GroupResource:
-    """The resource of a kind; kubectl finds that of a custom kind by the kind's own name."""
+    """Return the resource of a kind. For a custom kind it is the lower-case kind, which kubectl also accepts."""
     group = split_api_version(api_version)[0]
     for served in builtin_discovery():
         if (served.kind.group, served.kind.kind) == (group, kind):
@@ -177,12 +177,12 @@ def _old_objects(reads: Sequence[PolicyReads]) -> Iterator[_WantedResource]:
 
 
 def command(each: _WantedResource, kubectl: Sequence[str]) -> list[str]:
-    """The kubectl command that prints the objects of one resource: a plain read."""
+    """Return the kubectl command that reads the objects of one resource."""
     return [*kubectl, "get", str(each.resource), "--all-namespaces", "--output=json"]
 
 
 def kubectl_command(context: str = "", kubeconfig: Path | None = None) -> list[str]:
-    """The beginning of all commands."""
+    """Return the beginning of all commands."""
     command = ["kubectl"]
     if kubeconfig is not None:
         command.append(f"--kubeconfig={kubeconfig}")
@@ -192,7 +192,7 @@ def kubectl_command(context: str = "", kubeconfig: Path | None = None) -> list[s
 
 
 def _run_kubectl(arguments: Sequence[str]) -> bytes:
-    """Run kubectl; raises SnapshotError with its last line where it is not there or fails."""
+    """Return the output of kubectl. Raise SnapshotError with its last line if it is not installed or fails."""
     program = shutil.which(arguments[0])
     if program is None:
         raise SnapshotError("`kubectl` is not installed: use --print and run the commands where it is")
@@ -207,9 +207,9 @@ def _run_kubectl(arguments: Sequence[str]) -> bytes:
 
 
 def take(resources: Sequence[_WantedResource], kubectl: Sequence[str], out: Path, run: _Run = _run_kubectl) -> int:
-    """Write the objects of some resources to a file, one a line, and say how many; the file is in place only when whole.
+    """Write the objects of some resources to a file, one a line, and return their number.
 
-    Raises SnapshotError where a resource that is needed cannot be read.
+    The file is put in place only when it is complete. Raise SnapshotError if a required resource cannot be read.
     """
     count = 0
     with whole_file(out, "the snapshot") as file:
@@ -277,12 +277,12 @@ def take_workspace(kubectl: Sequence[str], out: Path, run: _Run = _run_kubectl) 
 
 
 def commands(kubectl: Sequence[str]) -> list[list[str]]:
-    """The kubectl commands that read one workspace, parameters of its policies aside."""
+    """Return the kubectl commands that read one workspace, without the parameters of its policies."""
     return [command(each, kubectl) for each in (_LOGICAL_CLUSTER, *WORKSPACE_RESOURCES)]
 
 
 def _params(objects: dict[GroupResource, list[JSON]]) -> list[GroupResource]:
-    """The resources of the parameters of the policies that were read; Secrets are in no snapshot."""
+    """Return the resources of the policies' parameters. Secrets are left out of every snapshot."""
     resources = set()
     for policy in (each for resource in _REGISTRATIONS for each in objects.get(resource, ())):
         kind = (policy.get("spec") or {}).get("paramKind")

@@ -1,4 +1,7 @@
-"""`replay ingest` and `replay store prune`: fill a store, remove its oldest ingests. Sizes are as an operator writes them."""
+"""`replay ingest` and `replay store prune`: fill a store, and remove its oldest ingests.
+
+Sizes are texts such as `50GB`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +36,7 @@ _UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "t": 10**12}
 
 
 def octets(text: str) -> int:
-    """How many bytes a text such as `256MB` says; raises ReplayError."""
+    """Return the bytes of a text such as `256MB`. Raise ReplayError."""
     match = _SIZE.fullmatch(text.strip())
     if match is None:
         raise ReplayError(f"no size `{text}`: write 500MB, 50GB, 2TB")
@@ -45,7 +48,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 class Pruned(NamedTuple):
-    """How many ingests were removed, how many are left, and the requests that these hold."""
+    """The numbers of removed and of remaining ingests, and the number of remaining requests."""
 
     removed: int
     left: int
@@ -69,10 +72,11 @@ def fill(
 
 @dataclass(frozen=True)
 class Retention:
-    """What a store keeps: ingests from an instant on, or of a length of time such as `30d`, and of a size such as `50GB`.
+    """The limits of a store: ingests from an instant on, or within a duration such as `30d`, and a size such as `50GB`.
 
-    Lengths count back from the last request of the store, not from now: the same store gives the same answer. A small ingest
-    that is a year and more after all others is not counted from: its clock was wrong, or an instant says what is meant.
+    Durations count back from the last request of the store, not from now, so the same store gives the same result. They
+    do not count from a small ingest a year or more after all others, whose clock was wrong. An instant in `start` has
+    no such doubt.
     """
 
     start: str = ""
@@ -87,16 +91,16 @@ class Retention:
         self.begin(())
 
     def begin(self, segments: Sequence[SegmentEntry]) -> int:
-        """The instant before which ingests are forgotten, in microseconds."""
+        """Return the instant in microseconds before which ingests are removed. 0 removes none."""
         limit = self.start or self.keep
         return (instant(limit, _last(segments), UTC) - _EPOCH) // _MICROSECOND if limit else 0
 
     def octets(self) -> int | None:
-        """How many bytes are kept at most."""
+        """Return the greatest number of bytes to keep, or None."""
         return octets(self.size) if self.size else None
 
     def forgets(self, segments: Sequence[SegmentEntry]) -> bool:
-        """Whether some of these ingests are not to be kept."""
+        """Return whether some of these ingests are not to be kept."""
         return len(kept_segments(segments, self.begin(segments), self.octets())) < len(segments)
 
 
@@ -115,7 +119,7 @@ def prune(location: Path | str, retention: Retention) -> Pruned:
 
 
 def _last(segments: Sequence[SegmentEntry]) -> datetime:
-    """The time of the last request of a store, by those ingests that hold nearly all of it."""
+    """Return the time of the last request of a store, by the ingests that hold nearly all of it."""
     ends = [(_EPOCH + segment.last * _MICROSECOND, segment.requests) for segment in segments]
     counts: Counter[date] = Counter()
     for end, requests in ends:

@@ -1,4 +1,4 @@
-"""`replay verify`: the set that is said to have been in force, replayed and compared with what the log says happened."""
+"""`replay verify`: replay the set that is said to have been in force, and compare it with the log."""
 
 from __future__ import annotations
 
@@ -114,7 +114,10 @@ class VerifyJob(Struct, frozen=True, dict=True):
 
     @cached_property
     def _again(self) -> Job:
-        """The job in which plugins change objects again: for objects of which one refused a request while it was to change it."""
+        """The job in which plugins mutate objects anew.
+
+        It is for objects of which a plugin denied a request before mutation.
+        """
         return replace(self.job, again=True)
 
     def _compare(self, job: Job, request: ReplayRequest, records: Sequence[RequestRecord], part: VerifyPart) -> None:
@@ -138,6 +141,7 @@ class VerifyJob(Struct, frozen=True, dict=True):
             for each in evidence
         )
         note_unknown_policies(part.unknown_policies, record, observed, self._policies)
+        # The audit ID chooses, so that every run samples the same requests.
         if self._other_engine is not None and zlib.crc32(record.audit_id.encode()) % SAMPLE == 0:
             part.opinions.add(self._other_engine.ask(record.audit_id, request.attributes, lister))
 
@@ -202,7 +206,7 @@ def verify(scenario: Scenario, options: Options, progress: Progress, *, second_o
 
 
 def _current(scenario: Scenario) -> Path:
-    """The set that was in force."""
+    """Return the path of the baseline. Raise ReplayError if it is not given."""
     if scenario.current is None:
         raise ReplayError(
             "no manifest set: give --current with the set that was in force",

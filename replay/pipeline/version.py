@@ -1,4 +1,4 @@
-"""Which minor version of Kubernetes is replayed: the one that was asked for, else that of the server which a set is of."""
+"""The Kubernetes minor version to replay: the given one, else the version of the server that a set belongs to."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from replay.pipeline.kcp.layout import SHARD_VERSION, is_by_workspace
 
 
 def versions_of(text: str | None, one: str | None) -> tuple[KubernetesVersion, ...]:
-    """The versions that a list names, `1.33,1.37`, else the `one` that was asked for. Raises ReplayError."""
+    """Return the versions of a list such as `1.33,1.37`, else `one` alone. Raise ReplayError."""
     if text is None:
         return (version_of(one),)
     return tuple(dict.fromkeys(KubernetesVersion.parse(each.strip()) for each in text.split(",")))
 
 
 def version_of(text: str | None, paths: Iterable[Path | None] = ()) -> KubernetesVersion:
-    """The version that was asked for, else that of the server which some sets are of. Raises ReplayError."""
+    """Return the given version, else the version of the server that some sets belong to. Raise ReplayError."""
     places = tuple(paths)
     return _version_of(text, places, places)
 
@@ -27,10 +27,10 @@ def version_of(text: str | None, paths: Iterable[Path | None] = ()) -> Kubernete
 def versions_of_sides(
     current: str | None, candidate: str | None, both: str | None, paths: Iterable[Path | None] = ()
 ) -> Versions:
-    """The versions of the servers of both sets, by what names one of them or both; otherwise as `version_of`.
+    """Return the server versions of both sets.
 
-    The first two paths are the sets, the others only tell whether sets are by workspace. A set whose image says no version is of the
-    server that the other one is of.
+    `current` and `candidate` name one of them, `both` names both. The first two paths are the sets. The others only
+    show whether sets are by workspace. If a set's image has no version, the version of the other set is taken.
     """
     places = tuple(paths)
     own, planned = (*places[:2], None, None)[:2]
@@ -48,7 +48,7 @@ def _version_of(text: str | None, places: Iterable[Path | None], sets: Iterable[
 
 
 def _of_image(path: Path | None) -> KubernetesVersion | None:
-    """The version of the server that a set is of; None where nothing says it, and for one that is not known."""
+    """Return the version of the server that a set belongs to, or None if it is not stated or not known."""
     file = None if path is None or not path.exists() else server_file_of(path)
     tag = "" if file is None else image_version(file)
     try:

@@ -1,4 +1,4 @@
-"""Files that commands write: in their place only when they are whole, and readable as the user has them."""
+"""Output files of commands, put in place only when complete, with the mode of the file that they replace."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ STDOUT = "-"
 
 @contextmanager
 def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
-    """A file that takes its place, and the mode of the one there, when it is whole; raises ReplayError saying `what`.
+    """Yield a file that replaces `path` once it is complete. Raise ReplayError, which names `what`.
 
-    A device or a pipe is written to as it is, and so is standard output, which is called `-`.
+    It gets the mode of the file that it replaces. A device, a pipe and standard output (`-`) are written directly.
     """
     if str(path) == STDOUT:
         yield sys.stdout.buffer
@@ -44,7 +44,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
 
 
 def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None:
-    """Write texts by name into a directory, which is made; raises ReplayError saying `what` cannot be written."""
+    """Write texts by name into a directory, which is created. Raise ReplayError, which names `what`."""
     try:
         for parent in {directory, *((directory / name).parent for name in contents)}:
             parent.mkdir(parents=True, exist_ok=True)
@@ -56,7 +56,7 @@ def write_files(directory: Path, contents: Mapping[str, str], what: str) -> None
 
 
 def put(pieces: Iterable[str], out: Path | None) -> None:
-    """Print a text, or write it to a file that takes its place when it is whole; raises ReplayError if that cannot be."""
+    """Print a text, or write it to a file that is put in place once complete. Raise ReplayError if that fails."""
     if out is None or str(out) == STDOUT:
         sys.stdout.writelines(pieces)
         return

@@ -1,4 +1,4 @@
-"""Owners of objects that controllers created: the order in which differences spread."""
+"""Owners of objects that controllers created, which give the order in which differences spread."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import polars as pl
 from msgspec import Struct
 
 DEEPEST = 6
-"""How deep owners are followed: a CronJob's pods are at depth two."""
+"""The greatest depth to which owners are followed. The pods of a CronJob have depth two."""
 
 
 class Ownership(Struct, frozen=True):
-    """The objects that controllers made: in columns, since there are as many as a large log creates.
+    """The objects that controllers created, as columns because a large log creates many.
 
-    `rows` are `key`, own `uid` and uid of an `owner` (`owned.sql`); what was refused has no uid. `depths` say by `key` how many owners
-    stand above an object, its `depth`, `DEEPEST` at most: objects at one depth need nothing of each other.
+    `rows` (of `owned.sql`) has the columns `key`, `uid` of the object and `owner` (a UID). A refused creation has no
+    UID. `depths` has for each `key` its `depth`, which is the number of owners above it, at most `DEEPEST`. Objects at
+    one depth do not depend on each other.
     """
 
     rows: pl.DataFrame
@@ -23,12 +24,12 @@ class Ownership(Struct, frozen=True):
 
     @staticmethod
     def of(rows: pl.DataFrame) -> Ownership:
-        """From the answer of `owned.sql`."""
+        """Return the ownership from the rows of `owned.sql`."""
         return Ownership(rows, _depths(rows))
 
     @property
     def owning(self) -> frozenset[str]:
-        """The uids of what owns something."""
+        """Return the UIDs of all owners."""
         return frozenset(self.rows["owner"].unique())
 
     @property
@@ -37,15 +38,15 @@ class Ownership(Struct, frozen=True):
         return int(self.depths["depth"].max() or 0)  # type: ignore[arg-type]  # of a column of numbers
 
     def deeper(self, keys: Collection[str], depth: int) -> set[str]:
-        """Those of some keys that are deeper than a depth."""
+        """Return the keys that are deeper than a depth."""
         return set(self.depths.filter(pl.col("depth") > depth, pl.col("key").is_in(list(keys)))["key"])
 
     def owned_by(self, uids: Collection[str]) -> set[str]:
-        """The keys of what some owners own."""
+        """Return the keys of the objects that some owners own."""
         return set(self.rows.filter(pl.col("owner").is_in(list(uids)))["key"])
 
     def by_group(self, groups: Mapping[str, int]) -> Iterator[tuple[int, dict[str, tuple[str, ...]]]]:
-        """Yield owners by UID for objects with some keys, group by group; `groups` are group numbers by key."""
+        """Yield for each group its number and the owners by UID. `groups` maps keys to group numbers."""
         membership = pl.DataFrame(
             {"key": list(groups), "group": list(groups.values())}, {"key": pl.String, "group": pl.Int64}
         )

@@ -1,4 +1,4 @@
-"""From a store and the loaded manifests to the job of the workers."""
+"""Preparation of the workers' job from a store and the loaded manifests."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ from replay.reconstruct.trust import Break, Continuity, Trust
 
 
 def _looked_up(sets: Sequence[ManifestSet], discovery: Discovery) -> set[str]:
-    """The resources of what the plugins read of the cluster, as `resource.group`."""
+    """Return the resources that plugins read from the cluster, as `resource.group`."""
     resources = (each.resource for each in looked_up_resources(sets, discovery))
     return {f"{resource.resource}.{resource.group}".removesuffix(".") for resource in resources}
 
@@ -68,7 +68,7 @@ def job_of(  # noqa: PLR0913 - what a job is made of
 def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
     """Return the job with the log's facts about the cluster: lookups, revision times, owners.
 
-    A job that `is_gated` gets its ledger later (`with_ledger`), after its authorizers.
+    If `is_gated`, the ledger is added later by `with_ledger`, once the authorizers' gate is known.
     """
     lookup_kinds = _looked_up(job.distinct_sets, Cluster(job.snapshot).discovery)
     if job.workspaces is not None:
@@ -88,9 +88,10 @@ def with_history(store: Store, job: Job, *, is_gated: bool = False) -> Job:
 
 
 def with_ledger(store: Store, job: Job) -> Job:
-    """Return the job with what plugins that remember say of requests; the gate of the job must be known.
+    """Return the job with the answers of stateful plugins. The gate of the job must be known.
 
-    Of requests that no other plugin or policy may match, it reads only these, and those that failed.
+    Most requests that no other plugin or policy can match are then not read at all. Those with an answer and those that
+    failed are still read.
     """
     if not keeps_books(job.distinct_sets) or not isinstance(job.chain, Chain):
         return job
@@ -113,7 +114,10 @@ def with_ledger(store: Store, job: Job) -> Job:
 
 
 def _shown_classes(store: Store, job: Job) -> tuple[ShownClass, ...]:
-    """Return the log's default classes. Pod bodies are read only if the cluster does not tell."""
+    """Return the log's default classes.
+
+    Pod bodies are read only if the cluster does not show the default PriorityClass.
+    """
     rows = store.answer("default_classes")
     earliest = job.began - job.clock_error
     if job.workspaces is not None or not job.cluster.is_settled(PRIORITY_CLASS, earliest):
@@ -130,7 +134,10 @@ def began_of(store: Store) -> int:
 def looked_up(
     store: Store, job: Job, resources: Collection[str]
 ) -> tuple[Job, Mapping[ObjectRef, list[RequestRecord]]]:
-    """The writes to some resources, and the job with what only deletions of collections show of RBAC in its snapshot."""
+    """Return the job and the writes to some resources.
+
+    The job's snapshot also gets the RBAC objects that only collection deletions show.
+    """
     lookups = store.lookups(resources)
     # Policies of kcp ask nobody's RBAC.
     collections = store.collections(RBAC_GROUP) if job.workspaces is None else []
@@ -188,7 +195,7 @@ def job_without_history(  # noqa: PLR0913 - what a job is made of
 
 
 def _trust(store: Store, error: int) -> Trust:
-    """Which histories the log itself proves to have gaps; none is whole where clocks are too far apart."""
+    """Return which histories the log proves to have gaps. No history is trusted if the clocks are too far apart."""
     evidence, broken = Continuity(), list[int]()
     for group, resource, links, breaks, updates in store.answer("continuity"):
         evidence.links[GroupResource(group, resource)] += links

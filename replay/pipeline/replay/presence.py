@@ -1,8 +1,9 @@
-"""When the API-based policies of a set were there, as far as the log creates or deletes them.
+"""Times at which the API-based policies of a set existed, from the log's creations and deletions.
 
-A static manifest is there from the start of its server on. What was created through the API decides from then on, and nothing
-after its deletion. What a candidate has as the current set has it comes and goes with it; all else of a candidate is taken to be
-there throughout, and what that denies while the current set's was not there yet is the gap that static manifests close.
+A static manifest is in force from the start of its server. An object that was created through the API is in force from
+then until its deletion. An object that the candidate has unchanged from the baseline exists at the same times. All
+other objects of a candidate are taken to exist throughout. If such an object denies before the baseline's one existed,
+that shows the gap that static manifests close.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from replay.pipeline.kcp.timeline import CREATED, POLICY_DELAY
 from replay.pipeline.replay.webhook import Sets
 
 MOST_ALTERNATIVES = 16
-"""Of so many sets that may have been in force the event tells which was; of more the last is taken."""
+"""The greatest number of possible states among which the event decides. Of more states, the last is taken."""
 _FIELDS = {
     "ValidatingAdmissionPolicy": "validating_policies",
     "ValidatingAdmissionPolicyBinding": "validating_bindings",
@@ -40,11 +41,11 @@ _FIELDS = {
 _KINDS = dict(zip(RESOURCES, KINDS, strict=True))
 
 Name = tuple[str, str]
-"""Kind and name."""
+"""The kind and name of an object."""
 
 
 class PolicyWrite(NamedTuple):
-    """A creation or deletion of an object that the log shows, from when it was received to when it was answered."""
+    """A logged creation or deletion of a policy object, from receipt to response."""
 
     start: int
     end: int
@@ -53,7 +54,7 @@ class PolicyWrite(NamedTuple):
 
 
 def writes_to(store: Store, manifests: ManifestSet) -> tuple[PolicyWrite, ...]:
-    """What the log creates and deletes of the objects of a set, in the order of time."""
+    """Return the log's creations and deletions of objects of a set, in time order."""
     own = {(kind, each.name) for kind, field_ in _FIELDS.items() for each in getattr(manifests, field_)}
     return tuple(
         PolicyWrite(received, answered, (_KINDS[resource], name), code == CREATED)
@@ -63,7 +64,7 @@ def writes_to(store: Store, manifests: ManifestSet) -> tuple[PolicyWrite, ...]:
 
 
 def written_policies(store: Store, manifests: ManifestSet) -> frozenset[str]:
-    """The policies of a set that the log writes through the API, themselves or a binding of theirs."""
+    """Return the names of policies that the log writes through the API, or that have a binding it writes."""
     written = {(resource, name) for resource, name, *_ in store.answer("written_policies")}
     names = {name for resource, name in written if resource.endswith("policies")}
     bound = {name for resource, name in written if resource.endswith("bindings")}
@@ -74,7 +75,10 @@ def written_policies(store: Store, manifests: ManifestSet) -> frozenset[str]:
 
 
 def absent(writes: Sequence[PolicyWrite], start: int, end: int) -> list[frozenset[Name]]:
-    """What may not have been there for a request, the earliest state first: a written policy takes seconds to be in force."""
+    """Return the possible sets of absent objects for a request, the earliest state first.
+
+    There may be several because a written policy comes into force only after some seconds.
+    """
     settled = sum(write.end + POLICY_DELAY <= start for write in writes)
     begun = max(settled, sum(write.start <= end for write in writes))
     gone: set[Name] = {name for name in {write.name for write in writes} if _first(writes, name).creates}
@@ -92,7 +96,10 @@ def _first(writes: Iterable[PolicyWrite], name: Name) -> PolicyWrite:
 
 
 def without(sets: Sets, names: frozenset[Name]) -> Sets:
-    """Both sets while some objects of the current one are not there."""
+    """Return both sets without some objects of the baseline.
+
+    The candidate keeps an object of the same name if it differs from the baseline's.
+    """
     current, candidate = sets
     left: dict[str, Any] = {}
     of_candidate: dict[str, Any] = {}
@@ -107,7 +114,10 @@ def without(sets: Sets, names: frozenset[Name]) -> Sets:
 
 
 def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
-    """`names` and what does nothing without them: a policy without a binding, and bindings without their policy."""
+    """Return `names` with all objects that have no effect without them.
+
+    These are policies without a binding, and bindings without their policy.
+    """
     closed = set(names)
     for kind in ("ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"):
         bindings = getattr(manifests, _FIELDS[f"{kind}Binding"])
@@ -119,7 +129,10 @@ def acting(manifests: ManifestSet, names: frozenset[Name]) -> frozenset[Name]:
 
 
 class TimedChain(Struct):
-    """Chooses for each request the chain of the objects that were there; `make` compiles one without some of them."""
+    """A choice of the chain for each request, by the objects that existed.
+
+    `make` compiles a chain without some objects.
+    """
 
     manifests: ManifestSet
     writes: Sequence[PolicyWrite]
@@ -127,17 +140,17 @@ class TimedChain(Struct):
     _chains: dict[frozenset[Name], Chain] = field(default_factory=dict)
 
     def chains(self, lister: Lister) -> list[Chain]:
-        """Those that may have decided, the earliest first."""
+        """Return the chains that may have decided, the earliest first."""
         return [self.chain(each) for each in self.absent(lister)]
 
     def absent(self, lister: Lister) -> list[frozenset[Name]]:
-        """What may not have been there, the earliest state first."""
+        """Return the possible sets of absent objects, the earliest state first."""
         at = instant_of(lister, "")
         states = list(dict.fromkeys(acting(self.manifests, each) for each in absent(self.writes, at.start, at.end)))
         return states if len(states) <= MOST_ALTERNATIVES else states[-1:]
 
     def chain(self, names: frozenset[Name]) -> Chain:
-        """That without some objects, compiled once."""
+        """Return the chain without some objects. It is compiled once."""
         chain = self._chains.get(names)
         if chain is None:
             chain = self._chains[names] = self.make(names)
@@ -146,20 +159,20 @@ class TimedChain(Struct):
     def decide(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends | None = None
     ) -> list[Decision]:
-        """See `Chain.decide`; of several the last is asked."""
+        """Return the decisions of the last possible chain (see `Chain.decide`)."""
         return self.chains(lister)[-1].decide(original, attributes, lister, backends or {})
 
     def validated(
         self, original: Attributes | Missing, attributes: Attributes, lister: Lister, backends: Backends | None = None
     ) -> list[Attributes]:
-        """See `Chain.validated`; of several the last is asked."""
+        """Return the attributes of the last possible chain (see `Chain.validated`)."""
         return self.chains(lister)[-1].validated(original, attributes, lister, backends or {})
 
 
 def best_shown(
     record: RequestRecord, alternatives: Sequence[list[Decision]], policies: frozenset[str]
 ) -> list[Decision]:
-    """The decisions of the set that the event shows to have been in force, the last where it shows several."""
+    """Return the decisions that agree best with the event, the last ones if several do."""
     if len(alternatives) == 1:
         return alternatives[0]
     scores = [how_shown(record, each[0], policies) for each in alternatives]
@@ -169,7 +182,10 @@ def best_shown(
 
 
 def how_shown(record: RequestRecord, decision: Decision, policies: frozenset[str]) -> int:
-    """How far the event shows what a set would have decided: 2 all of it, 1 as far as that is known, 0 something else."""
+    """Return how well a decision agrees with the event.
+
+    2 is full agreement, 1 agreement except for undetermined parts, 0 disagreement.
+    """
     fidelity = Fidelity()
     fidelity.record(record.seq, record.audit_id, observe(record), decision, policies, in_any_order=True)
     if fidelity.disagreement_count or fidelity.first_only:

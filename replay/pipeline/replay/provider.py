@@ -18,7 +18,10 @@ _API_VERSION = "externaldata.gatekeeper.sh/v1beta1"
 
 
 def with_provider_answers(manifests: Manifests, options: Sequence[str]) -> tuple[Manifests, list[str]]:
-    """The sets with the answers of the providers that options name, and the other options; raises ReplayError for a bad file."""
+    """Return the sets with the providers' recorded answers, and the options that name no provider.
+
+    Raise ReplayError for a bad file.
+    """
     names = {
         str(value["metadata"].get("name"))
         for each in manifests.sets
@@ -41,7 +44,7 @@ def with_provider_answers(manifests: Manifests, options: Sequence[str]) -> tuple
 
 
 def _answers(name: str, path: Path) -> list[JSON]:
-    """The responses of a file, one ProviderResponse a line, as objects that carry the name of their provider."""
+    """Return the ProviderResponses of a file (one a line) as objects that name their provider."""
     found: list[JSON] = []
     for number, line in numbered_lines(path):
         try:

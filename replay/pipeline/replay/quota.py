@@ -1,7 +1,7 @@
-"""What quotas say of the requests of a log, for several sets at once, in the order of admission.
+"""Quota decisions for the requests of a log, for several sets at once, in the order of admission.
 
-The first set is the one that was in force: the log tells what its quotas refused, and nothing contradicts that. For every other set the
-objects that it has are followed one by one. Where the log shows a quota, what was used of it before the log began is taken from its status.
+The first set was in force. The log shows what its quotas denied, and that always stands. For every other set, its
+objects are followed one by one. For a logged quota, the usage before the log began comes from its status.
 """
 
 from __future__ import annotations
@@ -52,23 +52,26 @@ _UNKNOWN_USE = Undetermined(
 
 
 class QuotaLedger(Struct):
-    """The quotas of several sets; `books` has None for a set without the plugin."""
+    """The quotas of several sets. An entry of `books` is None if the set lacks the plugin."""
 
     chain: Chain
     books: Sequence[QuotaBook | None]
     cluster: Cluster
     elsewhere: Elsewhere
     refused: frozenset[int] = frozenset()
-    """The numbers of requests that the log's authorizers allowed, and those of all sets but the first one refuse."""
+    """The numbers of requests that the log's authorizers allowed and those of the other sets deny."""
     let_in: frozenset[int] = frozenset()
-    """The numbers of requests that the log's authorizers refused, and those of all sets but the first one allow."""
+    """The numbers of requests that the log's authorizers denied and those of the other sets allow."""
     is_whole: bool = True
-    """Whether no line of the log is missing: else no object is certain to be there still."""
+    """A flag that no line of the log is missing. Otherwise no object is certain to still exist."""
     offsets: dict[tuple[str, str], Amounts | None] = field(default_factory=dict)
-    """By namespace and name of a logged quota: usage besides the followed objects."""
+    """The usage by unfollowed objects, by namespace and name of a logged quota. None is unknown."""
 
     def ask(self, each: LoggedRequest, decisions: Sequence[Decision]) -> list[Decision]:
-        """Return what quotas say of one request for each set, given what all other plugins decide; then follow the request."""
+        """Return the quota decision for each set, then follow the request.
+
+        `decisions` are those of all other plugins and policies.
+        """
         lister = self.cluster.at(each.request.record)
         sides = self.chain.asking(each.original, each.request.attributes, lister, {}).sides
         shown = self.chain.validated(each.original, each.request.attributes, lister)
@@ -89,12 +92,12 @@ class QuotaLedger(Struct):
         return own
 
     def _is_barred(self, record: RequestRecord) -> bool:
-        """Whether the authorizers of all sets but the first one refuse a request."""
+        """Return whether the authorizers of all sets but the first deny a request."""
         is_refused_in_log = answered(record).cause == Cause.FORBIDDEN
         return record.seq in self.refused or (is_refused_in_log and record.seq not in self.let_in)
 
     def _anchor(self, each: LoggedRequest, live: PluginCluster) -> None:
-        """Learn a namespace's usage besides the followed objects, from quota statuses."""
+        """Learn from quota statuses a namespace's usage by unfollowed objects."""
         book = self.books[0]
         namespace = each.request.attributes.namespace
         quotas = live.list(RESOURCE_QUOTA, namespace)
@@ -109,6 +112,7 @@ class QuotaLedger(Struct):
                 continue
             if self.offsets.get((namespace, name)) is not None:
                 continue
+            # A namespace that the log creates has no objects from before the log.
             if self.cluster.begins_by(namespace, each.request.record.received):
                 self.offsets[namespace, name] = {}
                 continue
@@ -118,13 +122,13 @@ class QuotaLedger(Struct):
 
 
 def _miss(book: QuotaBook, record: RequestRecord) -> None:
-    """Note that a set does not have the object that a request of the log creates."""
+    """Note that a set lacks the object that a logged request creates."""
     if record.verb == "create" and not record.subresource and record.code < FAILED:
         book.miss(record.response_uid)
 
 
 def _with_reset_status(attributes: Attributes) -> Attributes:
-    """Return attributes of a creation without a status that is not known: the strategies of counted kinds reset it."""
+    """Return the attributes of a creation without an unknown status. The strategies of counted kinds reset it."""
     value = attributes.object
     if attributes.operation is not Operation.CREATE or not isinstance(value, PartialObject):
         return attributes
@@ -135,7 +139,10 @@ def _with_reset_status(attributes: Attributes) -> Attributes:
 
 
 def _left(present: CountedObject, counted: CountedObject, subresource: str) -> CountedObject:
-    """What a write of the log leaves of the object that a set has: one to the status its spec, all others its status."""
+    """Return the object of a set after a logged write.
+
+    A status write keeps the set's own spec. Any other write keeps its status.
+    """
     kept, written = (present, counted) if subresource == "status" else (counted, present)
     status = dict.get(written.object, "status")
     changes, removed = ({}, ("status",)) if status is None else ({"status": status}, ())
@@ -143,7 +150,7 @@ def _left(present: CountedObject, counted: CountedObject, subresource: str) -> C
 
 
 def _has_ended(counted: CountedObject) -> bool:
-    """Whether an object is a pod that has come to its end, which uses nothing (`QuotaV1Pod`)."""
+    """Return whether an object is an ended pod, which uses no quota (`QuotaV1Pod`)."""
     try:
         phase = (counted.object.get("status") or {}).get("phase")
     except UnknownInputError:
@@ -152,7 +159,7 @@ def _has_ended(counted: CountedObject) -> bool:
 
 
 class _Step(Struct):
-    """One request in one set."""
+    """The evaluation of one request in one set."""
 
     ledger: QuotaLedger
     book: QuotaBook
@@ -160,20 +167,20 @@ class _Step(Struct):
     attributes: Attributes
     where: PluginCluster
     number: int
-    """That of the set."""
+    """The number of the set. 0 is the set that was in force."""
 
     @property
     def is_logged(self) -> bool:
-        """Whether the set is the one that was in force."""
+        """Return whether the set was in force."""
         return self.number == 0
 
     @property
     def record(self) -> RequestRecord:
-        """The request in the log."""
+        """Return the logged request."""
         return self.each.request.record
 
     def run(self, decision: Decision) -> Decision:
-        """Return what the quotas of the set say, and follow what becomes of the object."""
+        """Return the decision of the set's quotas, and follow the object."""
         attributes = self.attributes
         if attributes.operation is Operation.DELETE or attributes.subresource == "eviction":
             self._delete(decision)
@@ -220,6 +227,7 @@ class _Step(Struct):
         if own.denials:
             _miss(self.book, self.record)
         elif counted is not None and not self.attributes.dry_run:
+            # Admission charges before storage refuses a second object of the same name (409). The charge stays until a recount.
             is_there = self.book.get(namespace, self.key) is not None
             if is_there or (record.code == EXISTS and self.is_logged):
                 self.book.leak(namespace, counted)
@@ -239,7 +247,7 @@ class _Step(Struct):
         return refused_by(self.record.status_message, self.record.resource) == ResourceQuota.name
 
     def _is_unsent(self, counted: CountedObject | None) -> bool:
-        """Whether a creation is for an owner that this set does not have."""
+        """Return whether a creation is for an owner that this set lacks. Its controller would not send it."""
         try:
             is_unsent = counted is not None and any(uid in self.book.absent for uid in owners_of(counted.object))
         except UnknownInputError:
@@ -249,7 +257,11 @@ class _Step(Struct):
         return is_unsent
 
     def _checked(self, *, is_certain: bool) -> Decision:
-        """Return the quotas' decision about a write."""
+        """Return the quotas' decision about a write.
+
+        It is evaluated with the least and with the most usage that is possible. A denial is certain only with the
+        least. With the most alone it is undetermined.
+        """
         if self.is_logged:
             return self._as_logged()
         review = Review(self.attributes, self.where, self.record.received, is_read_only=True)
@@ -270,7 +282,7 @@ class _Step(Struct):
         return most.decision()
 
     def _asked(self, review: Review, bound: int, effects: Effects):  # type: ignore[no-untyped-def]  # noqa: ANN202
-        """The plugin's answer where the least (0) or the most (1) that may be used is; None where that is not known."""
+        """Return the plugin's result with the least (0) or the most (1) possible usage, or None if unknown."""
         namespace = self.attributes.namespace
         try:
             quotas = self.book.quotas(review)
@@ -290,7 +302,7 @@ class _Step(Struct):
         return result
 
     def _as_logged(self) -> Decision:
-        """The refusal of the log, if it was one of quotas."""
+        """Return the log's denial, if quotas made it."""
         if not self._is_refused_in_log:
             return ADMITTED
         effects = Effects()
@@ -311,6 +323,7 @@ class _Step(Struct):
             present = self._adopted()
         if present is None or decision.denials:
             return ADMITTED
+        # The API server evaluates quotas for no other subresource of an update (`Evaluator.Handles`).
         is_evaluated = self.each.came_to_the_end and attributes.subresource in ("", "resize")
         own = self._checked(is_certain=is_certain) if is_evaluated else ADMITTED
         counted = self._counted(is_certain=is_certain and present.is_certain)
@@ -323,12 +336,15 @@ class _Step(Struct):
         return own
 
     def _creates(self) -> bool:
-        """Whether an update creates its object, which the log has and this set does not."""
+        """Return whether an update creates its object, because only the log has it."""
         is_known = any(self.key in each.known_names(self.attributes.namespace) for each in self.ledger.books if each)
         return is_known and creates(Exchange(self.record, self.ledger.cluster.discovery))
 
     def _adopted(self) -> CountedObject | None:
-        """An object that was there before the log began, and that a request shows; None for one that this set does not have."""
+        """Return an object from before the log that a request shows, or None if this set lacks it.
+
+        It is then followed in all sets, so its usage is taken from the quotas' offsets.
+        """
         old, namespace = self.attributes.old_object, self.attributes.namespace
         if any(self.key in each.known_names(namespace) for each in self.ledger.books if each is not None):
             return None
@@ -370,5 +386,8 @@ class _Step(Struct):
             self.book.remove(namespace, self.key, is_certain=self.each.is_certain and not decision.undetermined)
 
     def _may_delete(self) -> bool:
-        """Whether a deletion is carried out: what the log did not find or refused to delete, another set may have and delete."""
+        """Return whether a deletion is carried out.
+
+        Another set may have an object that the log did not find or may not delete.
+        """
         return self.record.code < FAILED or (not self.is_logged and self.record.code in (FORBIDDEN, NOT_FOUND))

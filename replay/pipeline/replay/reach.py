@@ -1,4 +1,4 @@
-"""How far a finding reaches: the objects that are followed into the candidate's world beside its own, by their keys."""
+"""The reach of a finding: the keys of other objects to follow under the candidate."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ from replay.world.result import Cause, answered, refusers
 
 
 def unlike(job: Job) -> Callable[[CoarseClass], bool]:
-    """Return whether the sets may decide a class differently, apart from equal open verdicts."""
+    """Return a predicate of classes that the sets may decide differently.
+
+    It compares the policies that can match, so it may be true for sets that always agree.
+    """
     current, candidate = job.distinct_sets
     if (
         job.workspaces is not None
@@ -63,10 +66,10 @@ def in_namespaces(store: Store, namespaces: Collection[str]) -> Iterator[str]:
 
 
 class LogAnswers:
-    """Facts about the log that consequences always need; read while workers search, or on first use."""
+    """Facts about the log that consequences always need. They are read while workers search, or on first use."""
 
     def __init__(self, store: Store) -> None:
-        """Nothing is read yet."""
+        """Read nothing yet."""
         self.store = store
 
     @cached_property
@@ -84,13 +87,13 @@ class LogAnswers:
         return self.store.collections(refused=True, written=True)
 
     def collections_with(self, gate: Gate) -> list[RequestRecord]:
-        """Return these, with those that only the candidate's authorizers allow."""
+        """Return `collections` together with those that only the candidate's authorizers allow."""
         if not gate.let_in:
             return self.collections
         return self.store.collections(refused=True, written=True, let_in=gate.let_in)
 
     def ask(self, job: Job) -> None:
-        """Ask now, where the sets of a job differ and anything may follow."""
+        """Read the facts now if the sets of a job may differ."""
         if may_differ(job):
             _ = self.ownership, self.collections, job.consulted
 
@@ -103,7 +106,10 @@ def may_differ(job: Job) -> bool:
 
 
 def followed_collections(records: Iterable[RequestRecord], job: Job, findings: Container[int]) -> Collections:
-    """Return deleted collections, and those whose denying policy the candidate does not hold unchanged."""
+    """Return the deleted collections to follow.
+
+    A denied one is followed only if it is a finding and a policy that denied it may change.
+    """
     changed = {name for each in diff_sets(*job.distinct_sets) for name in (each.name, each.new_name)}
 
     def is_followed(record: RequestRecord) -> bool:
@@ -116,9 +122,9 @@ def followed_collections(records: Iterable[RequestRecord], job: Job, findings: C
 
 
 class GatedObjects(NamedTuple):
-    """Objects of requests that only one set's authorizers allow; `unnamed` are creations without a name in the log.
+    """Objects of requests that only one set's authorizers allow.
 
-    These are request numbers by group, resource and namespace, in order.
+    `unnamed` are creations without a name in the log, as request numbers in order by group, resource and namespace.
     """
 
     keys: frozenset[str] = frozenset()
@@ -154,7 +160,10 @@ def in_collections(store: Store, collections: Collections, stops: Mapping[int, s
 
 
 def looked_up_kinds(job: Job) -> dict[tuple[str, str], str]:
-    """By group and resource the kinds whose objects change decisions: namespaces, RBAC, parameters, definitions of resources."""
+    """Return the kinds whose objects change decisions, by group and resource.
+
+    These are namespaces, RBAC, policy parameters and CustomResourceDefinitions.
+    """
     resources = looked_up_resources((job.distinct_sets[1],), job.cluster.discovery)
     params = {(each.resource.group, each.resource.resource): each.kind.kind for each in resources}
     rbac = {(each.group, each.resource): kind.kind for each, kind in RBAC_RESOURCES.items()}
@@ -187,7 +196,7 @@ def dependent(store: Store, job: Job, changes: LookupChanges) -> frozenset[str]:
 
 
 def _subjects(job: Job, changes: LookupChanges) -> Callable[[str], bool]:
-    """Return whether bindings differ for a user (as JSON). A role may concern anyone."""
+    """Return a predicate of users (as JSON) for whom bindings differ. A changed role may concern anyone."""
     bindings: list[RoleBindings] = []
     for key, of_object in changes.items():
         states = [branch.state for each in of_object for branch in each.branches if branch.state is not None]

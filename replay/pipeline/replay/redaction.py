@@ -54,7 +54,7 @@ def redacted_decision(redactor: Redactor, decision: Decision) -> Decision:
 
 
 def redacted_denials(request: ReplayRequest, decision: Decision, *, redact: bool) -> Decision:
-    """A decision whose denials show nothing that must not be seen; all else is left for those who go on with it."""
+    """Return a decision with redacted denials. Its other parts are left, because later stages need them."""
     if not redact or not decision.denials:
         return decision
     return replace(decision, denials=_denials(redactor_of(request, redact=redact), decision.denials))
@@ -77,7 +77,7 @@ def _mutated(redactor: Redactor, entries: tuple[Mutated, ...]) -> tuple[Mutated,
 
 
 def _shown(part: P, name: str, value: Any) -> P:
-    """A part of a decision with another value of a field; the same one where nothing is hidden."""
+    """Return a part of a decision with another value of a field. The same object is returned if nothing changes."""
     return part if getattr(part, name) is value else replace(part, **{name: value})
 
 
@@ -92,9 +92,9 @@ _PARTS: tuple[tuple[str, Callable[[Redactor, Any], Any]], ...] = (
     ("patch", Redactor.patch),
     ("mutated", _mutated),
 )
-"""The parts of a decision that may show something, each with what hides it."""
+"""The parts of a decision that may show secret values, each with its redaction."""
 
 
 def store_redactors(store: Store, *, redact: bool) -> ObjectRedactors:
-    """Redactors for the rows of a store."""
+    """Return the redactors for the rows of a store."""
     return ObjectRedactors(lambda: store.query("secret_bodies").iter_rows(), redact=redact)

@@ -1,6 +1,6 @@
-"""One part of the log through all stages: records → attributes → decisions of both sets → outcomes.
+"""The stages of one part of the log: records, attributes, decisions of both sets, outcomes.
 
-A part holds the whole history of its objects, so parts are independent and run in any process.
+A part holds the whole history of its objects. So parts are independent and can run in any process.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ UNREAD: Mapping[str, Basis | None] = dict.fromkeys(("object", "oldObject", "name
 _OPERATIONS = {"create": Operation.CREATE, "delete": Operation.DELETE, "deletecollection": Operation.DELETE}
 
 STORING = frozenset({OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED, OutcomeKind.UNDETERMINED, *MUTATIONS})
-"""The outcomes after which the store of the candidate's server may hold something else."""
+"""The outcomes after which the candidate's API server may store something else."""
 
 Where = Callable[[RequestRecord], DecidedIn]
-"""In which workspaces a request is decided about."""
+"""A function that returns the workspaces in which a request is decided."""
 
 
 def outside_kcp(record: RequestRecord) -> DecidedIn:
@@ -63,22 +63,25 @@ def outside_kcp(record: RequestRecord) -> DecidedIn:
 
 
 Decide = Callable[[ReplayRequest, Lister], Sequence[Decision]]
-"""The decisions of the current and the candidate set, in this order."""
+"""A function that returns the decisions of the baseline and of the candidate, in this order."""
 Keep = Callable[[ReplayRequest, Lister], tuple[Sequence[Decision], MetRequest | None]]
-"""The same, and what `DecideAgain` needs, None where that is not known."""
+"""A `Decide` that also returns the input of `DecideAgain`, or None if it is not known."""
 DecideAgain = Callable[[MetRequest, Lister], Sequence[Decision]]
-"""The same of a request of which it is known what the mutating phases left."""
+"""A `Decide` for a request whose result of the mutating phases is known."""
 
 
 class Pending(NamedTuple):
-    """A finding whose cause is not known yet, as a plain tuple for speed."""
+    """A finding without a known cause yet. It is a plain tuple for speed."""
 
     place: LogPosition
     finding: OutcomeFinding
 
 
 class Line(NamedTuple):
-    """A line of `--outcomes` that lacks how its request ends; `result` is that of the request alone, `root` says whether it is a finding."""
+    """A line of `--outcomes` that lacks the end of its request.
+
+    `result` is the end of the request taken alone. `root` marks a finding.
+    """
 
     place: LogPosition
     line: bytes
@@ -87,7 +90,7 @@ class Line(NamedTuple):
 
 
 class ClassOutcomes(Struct):
-    """Results about the requests of one class."""
+    """The results for the requests of one class."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
@@ -96,9 +99,10 @@ class ClassOutcomes(Struct):
 
 
 class PartOutcomes(Struct):
-    """Results of one part, in log order within each object; `lines` are those of `--outcomes`.
+    """The results of one part, in log order within each object.
 
-    `met` are the requests that came to the validating phase, if they are kept; `settled` are then the results of all others.
+    `lines` are those of `--outcomes`. `met` are the requests that reached the validating phase, if they are kept.
+    `settled` then has the results of all others.
     """
 
     classes: dict[CoarseClass, ClassOutcomes] = field(default_factory=dict)
@@ -116,7 +120,7 @@ class PartOutcomes(Struct):
         return outcomes
 
     def keep(self, record: RequestRecord, met: MetRequest | None) -> None:
-        """Keep a request that came to the validating phase; None is one that cannot be kept."""
+        """Keep a request that reached the validating phase. None stands for one that cannot be kept."""
         requests = CoarseClass(record.verb, record.api_group, record.resource, record.subresource)
         if requests not in self.met:
             self.met[requests] = KeptBlocks()
@@ -124,17 +128,17 @@ class PartOutcomes(Struct):
 
 
 class Replayer(Struct, frozen=True, dict=True):
-    """Everything that the requests of any part are decided with.
+    """The inputs for deciding the requests of any part.
 
-    `policies` are the names of the current set's policies, whose decisions the log can be compared with,
-    `mutating_policies` those of both sets; `with_lines` keeps a line of `--outcomes` for each request.
+    `policies` are the baseline's policies, whose decisions can be compared with the log. `mutating_policies` are those
+    of both sets. `with_lines` keeps a line of `--outcomes` for each request.
     """
 
     cluster: Cluster
     reconstructor: Reconstructor
     decide: Decide
     mutate: Decide
-    """The same of the mutating phase alone."""
+    """The decisions of the mutating phase alone."""
     owners: Owners
     policies: frozenset[str]
     mutating_policies: frozenset[str]
@@ -145,7 +149,7 @@ class Replayer(Struct, frozen=True, dict=True):
     owner_label: str = OWNER_LABEL
     where: Where = outside_kcp
     keep: Keep | None = None
-    """Decides requests of which more is kept than the decisions; None where nothing is kept."""
+    """A `decide` that also keeps the request for later. None keeps nothing."""
 
     def replay(self, objects: Iterable[Sequence[RequestRecord]]) -> PartOutcomes:
         """Replay the records of some objects, each with its whole history in order."""
@@ -156,7 +160,7 @@ class Replayer(Struct, frozen=True, dict=True):
         return part
 
     def replay_again(self, met_requests: Iterable[MetRequest], decide: DecideAgain) -> PartOutcomes:
-        """Replay requests from what the mutating phases left of them."""
+        """Return the outcomes of kept requests, decided from the result of their mutating phases."""
         part = PartOutcomes()
         for met in met_requests:
             request = met.request
@@ -165,9 +169,9 @@ class Replayer(Struct, frozen=True, dict=True):
         return part
 
     def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
-        """Requests that no policy of either set can match: only how far they came is looked at, no body is read.
+        """Count requests that no policy of either set can match. No body is read, only how far they came.
 
-        Those that succeeded are counted by SQL; they are among `records` only where lines are wanted.
+        SQL counts those that succeeded. They are among `records` only if lines are wanted.
         """
         for record in records:
             exchange = Exchange(record, self.cluster.discovery)
@@ -229,7 +233,7 @@ class Replayer(Struct, frozen=True, dict=True):
     def _count(
         self, request: ReplayRequest, decisions: Sequence[Decision], outcomes: ClassOutcomes, part: PartOutcomes
     ) -> None:
-        """Compare the decisions of both sets about a request."""
+        """Compare both sets' decisions about a request, and count the outcome."""
         record, attributes = request.record, request.attributes
         redactor = redactor_of(request, redact=self.redact)
         current, candidate = decisions
@@ -261,7 +265,7 @@ class Replayer(Struct, frozen=True, dict=True):
     def ends(
         self, request: ReplayRequest, kind: OutcomeKind, decisions: tuple[Decision, Decision]
     ) -> IsolatedEnd | None:
-        """How a finding ends taken alone, where no object is needed to tell."""
+        """Return how a finding ends taken alone, or None if only the object can tell."""
         current, candidate = decisions
         log, patch = answered(request.record), candidate.patch
         if kind is OutcomeKind.UNDETERMINED:
@@ -354,7 +358,7 @@ def stored_subject(record: RequestRecord, about: ObjectRef) -> ObjectRef:
 
 @lru_cache(maxsize=1024)
 def _shared(paths: tuple[str, ...]) -> tuple[str, ...]:
-    """Equal paths as one object: most objects are mutated in the same places."""
+    """Return equal paths as one object. Most objects are mutated in the same places."""
     return paths
 
 
@@ -386,7 +390,7 @@ def alone(outcome: Outcome, record: RequestRecord) -> RequestEnd:
 
 
 def _let_in(candidate: Decision) -> RequestEnd:
-    """How a request ends that only the candidate's authorizers allow."""
+    """Return the end of a request that only the candidate's authorizers allow."""
     if candidate.denials:
         return RequestEnd(Cause.DENIED, candidate.denials[0].code)
     if candidate.verdict is Verdict.UNDETERMINED:
@@ -410,7 +414,10 @@ def as_far_as_reached(request: ReplayRequest, decisions: Sequence[Decision]) -> 
 
 
 def _up_to_mutation(decision: Decision, mutating_policies: frozenset[str]) -> Decision:
-    """The patch of a decision, if all mutating policies are decided; what comes after mutation never happened."""
+    """Return the mutations of a decision, for a request that failed after the mutating phase.
+
+    It is `NOT_REACHED` if a mutating policy is undetermined.
+    """
     if not decision.patch or any(entry.policy in mutating_policies for entry in decision.undetermined):
         return NOT_REACHED
     return Decision(Verdict.NOT_REACHED, patch=decision.patch, mutated=decision.mutated)

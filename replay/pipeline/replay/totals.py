@@ -1,4 +1,4 @@
-"""Results about a class of requests: the unit of merging and of kept results."""
+"""Results for a class of requests, which is the unit of merging and of kept results."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from replay.pipeline.replay.replayer import Pending
 
 
 class Totals(Struct):
-    """Everything that adds up."""
+    """The results that can be added up."""
 
     summary: Summary = field(default_factory=Summary)
     fidelity: Fidelity = field(default_factory=Fidelity)
 
     def add(self, other: Totals) -> None:
-        """Add what another part of the log has of the same class."""
+        """Add the totals of another part of the log for the same class."""
         self.summary.add(other.summary)
         self.fidelity.add(other.fidelity)
 
 
 class ClassPiece(NamedTuple):
-    """What a part has of a class of requests: numbers to add up, and from where on its file has the rest.
+    """The results of a part for a class: totals, and offsets of the rest in its file.
 
-    There are at `begins` a `Beginning`, and from `findings` on chunks of findings, which end with an empty one.
+    At `begins` is a `Divergence`. From `findings` on are chunks of findings that end with an empty one.
     """
 
     totals: Totals
@@ -37,7 +37,10 @@ class ClassPiece(NamedTuple):
 
 
 class ClassResult(NamedTuple):
-    """Totals, and the findings in the order of the log and where the candidate's world begins, both read anew at each call."""
+    """The results for a class: totals, findings in log order, and the places where the candidate diverges.
+
+    Findings and divergence are read anew at each call.
+    """
 
     totals: Totals
     findings: Callable[[], Iterator[Pending]]
@@ -45,4 +48,4 @@ class ClassResult(NamedTuple):
 
 
 NOTHING = ClassResult(Totals(), lambda: iter(()), Divergence)
-"""About a class whose requests came to nothing, as a `deletecollection` of no objects does."""
+"""The result of a class without any outcome, such as a `deletecollection` of no objects."""

@@ -1,4 +1,4 @@
-"""The walk of an object, with all that it asked of the sets and of other walks."""
+"""The walk of an object, with all questions that it asked about the sets and other walks."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _NOWHERE: frozenset[Place] = frozenset()
 
 
 class Answer(NamedTuple):
-    """What a walk learned about a class without a decision; `places` are those that it asked about."""
+    """An answer about a class without a decision. `places` are the paths in question."""
 
     question: str
     requests: CoarseClass
@@ -39,16 +39,16 @@ class Answer(NamedTuple):
 
 
 class Trace(NamedTuple):
-    """What a walk asked of both sets: classes with wanted decisions, and other answers."""
+    """The questions of a walk to both sets: classes that it had decided, and other answers."""
 
     decided: frozenset[CoarseClass] = frozenset()
     answers: frozenset[Answer] = frozenset()
 
 
 class Note(NamedTuple):
-    """A request that a walk wanted a decision about, as `kept_input` keeps it, and a digest of the decisions.
+    """A request that a walk had decided, as a row of `kept_input`, with a digest of the decisions.
 
-    `is_alone` tells whether the candidate's policies were asked alone.
+    `is_alone` marks an evaluation of the candidate's policies alone.
     """
 
     is_alone: bool
@@ -57,9 +57,10 @@ class Note(NamedTuple):
 
 
 class ObjectWalk(NamedTuple):
-    """The walk of one object; `identity` is that of its key, `since` the number of its first request, `uids` the owners it looked for.
+    """The walk of one object.
 
-    `notes` are what it wanted decisions about, None where one of them cannot be decided again.
+    `identity` is the hash of its key, `since` the number of its first request, and `uids` the owners it looked up.
+    `notes` are the requests it had decided, or None if one of them cannot be decided again.
     """
 
     identity: int
@@ -71,25 +72,29 @@ class ObjectWalk(NamedTuple):
 
 
 class TracedOwners(dict[str, Sequence[OwnerChange]]):
-    """Differing owners. Lookups are recorded."""
+    """The owners that differ, with a record of each lookup."""
 
     def __init__(self, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
-        """Nobody has looked for any."""
+        """Start without lookups."""
         super().__init__(owners)
         self.uids: dict[str, None] = {}
 
     def get(self, uid: str, default: object = None) -> Sequence[OwnerChange] | None:  # type: ignore[override]  # nobody gives a default
-        """The changes of an owner, None where it does not differ."""
+        """Return the changes of an owner, or None if it does not differ."""
         del default
         self.uids[uid] = None
         return super().get(uid)
 
 
 class Tracer:
-    """Notes what walks ask of the sets, one object after the other."""
+    """A recorder of the questions that walks ask of the sets, one object after the other."""
 
     def __init__(self, job: Job, owners: Mapping[str, Sequence[OwnerChange]]) -> None:
-        """INVARIANT: every decision of a judge comes by `decide` or `decide_alone`, and every mutated object by `backends`."""
+        """Wrap the judge of a job.
+
+        INVARIANT: every decision of a judge comes by `decide` or `decide_alone`, and every mutated object by
+        `backends`.
+        """
         self._job = job
         self._judge = judge = job.judging(self._decide, self._decide_alone)
         self._notes: list[Note] | None = []
@@ -165,7 +170,7 @@ class Tracer:
 
 
 def _columns(record: Classed) -> _Columns:
-    """A class of requests, as most of its questions are noted: a plain tuple is quickly made."""
+    """Return a record's class as a plain tuple, because most questions need one and tuples are cheap."""
     return record.verb, record.api_group, record.resource, record.subresource
 
 
@@ -182,7 +187,10 @@ def is_decided_alike(job: Job, note: Note) -> bool:
 
 
 def _digest_of(decisions: Sequence[Decision]) -> bytes:
-    """A digest of the decisions of both sets. One that is made for both is told from two that are equal."""
+    """Return a digest of the decisions of both sets.
+
+    One object for both sets gives another digest than two equal objects.
+    """
     return digest(decisions, decisions[0] is decisions[1])
 
 
@@ -198,7 +206,7 @@ def answer_of(judge: Judge, question: str, requests: Classed, places: frozenset[
 
 
 def digest(*values: object) -> bytes:
-    """A digest of values; of what msgspec cannot write one that is like no other."""
+    """Return a digest of values. Values that msgspec cannot write get a random one, which equals no other."""
     try:
         content = msgspec.msgpack.encode(values)
     except UNKEEPABLE:

@@ -1,8 +1,7 @@
-"""`--webhook NAME=URL` and `--webhook NAME=recorded`: who answers for which webhook while requests are replayed.
+"""`--webhook NAME=URL` and `--webhook NAME=recorded`: the answerers of webhooks during a replay.
 
-Nothing is sent to a webhook that was not asked for by name. A webhook that both sets call in the same way, and that nobody asks
-for, is taken to answer as it did at the time; where the object that another webhook is sent depends on it, its recorded
-answer is used.
+Nothing is sent to a webhook that no option names. A webhook that both sets call alike, and that no option names, is
+taken to answer as it did in the log. If the object for another webhook depends on it, its recorded answer is used.
 """
 
 from __future__ import annotations
@@ -27,21 +26,21 @@ from replay.webhook.recorded import RecordedBackend
 
 RECORDED = "recorded"
 MUTATED = '\\"mutated\\":true'
-"""How the annotation of a webhook that changed something reads in the JSON of all annotations."""
+"""The mark of a webhook that mutated the object, in the JSON of all annotations."""
 
 Sets = tuple[ManifestSet, ManifestSet]
 
 
 class TimeLimitedBackend:
-    """An endpoint that is given up once it keeps silent."""
+    """An endpoint that is no longer called after it has timed out too often."""
 
     def __init__(self, endpoint: EndpointBackend) -> None:
-        """Nothing is sent yet."""
+        """Wrap an endpoint. Nothing is sent yet."""
         self._endpoint = endpoint
         self._patience = TimeoutCounter()
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """The answers of the endpoint, `Missing` once it was given up."""
+        """Return the endpoint's answers, or `Missing` after the endpoint has failed too often."""
         if self._patience.is_over:
             return [self._patience.missing("webhook")] * len(reviews)
         answers = self._endpoint.review(reviews)
@@ -50,19 +49,19 @@ class TimeLimitedBackend:
         return answers
 
     def close(self) -> None:
-        """Let the threads of the endpoint end."""
+        """End the endpoint's threads."""
         self._endpoint.close()
 
 
 class _SharedBackend:
-    """The answers of a backend to one request: both sets may send it the same."""
+    """A backend that answers equal calls of one request once, because both sets may make them."""
 
     def __init__(self, backend: WebhookBackend) -> None:
         self._backend = backend
         self._answers: list[tuple[WebhookReview, WebhookAnswer | Missing]] = []
 
     def review(self, reviews: Sequence[WebhookReview]) -> Sequence[WebhookAnswer | Missing]:
-        """The answers, each call made once."""
+        """Return the answers. Each distinct call is made once."""
         new = [review for review in reviews if self._answer(review) is None]
         if new:
             self._answers += zip(new, self._backend.review(new), strict=True)
@@ -88,7 +87,7 @@ class WebhookAnswers(Struct, frozen=True):
 
     @property
     def names(self) -> frozenset[str]:
-        """Every webhook that is answered for, and ImagePolicyWebhook where its backend is."""
+        """Return the names of all webhooks with an answerer, and ImagePolicyWebhook if its backend has one."""
         images = () if self.images is None else (PLUGIN,)
         return self.recorded.union(self.endpoints, images)
 
@@ -110,13 +109,13 @@ class WebhookAnswers(Struct, frozen=True):
         return backends
 
     def _undone(self, record: RequestRecord) -> frozenset[str]:
-        """The removed webhooks that changed the object of a request."""
+        """Return the removed webhooks that changed the object of a request."""
         if not self.removed or not record.annotations or MUTATED not in record.annotations:
             return frozenset()
         return self.removed.intersection(each.webhook for each in observe(record).mutations if each.mutated)
 
     def close(self) -> None:
-        """Let the threads end; they begin again with the next call."""
+        """End the threads. The next call starts them again."""
         for backend in self.endpoints.values():
             backend.close()
 
@@ -125,9 +124,9 @@ NO_WEBHOOK_ANSWERS = WebhookAnswers()
 
 
 def webhook_answers(options: Iterable[str], sets: Sets) -> WebhookAnswers:
-    """The answers that `NAME=URL` and `NAME=recorded` ask for.
+    """Return the answerers that `NAME=URL` and `NAME=recorded` ask for.
 
-    Raises `ReplayError` for another form, for a name that neither set has, and for a URL that cannot be called.
+    Raise `ReplayError` for another form, for a name that neither set has, and for a URL that cannot be called.
     """
     names = {webhook.name for each in sets for configuration in _all(each) for webhook in configuration.webhooks}
     names |= {PLUGIN for each in sets for plugin in each.builtin if plugin.name == PLUGIN}

@@ -1,4 +1,4 @@
-"""Work on the parts of a store, in the processes of an executor: the seam at which a run can be spread further."""
+"""Work on the parts of a store in the processes of an executor. A fleet can spread a run over more machines here."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class PartJob(Protocol[R_co]):
     """Work that can be done part by part, in any process."""
 
     def run(self, part: StorePart) -> R_co:
-        """The result for one part."""
+        """Return the result for one part."""
         ...
 
 
@@ -57,11 +57,11 @@ class Workers(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many processes."""
+        """Return the number of processes."""
 
     @property
     def fleet(self) -> Fleet | None:
-        """Somebody else's processes."""
+        """Return the processes of other machines, if any."""
 
 
 class Divisible(Protocol):
@@ -76,7 +76,7 @@ class PartTask(Protocol[J_contra, P_contra, R_co]):
     """One of several tasks on parts, for the holder of a shared job."""
 
     def run(self, job: J_contra, part: P_contra) -> R_co:
-        """The result for one part."""
+        """Return the result for one part."""
         ...
 
 
@@ -90,7 +90,7 @@ class _Order(NamedTuple):
     task: Path
 
     def run(self, part: object) -> Any:
-        """The result for one part, in a worker."""
+        """Return the result for one part, in a worker."""
         task: PartTask[Any, Any, Any] = _content("task", self.task)
         return task.run(_content("job", self.job), part)
 
@@ -116,7 +116,7 @@ def _written(value: object, path: Path) -> Path:
 
 
 def _begin_worker(collect: tuple[int, int, int]) -> None:
-    """Begin as a worker; garbage is collected as where the jobs come from."""
+    """Begin as a worker, with the garbage collection thresholds of the parent."""
     begin()
     gc.set_threshold(*collect)
 
@@ -134,9 +134,9 @@ _reserve: list[_Reserve] = []
 
 @contextmanager
 def forked_workers(options: Workers) -> Iterator[None]:
-    """Fork the workers of a run here and now: they have then all that this process has imported, loaded and compiled.
+    """Fork the workers of a run now, so they share everything that this process has imported, loaded and compiled.
 
-    Where they cannot be forked, or may be many, they begin later, as many as there are parts for them.
+    If they cannot be forked, or may be many, they begin later, one per part at most.
     """
     if not are_forked(options):
         yield
@@ -154,7 +154,10 @@ def forked_workers(options: Workers) -> Iterator[None]:
 
 
 def prepare_workers(options: Workers) -> None:
-    """Let a process without threads import what workers need while this one reads the log, unless they are forked."""
+    """Import what workers need in a process without threads, while this one reads the log.
+
+    Forked workers need none of it.
+    """
     if options.fleet is None and _size(options) > 1 and not _reserve and not are_forked(options):
         preload("replay.pipeline.replay.job")
 
@@ -164,7 +167,7 @@ def _size(options: Workers) -> int:
 
 
 def are_forked(options: Workers) -> bool:
-    """Whether the workers may be forked from this process, and are so few that forking them costs less than it saves."""
+    """Return whether the workers can be forked, and are so few that forking costs less than it saves."""
     return options.fleet is None and 1 < _size(options) <= MOST_FORKED and can_fork()
 
 
@@ -173,10 +176,10 @@ def _rest() -> None:
 
 
 class WorkerPool(Generic[J]):
-    """The processes of a run, which are given its job once and then do one thing after another; none where it is not worth it."""
+    """The processes of a run, which get its job once and then do task after task. Small runs have none."""
 
     def __init__(self, store: Store, job: Callable[[], J], options: Workers) -> None:
-        """`job` makes the job when it is first needed; use `with`."""
+        """Prepare a pool. `job` makes the job when it is first needed. Use the pool in `with`."""
         self._store = store
         self._make = job
         self._options = options
@@ -185,7 +188,7 @@ class WorkerPool(Generic[J]):
 
     @cached_property
     def job(self) -> J:
-        """The job."""
+        """Return the job."""
         return self._make()
 
     @cached_property
@@ -194,11 +197,11 @@ class WorkerPool(Generic[J]):
         return fleet.executor(self._store) if fleet is not None else None
 
     def __enter__(self) -> Self:
-        """The pool itself."""
+        """Return the pool itself."""
         return self
 
     def __exit__(self, *_error: object) -> None:
-        """Let the processes end."""
+        """End the processes."""
         self._stack.close()
 
     def run(
@@ -231,7 +234,10 @@ class WorkerPool(Generic[J]):
             yield from self._run_there(lambda part: pool.submit(order.run, part), parts, progress, meanwhile)
 
     def shared(self, parts: Sequence[S]) -> list[S]:
-        """Parts as they keep all processes of our own busy to the end: where some would find none left, the last are shared among all."""
+        """Return parts that keep all local processes busy to the end.
+
+        If the last parts are fewer than the processes, each of them is divided into shares.
+        """
         workers = _size(self._options)
         rest = len(parts) % workers
         total = workers // rest if rest else 1
@@ -270,7 +276,7 @@ class RunPart(NamedTuple):
     """The only task of most jobs: run it on a part."""
 
     def run(self, job: PartJob[R], part: StorePart) -> R:
-        """The result for one part."""
+        """Return the result for one part."""
         return job.run(part)
 
 
@@ -309,7 +315,10 @@ def _collected(
 
 
 def _in_order(futures: deque[Future[R]], progress: Progress) -> Iterator[R]:
-    """Results in the order of the parts, as soon as those before them are there; they are taken out of `futures`."""
+    """Yield the results in the order of the parts, and remove them from `futures`.
+
+    A result comes as soon as all parts before it are done.
+    """
     total = len(futures)
     for number, future in enumerate(completed(futures), 1):
         future.result()

@@ -60,24 +60,25 @@ _RANK: dict[str, int] = {cause: rank for rank, cause in enumerate((Cause.DENIED,
 
 
 _FORBIDDEN = Consequence(FORBIDDEN, root=True)
-"""End of a request that the authorizers refuse."""
+"""The end of a request that the authorizers deny."""
 
 
 class World(Struct):
-    """The consequences of a candidate by place, and of whole collections by the number of their request."""
+    """The consequences of a candidate by position, and of whole deleted collections by request number."""
 
     consequences: dict[LogPosition, Consequence] = field(default_factory=dict)
     collections: dict[int, Consequence] = field(default_factory=dict)
     stops: dict[int, str] = field(default_factory=dict)
-    """By the number of a collection the name of the first object that is refused."""
+    """The name of the first object that is denied, by the number of its collection's request."""
     refused: list[int] = field(default_factory=list)
-    """How often pods are tried for each object that is in this world alone, and whose pods are refused."""
+    """The numbers of attempts to create pods, for objects that exist only under the candidate and whose pods are denied.
+    """
     lines: list[Line] = field(default_factory=list)
     """Lines of empty collections that end differently. No other line shows them."""
     forbidden: frozenset[int] = frozenset()
-    """The numbers of the requests that the candidate's authorizers refuse."""
+    """The numbers of the requests that the candidate's authorizers deny."""
     still: Counter[str] = field(default_factory=Counter)
-    """By uid of an owner how often the log's requests for it are refused, then and in this world."""
+    """The numbers of requests for an owner (by UID) that were denied in the log and under the candidate alike."""
 
     def consequence(self, place: LogPosition) -> Consequence | None:
         """Return the consequence of a request. All objects of a `deletecollection` share it."""
@@ -85,9 +86,9 @@ class World(Struct):
         return known or (_FORBIDDEN if place.seq in self.forbidden else None)
 
     def causing_request(self, place: LogPosition) -> CausingRequest | None:
-        """The request that a finding follows; None for a root, which needs no other to end otherwise than in the log.
+        """Return the request that a finding follows from, or None for a direct finding.
 
-        INVARIANT: what reports count and what the lines of `--outcomes` say of roots is told here alone.
+        INVARIANT: what reports count and what the lines of `--outcomes` say of direct findings is decided here alone.
         """
         consequence = self.consequence(place)
         return consequence.follows if consequence is not None else None
@@ -103,7 +104,7 @@ class World(Struct):
         return WorldFacts.of(self.consequences.values(), self.refused, self.still.values())
 
     def add(self, consequences: Iterable[tuple[LogPosition, Consequence]]) -> None:
-        """Take over what a later wave knows better."""
+        """Add the consequences of a wave. They replace those of earlier waves."""
         for place, each in consequences:
             self.consequences[place] = each
             if each.item and each.result.cause == Cause.DENIED:
@@ -127,7 +128,7 @@ class Wave(Struct, frozen=True):
 
     @property
     def is_few(self) -> bool:
-        """Whether they are walked here and now."""
+        """Return whether this process walks the objects itself."""
         return len(self.keys) < FEW_OBJECTS
 
     def portions(self, parts: Sequence[StorePart]) -> list[Portion]:
@@ -149,9 +150,10 @@ class Wave(Struct, frozen=True):
 
 
 class Portion(NamedTuple):
-    """What is to be walked in one part, and what is known of it alone: what a worker is given grows with a part, not with the log.
+    """The objects to walk in one part, with the facts about that part alone.
 
-    `identities` are those of the objects; for the rest see `WalkContext`.
+    So the data for a worker grows with a part, not with the log. `identities` are those of the objects. For the other
+    fields see `WalkContext`.
     """
 
     part: StorePart
@@ -160,16 +162,16 @@ class Portion(NamedTuple):
     owned: dict[str, tuple[str, ...]]
 
     def shares(self, total: int) -> list[Portion]:
-        """The objects by shares."""
+        """Return the objects in `total` shares."""
         return [self._replace(identities=self.identities[number::total]) for number in range(total)]
 
 
 class Walk(NamedTuple):
-    """The walk of a wave; `around` is what all of its objects meet."""
+    """The task of walking a wave. `around` is the context that all its objects share."""
 
     around: WalkContext
     is_traced: bool = False
-    """Whether it is noted what the walks ask."""
+    """A flag that the questions of the walks are recorded."""
 
     def run(self, job: Job, portion: Portion) -> list[ObjectWalk]:
         """Walk the objects of one part, in their order."""
@@ -206,7 +208,10 @@ def world_of(
     progress: Progress,
     archive: KeptWalks | None = None,
 ) -> World:
-    """Consequences of the findings; the job of the worker pool has the history of what decisions look up. `archive` has walks that need not be done again."""
+    """Return the consequences of the findings.
+
+    The job of the worker pool must have the history of looked-up objects. Walks in `archive` need not be done again.
+    """
     job, store = worker_pool.job, answers.store
     gated = gated_objects(store, job.gate)
     begins.concern(gated.keys)
@@ -242,14 +247,14 @@ def world_of(
 
 
 def _deleted_keys(collection: DeletedCollection) -> Iterator[str]:
-    """The keys of the objects that a collection deleted in the log."""
+    """Yield the keys of the objects that a collection deleted in the log."""
     record = collection.record
     for name in collection.names:
         yield stored_key(ObjectRef(record.api_group, record.resource, record.namespace, name, record.workspace))
 
 
 def _followed(stage: _Stage, first: Wave) -> World:
-    """Namespaces that differ, then what decisions look up, then all else."""
+    """Walk namespaces that differ, then looked-up objects, then all others, and return the consequences."""
     around, keys = first.around, first.keys
     own = _of_kinds(keys, {("", "namespaces")})
     if own:
@@ -265,12 +270,15 @@ def _followed(stage: _Stage, first: Wave) -> World:
 
 
 def _of_kinds(keys: Iterable[str], resources: Container[tuple[str, str]]) -> frozenset[str]:
-    """The keys of objects of some resources; what never got a name is nothing that others depend on."""
+    """Return the keys of objects of some resources.
+
+    Objects that never got a name are left out, since nothing can depend on them.
+    """
     return frozenset(key for key in keys if tuple(key.split(BETWEEN, 2)[:2]) in resources and is_named(key))
 
 
 def _spread(stage: _Stage, first: Wave) -> None:
-    """Walk each object once, after all that may own it; what owners make comes into it where they differ."""
+    """Walk each object once, after all objects that may own it. Objects whose owners differ are added."""
     ownership = stage.answers.ownership
     keys = set(first.keys)
     walked = set[str]()
@@ -298,11 +306,11 @@ class _Stage(Struct, frozen=True):
 
     @property
     def store(self) -> Store:
-        """The log."""
+        """Return the log's store."""
         return self.answers.store
 
     def run(self, wave: Wave) -> Walked:
-        """Walk a wave; store its consequences, and return what changes."""
+        """Walk a wave, add its consequences, and return its changes."""
         changes = Walked()
         if not wave.keys:
             return changes
@@ -343,7 +351,7 @@ class _Stage(Struct, frozen=True):
 
 
 def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPods]:
-    """Those for whose template the log holds no ReplicaSet of the same Deployment."""
+    """Return those for whose template the log has no ReplicaSet of the same Deployment."""
     if not (uids := sorted({uid for each in refused for uid in each.deployments})):
         return refused
     rows = store.query("replicaset_templates", uids=orjson.dumps(uids).decode()).rows()
@@ -352,7 +360,7 @@ def _without_logged(refused: list[RefusedPods], store: Store) -> list[RefusedPod
 
 
 def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str, float]]:
-    """Yield to whom and for how long pods are denied; reads the log's end if needed."""
+    """Yield to which user and for how many seconds pods are denied. Reads the end of the log if needed."""
     end = cache(lambda: int(store.answer("log_end")[0][0]))
     for each in refused:
         until = end() if each.until is None else each.until // TICKS
@@ -360,7 +368,7 @@ def _seconds(refused: Iterable[RefusedPods], store: Store) -> Iterator[tuple[str
 
 
 def _refused_still(store: Store, world: World) -> None:
-    """Count what controllers are refused in both worlds."""
+    """Count controllers' requests that are denied in the log and under the candidate."""
     for seq, username, code, message, reason, owner in store.query("refused_creations").iter_rows():
         if not is_controller(username) or result_of(code, message, reason).cause not in (Cause.DENIED, Cause.INVALID):
             continue
@@ -370,7 +378,7 @@ def _refused_still(store: Store, world: World) -> None:
 
 
 def _retried(store: Store, world: World) -> None:
-    """Make one finding of what a controller tries again and again for one owner; the rest of its batch is not sent."""
+    """Merge a controller's repeated attempts for one owner into one finding. The rest of its batch is not sent."""
     by_owner: dict[Retry, list[tuple[LogPosition, Consequence]]] = {}
     for place in sorted(place for place, each in world.consequences.items() if each.retry is not None):
         consequence = world.consequences[place]

@@ -1,4 +1,4 @@
-"""Which denials of a period only follow others: as `replay run` tells it, in the world where a set is enforced from the period's start."""
+"""The consequences in a period, as in `replay run`: the denials that follow from a set enforced from the start of the period."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ PeriodSide = tuple[int, EffectSide]
 
 
 class Enforcement(Struct, frozen=True):
-    """The worlds that are asked about: that of the candidate, and that in which the current set's policies on trial deny.
+    """The sets to enforce: the candidate, and the baseline with its policies on trial denying.
 
-    `trial` are those that the candidate does not enforce, by workspace.
+    `trial` are the policies that the candidate does not enforce, by workspace.
     """
 
     manifests: Manifests
@@ -73,7 +73,7 @@ def worlds_of(
 
 
 def bound_to_deny(manifests: ManifestSet, names: Collection[str]) -> ManifestSet:
-    """The set with all bindings of some policies denying, and doing nothing else."""
+    """Return the set with all bindings of some policies denying, and doing nothing else."""
     bindings = (
         replace(binding, validation_actions=("Deny",))
         if binding.policy_name in names and "Deny" not in binding.validation_actions

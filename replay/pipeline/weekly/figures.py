@@ -1,6 +1,6 @@
-"""The figures of one period, from what the log says and what the replay adds to it.
+"""The figures of one period, from the log and from the replay.
 
-Pods are decided against every Pod Security level, and their resources are counted, by namespace.
+Pods are evaluated against every Pod Security level, and their resources are counted, by namespace.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def figures_of(store: Store, scope: ReportScope, part: WeeklyPart, slot: Slot) -
 def _logged(
     rows: Iterable[tuple[Any, ...]], scope: ReportScope
 ) -> tuple[_Tallies, frozenset[DenialGroup], dict[str, Counter[EffectAction]]]:
-    """Return what the log itself shows, the last by workspace."""
+    """Return what the log itself shows: counts, denials, and counts by workspace."""
     tallies: _Tallies = {}
     denials: set[DenialGroup] = set()
     workspaces: dict[str, Counter[EffectAction]] = {}
@@ -183,13 +183,13 @@ ReadinessByNamespace = dict[str, NamespaceReadiness]
 
 
 class ReadinessJob(Struct, frozen=True):
-    """The same for every part: the pods of a period, at the newest standards or those of an older minor."""
+    """The job of every part: the pods of a period, at the newest standards or those of an older minor version."""
 
     job: Job
     period: Period
 
     def run(self, part: StorePart) -> ReadinessByNamespace:
-        """The pods of one part, by namespace."""
+        """Return the pods of one part, by namespace."""
         readiness: ReadinessByNamespace = {}
         within = self.job.within
         for records in part.objects(_PODS if within is None else both(_PODS, within)):
@@ -218,7 +218,7 @@ class ReadinessJob(Struct, frozen=True):
             own.steps.append((at, name, -1, {}))
 
     def _hold(self, pod: JSON, attributes: Attributes, own: NamespaceReadiness) -> None:
-        """Hold one pod against each level."""
+        """Check one pod against each level."""
         for level in LEVELS:
             against = violations(LevelVersion(level, LATEST), self.job.version.minor, Pod(pod["metadata"], pod["spec"]))
             own.denied[level] += bool(against)

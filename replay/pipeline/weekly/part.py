@@ -1,4 +1,4 @@
-"""The effects of single policies on the requests of one part of a log, by period: what a worker does for a weekly report."""
+"""The effects of single policies on one part of a log, by period: a worker's task for a weekly report."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def in_workspace(workspace: str, namespace: str) -> str:
 
 
 class FileAgreement(Struct):
-    """Agreement of the current set with one log file, and when its decisions were reproduced first and last."""
+    """The agreement of the baseline with one log file, and the times of its first and last reproduced decision."""
 
     fidelity: Fidelity = field(default_factory=Fidelity)
     first: int = 0
@@ -68,7 +68,7 @@ class FileAgreement(Struct):
         policies: frozenset[str],
         shown: Callable[[str], str],
     ) -> None:
-        """Compare one request with what the log says of it; see `Fidelity.record`."""
+        """Compare one request with the log (see `Fidelity.record`)."""
         record, reproduced_before = request.record, self.reproduced
         self.fidelity.record(
             record.seq, record.audit_id, observed, decision, policies, shown, in_any_order=bool(record.workspace)
@@ -78,7 +78,7 @@ class FileAgreement(Struct):
 
     @property
     def reproduced(self) -> int:
-        """How many decisions of the log the set reproduces."""
+        """Return the number of logged decisions that the set reproduces."""
         fidelity = self.fidelity
         return fidelity.denials.reproduced + fidelity.failures.reproduced + fidelity.annotations.reproduced
 
@@ -94,10 +94,11 @@ class FileAgreement(Struct):
 
 
 class WeeklyPart(Struct):
-    """What one part of the log has to say; merging is commutative.
+    """The counts of one part of the log. Merging is commutative.
 
-    `undecided` counts requests by (period, set), `gaps` and `witnesses` are of the last period alone. `begins` are where the worlds begin
-    in which a set is enforced; until these are known, `would_deny` keeps what would newly deny, request by request.
+    `undecided` counts requests by period and set. `gaps` and `witnesses` are of the last period alone. `begins` are the
+    requests from which each enforced set diverges. `would_deny` keeps the new denials one by one until the consequences
+    are known.
     """
 
     effects: EffectCounts = field(default_factory=EffectCounts)
@@ -122,7 +123,7 @@ class WeeklyPart(Struct):
             self.witnesses.setdefault(file, FileAgreement()).add(witness)
 
     def tell_apart(self, worlds: Mapping[PeriodSide, World], step: int) -> None:
-        """Count what would newly deny, now that it is known what only follows."""
+        """Count the new denials, after it is known which of them are consequences."""
         for key, entries in self.would_deny.items():
             world = worlds.get((key.period, key.side), World())
             for place, cell in entries:
@@ -142,9 +143,10 @@ class EffectOf(NamedTuple):
 
 
 class WeeklyTask(Struct, frozen=True):
-    """What is done with every part. `periods` ends with the one that the report is about; `step` is that of its time series.
+    """The task for every part.
 
-    `sides` are the sets that were given, parallel to the decisions; `owner_label` is a label of namespaces.
+    `periods` ends with the period of the report. `step` is that of its time series. `sides` are the given sets,
+    parallel to the decisions. `owner_label` is a label of namespaces.
     """
 
     periods: tuple[Period, ...]
@@ -154,7 +156,7 @@ class WeeklyTask(Struct, frozen=True):
     enforcement: Enforcement
 
     def run(self, job: Job, part: StorePart) -> WeeklyPart:
-        """Decide the requests of the periods; the others only tell the history of their objects."""
+        """Decide the requests of the periods. All others only give the history of their objects."""
         part_figures = WeeklyPart()
         reconstructor = job.replayer.reconstructor
         for records in part.objects(job.predicate if job.within is None else both(job.predicate, job.within)):
@@ -224,7 +226,7 @@ class WeeklyTask(Struct, frozen=True):
         decisions: tuple[Decision, Decision],
         part: WeeklyPart,
     ) -> None:
-        """Note a request with which a world begins to differ."""
+        """Note a request from which an enforced set diverges."""
         record, (current, candidate) = request.record, decisions
         about = stored_subject(record, subject(request.attributes))
         kind = outcome_kind(current, candidate)
@@ -238,5 +240,5 @@ class WeeklyTask(Struct, frozen=True):
 
 
 def _home(decided_in: DecidedIn, side: EffectSide) -> str:
-    """The workspace of kcp whose policies a set asks about a request."""
+    """Return the kcp workspace whose policies a set evaluates for a request."""
     return decided_in.planned if side is EffectSide.CANDIDATE else decided_in.policies

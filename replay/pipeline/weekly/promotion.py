@@ -1,4 +1,4 @@
-"""Which policies could be enforced: what the candidate newly denies, and what those that only warn, audit or are planned would have denied."""
+"""The policies that could be enforced: those that the candidate newly enforces, and those that only warn or audit."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ STATIC_SUFFIX = ".static.k8s.io"
 
 
 class _PlannedPolicy(Struct, frozen=True):
-    """A policy that could be enforced, and what tells of its denials."""
+    """A policy that could be enforced, and the effects that show its denials."""
 
     policy: ValidatingAdmissionPolicy
     side: EffectSide
@@ -33,12 +33,12 @@ class _PlannedPolicy(Struct, frozen=True):
     actions: frozenset[EffectAction]
 
     def named(self, workspace: str) -> str:
-        """How a report calls it: with the workspace that it is of."""
+        """Return the policy's name in a report, with its workspace."""
         return placed([self.policy.name], workspace)[0]
 
 
 def planned_policies(manifests: Manifests) -> Iterator[_PlannedPolicy]:
-    """The candidate's denying policies that are new or changed, then what the current set has on trial and keeps."""
+    """Yield the candidate's denying policies that are new or changed, then the baseline's policies still on trial."""
     renamed: dict[str, str] = {}
     changed: set[str] = set()
     if manifests.current is not None and manifests.candidate is not None:
@@ -171,7 +171,10 @@ class _WorkloadDenials(Struct):
 def _promotion(
     planned: _PlannedPolicy, name: str, effects: tuple[EffectCells, Mapping[_Series, list[int]]], requests: int
 ) -> Promotion:
-    """Count a policy's cells; where one both warns and audits, a request counts once, by the action that shows more."""
+    """Return the promotion of one policy, by its cells.
+
+    If it both warns and audits, a request counts once, by the action with more requests.
+    """
     cells, halves = effects
     own = [(k, c) for k, c in cells.items() if k.side is planned.side and k.policy == name]
     by_action = {
@@ -210,7 +213,7 @@ def _promotion(
 
 
 def _owners(talks: Mapping[tuple[str, str, str], _WorkloadDenials]) -> list[Owner]:
-    """Those with most requests first."""
+    """Return the owners, those with most requests first."""
     owners = [
         Owner(
             *place,

@@ -1,4 +1,4 @@
-"""`replay report` as a function: from a log or a store and a period to a `WeeklyResult`, in each of its forms."""
+"""`replay report` as a function: from a log or a store and a period to a `WeeklyResult`, in each of its formats."""
 
 from __future__ import annotations
 
@@ -53,14 +53,14 @@ def print_weekly(result: WeeklyResult, console: Console, zone: tzinfo, *, full: 
 
 
 def weekly_markdown(result: WeeklyResult, zone: tzinfo, *, brief: bool) -> str:
-    """The report as Markdown; `brief` fits a comment of a pull request."""
+    """Return the report as Markdown. `brief` fits a comment of a pull request."""
     return markdown(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=not brief), brief=brief)
 
 
 def write_weekly(result: WeeklyResult, directory: Path, zone: tzinfo, *, brief: bool) -> None:
-    """`report.html`, `report.md` and `report.json` in a directory, which is made, and the JSON for the next report.
+    """Write `report.html`, `report.md`, `report.json` and the JSON for the next report into a directory, which is created.
 
-    Raises ReplayError if they cannot be written.
+    Raise ReplayError if they cannot be written.
     """
     page = html(weekly_document(result, zone=zone, rows=PAGE_ROWS, with_charts=True))
     text, data = weekly_markdown(result, zone, brief=brief), weekly_json(result)
@@ -69,14 +69,15 @@ def write_weekly(result: WeeklyResult, directory: Path, zone: tzinfo, *, brief: 
 
 
 _STEPS = tuple(minutes * 60 * MICROSECONDS for minutes in (1, 5, 15))
-"""Steps of time series; the longest divides every offset of a time zone, so that days of any zone add up from it."""
+"""The steps of time series. The longest divides every offset of a time zone, so that days of any zone add up from it.
+"""
 _MOST_STEPS = 120
 
 
 class WeeklyQuestion(Struct, frozen=True):
-    """The period as the operator wrote it, what to compare it with, and which label of a namespace names its owner.
+    """The period as the operator wrote it, the comparison, and the namespace label that names the owner.
 
-    `previous` is the JSON of an earlier report; without one, `directory` is a directory where earlier ones may lie.
+    `previous` is the JSON of an earlier report. Without it, `directory` may hold earlier reports.
     """
 
     since: str | None = None
@@ -85,13 +86,13 @@ class WeeklyQuestion(Struct, frozen=True):
     directory: Path | None = None
     owner_label: str = OWNER_LABEL
     readiness: bool = False
-    """Whether to hold the pods against the Pod Security levels."""
+    """A flag to check the pods against the Pod Security levels."""
 
 
 def weekly(
     scenario: Scenario, question: WeeklyQuestion, options: Options, progress: Progress, zone: tzinfo = UTC
 ) -> WeeklyResult:
-    """Answer a question. Raises ReplayError for unusable input and for a period without events."""
+    """Return the report. Raise ReplayError for unusable input and for a period without events."""
     prepare_workers(options)
     manifests = manifests_of(scenario)
     with opened(scenario, progress, options.fleet) as store:
@@ -162,7 +163,7 @@ def _is_length(text: str) -> bool:
 
 
 class _Before(NamedTuple):
-    """The earlier period: its figures where they were kept, or whether the store holds it."""
+    """The earlier period: its kept figures, or whether the store has its requests."""
 
     figures: Figures | None
     in_store: bool
@@ -187,13 +188,13 @@ def _before(question: WeeklyQuestion, span: Period, period: Period) -> _Before:
 
 
 def _sides(manifests: Manifests) -> tuple[EffectSide, ...]:
-    """The sets that were given."""
+    """Return the sides whose sets are given."""
     sets_by_side = ((EffectSide.CURRENT, manifests.current), (EffectSide.CANDIDATE, manifests.candidate))
     return tuple(side for side, manifest_set in sets_by_side if manifest_set is not None)
 
 
 def _foreign(store: Store, period: Period, manifests: Manifests) -> Counter[str]:
-    """Static policies and webhooks at work that the current set does not have: another set was in force somewhere."""
+    """Return static policies and webhooks in the log that the baseline lacks. Some server had another set in force."""
     if manifests.current is None:
         return Counter()
     own_names = {policy.name for policy in manifests.current.validating_policies}
@@ -214,7 +215,7 @@ def _rejects(store: Store) -> Counter[str]:
 
 
 def _notes(store: Store, span: Period, period: Period, zone: tzinfo) -> Iterator[str]:
-    """Yield what the log cannot tell about the period."""
+    """Yield notes on what the log does not show of the period."""
     if span.start > period.start + period.length // 20:
         yield f"the log begins only at {moment(span.start, zone)}"
     if span.end < period.end - period.length // 20:

@@ -23,7 +23,10 @@ from replay.reconstruct.shard.cluster import ShardCluster
 
 
 class OwnSets(Struct, frozen=True):
-    """The sets of one workspace, empty for those of a plain cluster, and which requests its policies decide about."""
+    """The sets of one workspace, and a predicate of the requests that its policies decide.
+
+    `workspace` is empty for a plain cluster.
+    """
 
     manifests: Manifests
     workspace: str = ""
@@ -49,7 +52,7 @@ class ReportScope(Struct, frozen=True):
         return place if self.workspaces is None or place[0] in self.workspaces else None
 
     def own_sets(self) -> Iterator[OwnSets]:
-        """The sets of a cluster, or those of each workspace."""
+        """Yield the sets of the cluster, or those of each workspace."""
         folders = self.manifests.folders
         if folders is None:
             yield OwnSets(self.manifests, within=self.within)
@@ -62,7 +65,7 @@ class ReportScope(Struct, frozen=True):
             yield OwnSets(own, path, self._decided_in(path))
 
     def _decided_in(self, workspace: str) -> Predicate:
-        """The requests about which policies of a workspace may decide."""
+        """Return a predicate of the requests that policies of a workspace may decide."""
         texts = sorted(self._resources(workspace))
         if not texts:
             return Predicate("false", ())
@@ -79,9 +82,9 @@ class ReportScope(Struct, frozen=True):
 
 
 def scope_of(store: Store, manifests: Manifests, focus: Focus) -> ReportScope:
-    """The scope of a report about some namespaces and workspaces, or about all; the queries of the store are confined to it.
+    """Return the scope of a report on some namespaces and workspaces, or on all. The store's queries are limited to it.
 
-    Raises ReplayError for a namespace that the log does not know, for a log without workspaces, and for a pattern that means none.
+    Raise ReplayError for an unknown namespace, a log without workspaces, or a pattern that matches none.
     """
     within = chosen(store, Focus(namespaces=focus.namespaces))
     if focus.namespaces:
