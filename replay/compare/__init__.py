@@ -1,1 +1,1 @@
-"""Current against candidate, and current against what the log says happened."""
+"""Comparison of the baseline with the candidate, and of the baseline with what the log says happened."""

@@ -1,4 +1,4 @@
-"""Accepted findings: intended denials that count apart until they expire."""
+"""Accepted findings: intended denials, which are counted separately until they expire."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from replay.compare.summary import CellKey
 
 
 class Acceptance(Struct, frozen=True):
-    """Acceptance of a policy's denials in a namespace and of a workload; `*` and `?` are wildcards.
+    """Acceptance of the denials of a policy in a namespace and of a workload. `*` and `?` are wildcards.
 
-    `workload` is `Kind/name` of the owner; namespace `""` means cluster-scoped. The acceptance holds to the end of the
-    day `expires`, or forever if that is None. `line` is its line in the file.
+    `workload` is `Kind/name` of the owner. The namespace `""` means cluster-scoped. The acceptance holds until the end
+    of the day `expires`, or forever if that is None. `line` is its line in the file.
     """
 
     policy: str
@@ -29,13 +29,13 @@ class Acceptance(Struct, frozen=True):
     line: int = 0
 
     def matches(self, policy: str, key: CellKey) -> bool:
-        """Whether it speaks of a denial by a policy."""
+        """Return whether the acceptance is about a policy's denial."""
         pairs = ((policy, self.policy), (key.namespace, self.namespace), (key.workload, self.workload))
         return all(fnmatchcase(text, pattern) for text, pattern in pairs)
 
 
 class AcceptedEntry(NamedTuple):
-    """An acceptance and what came of it: requests that it lets pass, or that it would if it had not expired."""
+    """An acceptance with the number of requests that it accepts, or would accept if it had not expired."""
 
     entry: Acceptance
     requests: int
@@ -43,7 +43,7 @@ class AcceptedEntry(NamedTuple):
 
 
 class AcceptedFacts(Struct, frozen=True):
-    """Accepted findings of a run: all requests, and those per entry; `path` is the file of entries."""
+    """The accepted findings of a run: all requests, and those of each entry. `path` is the file of entries."""
 
     path: str = ""
     requests: int = 0
@@ -51,17 +51,17 @@ class AcceptedFacts(Struct, frozen=True):
 
     @property
     def gone(self) -> tuple[AcceptedEntry, ...]:
-        """Return the entries that match nothing any more."""
+        """Entries that match nothing any more."""
         return tuple(each for each in self.entries if not each.requests)
 
     @property
     def expired(self) -> tuple[AcceptedEntry, ...]:
-        """Return the entries that have expired."""
+        """Entries that have expired and still match requests."""
         return tuple(each for each in self.entries if each.expired and each.requests)
 
 
 class AcceptanceLedger(Struct):
-    """Acceptances on a given day, with the number of findings that each accepts."""
+    """The acceptances on a given day, with the number of findings that each accepts."""
 
     path: str
     entries: Sequence[Acceptance]
@@ -71,7 +71,7 @@ class AcceptanceLedger(Struct):
     _answers: dict[CellKey, tuple[bool, tuple[int, ...]]] = field(default_factory=dict)
 
     def accepts(self, key: CellKey) -> bool:
-        """Return whether every policy that newly denies a request is accepted; counts it if so."""
+        """Return whether every policy that newly denies a request is accepted. If so, count the request."""
         if key.outcome is not OutcomeKind.NEWLY_DENIED or not self.entries:
             return False
         accepts = self._answers.get(key)
@@ -83,7 +83,7 @@ class AcceptanceLedger(Struct):
         return accepted
 
     def _acceptances_of(self, key: CellKey) -> tuple[bool, tuple[int, ...]]:
-        """Whether every policy that denies has an acceptance that holds, and which acceptances speak of it."""
+        """Return whether every denying policy has a valid acceptance, and the indices of the acceptances that match."""
         used: set[int] = set()
         holds = True
         for policy in key.policies:
@@ -97,7 +97,7 @@ class AcceptanceLedger(Struct):
         return entry.expires is not None and entry.expires < self.today
 
     def facts(self) -> AcceptedFacts:
-        """Return the result."""
+        """Return the counts."""
         entries = (
             AcceptedEntry(each, self._counts[number], self._is_expired(each))
             for number, each in enumerate(self.entries)

@@ -1,4 +1,4 @@
-"""Users of API versions that an upgrade removes, or that a later one will."""
+"""Users of API versions that the upgrade or a later upgrade removes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _RELEASE = re.compile(r"1\.(\d{1,4})")
 
 
 class Service(StrEnum):
-    """Fate of an API version, the worst first."""
+    """What happens to an API version in an upgrade, the worst first."""
 
     REMOVED = "removed"
-    """The server of the baseline serves it, that of the candidate does not."""
+    """The server of the baseline serves it, and that of the candidate does not."""
     GONE = "gone"
     """Neither serves it."""
     DEPRECATED = "deprecated"
@@ -26,9 +26,10 @@ class Service(StrEnum):
 
 
 class ApiVersionUse(Struct, frozen=True):
-    """The requests of a user for one resource in a version that is deprecated or removed.
+    """The requests of a user for one resource in a deprecated or removed version.
 
-    `removed` is the minor that no longer serves it, 0 where none is announced; `agent` is the newest client, `last` in microseconds.
+    `removed` is the minor version that no longer serves it, or 0 if none is announced. `agent` is the newest client.
+    `last` is in microseconds.
     """
 
     resource: GroupVersionResource
@@ -43,9 +44,9 @@ class ApiVersionUse(Struct, frozen=True):
 
 
 def service_of(resource: GroupVersionResource, release: str, versions: Versions) -> tuple[Service, int, str]:
-    """Return the fate of a version in an upgrade, the minor that removes it, and its replacement.
+    """Return what happens to a version in an upgrade, the minor version that removes it, and its replacement.
 
-    `release` is the removal that the log states (`k8s.io/removed-release`), empty if none.
+    `release` is the removal that the log states (`k8s.io/removed-release`), or empty.
     """
     lifecycle = LIFECYCLES.get(resource)
     announced = _RELEASE.fullmatch(release)

@@ -1,7 +1,7 @@
-"""Attribution of changes between a request and the stored object, from the log and the baseline.
+"""Attribution of the changes between a request and the stored object, from the log and the baseline.
 
-Webhooks leave annotations with their patches. Mutating policies leave nothing and are replayed. Built-in plugins and
-the server's own strategies are known by their effects. All other changes are unknown, and reported so.
+Webhooks leave annotations with their patches. Mutating policies leave nothing, so they are replayed. Built-in plugins
+and the server's own strategies are recognised by their effects. All other changes are reported as unknown.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Tokens = tuple[str, ...]
 
 
 class Actor(StrEnum):
-    """Kind of actor that changed an object, in the order in which claims are honoured."""
+    """Kind of actor that changed an object. If several claim a change, the first in this order counts."""
 
     WEBHOOK = "webhook"
     POLICY = "policy"
@@ -29,7 +29,7 @@ class Actor(StrEnum):
 
 
 class AttributedPaths(NamedTuple):
-    """Paths that an actor is known to have changed, as the tokens of JSON pointers."""
+    """Paths that an actor is known to have changed. Each is the tokens of a JSON pointer."""
 
     actor: Actor
     name: str
@@ -37,7 +37,7 @@ class AttributedPaths(NamedTuple):
 
 
 class ChangedBy(NamedTuple):
-    """What a group of changes shares; `shape` is the patch without its values."""
+    """Key of a group of changes. `shape` is the patch without its values."""
 
     actor: Actor
     name: str
@@ -46,7 +46,7 @@ class ChangedBy(NamedTuple):
 
 
 class ChangedRequest(NamedTuple):
-    """One request of a group: `patch` is the actor's part of the change."""
+    """One request of a group. `patch` is the actor's part of the change."""
 
     seq: int
     audit_id: str
@@ -58,17 +58,18 @@ class ChangedRequest(NamedTuple):
 
 
 class ChangeCell(Struct):
-    """How many requests, and the first of them."""
+    """Number of requests, and the first of them."""
 
     count: int
     example: ChangedRequest
 
 
 class Attributions(Struct):
-    """The changes of a log; `compared` counts requests, `changed` those that something but the server itself changed.
+    """The changes of a log.
 
-    `not_compared` counts by reason, `unseen` the changes that a policy should have made and that the stored object does
-    not show, by policy.
+    `compared` counts requests. `changed` counts those that something other than the server changed. `not_compared`
+    counts by reason. `unseen` counts, by policy, the changes that the policy should have made and that the stored
+    object lacks.
     """
 
     compared: int = 0
@@ -82,7 +83,7 @@ class Attributions(Struct):
         self._merge(key, ChangeCell(1, request))
 
     def add(self, other: Attributions) -> None:
-        """Merge another part of the log; the order of merging does not matter."""
+        """Add the counts of another part of the log. The order of merging does not matter."""
         self.compared += other.compared
         self.changed += other.changed
         self.not_compared.update(other.not_compared)
@@ -100,7 +101,7 @@ class Attributions(Struct):
 
 
 class MutationsResult(Struct, frozen=True):
-    """Result of `replay mutations`; `current` is the name of the replayed set, empty without one."""
+    """Result of `replay mutations`. `current` is the name of the replayed set, or empty without a set."""
 
     log: str
     current: str
@@ -110,7 +111,7 @@ class MutationsResult(Struct, frozen=True):
 def attributed(
     operations: Iterable[JSON], claims: Sequence[AttributedPaths]
 ) -> dict[tuple[Actor, str], tuple[JSON, ...]]:
-    """The operations by who made them; those without a claim belong to `(Actor.UNKNOWN, "")`."""
+    """Return the operations by the actor that made them. Those without a claim belong to `(Actor.UNKNOWN, "")`."""
     order = list(Actor)
     ranked = sorted(claims, key=lambda claim: order.index(claim.actor))
     operations_by_actor: dict[tuple[Actor, str], list[JSON]] = {}
@@ -123,19 +124,19 @@ def attributed(
 
 
 def tokens(pointer: str) -> Tokens:
-    """The keys of a JSON pointer."""
+    """Return the keys of a JSON pointer."""
     return tuple(part.replace("~1", "/").replace("~0", "~") for part in pointer.split("/")[1:])
 
 
 def _claims(paths: frozenset[Tokens], path: Tokens) -> bool:
-    """Whether a claimed path is this one, leads to it, or lies below it."""
+    """Return whether a claimed path equals this one, leads to it, or lies below it."""
     if any(path[:length] in paths for length in range(1, len(path) + 1)):
         return True
     return any(claimed[: len(path)] == path for claimed in paths)
 
 
 def _leaves(operations: Iterable[JSON]) -> Iterator[JSON]:
-    """Yield operations with an added map split by field, because several actors may have filled it."""
+    """Yield the operations. An added map is split into its fields, because several actors may have filled it."""
     for operation in operations:
         value = operation.get("value")
         if operation["op"] == "add" and isinstance(value, dict) and value and not _is_item(operation["path"]):
@@ -146,7 +147,7 @@ def _leaves(operations: Iterable[JSON]) -> Iterator[JSON]:
 
 
 def _is_item(path: str) -> bool:
-    """Whether a path leads to an item of a list, or into one: such items are added as a whole."""
+    """Return whether a path leads to a list item, or into one. Such items are added as a whole."""
     return any(part.isdigit() for part in path.split("/"))
 
 

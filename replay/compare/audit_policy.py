@@ -1,8 +1,8 @@
-"""The audit policy that records just what a manifest set reads (`audit.k8s.io/v1` `Policy`).
+"""The audit policy that records exactly what a manifest set reads (`audit.k8s.io/v1` `Policy`).
 
-A decision about a request needs its bodies where a policy reads them, and the answers to all earlier writes of the object
-where it reads the old one, or where the request fails and its own answer is not the object. Everything else that admission
-sees is recorded without bodies, reads are not recorded at all.
+A decision needs the bodies of a request if a policy reads them. It needs the responses to all earlier writes of the
+object in two cases: a policy reads the old object, or the request fails and its own response is not the object. Other
+requests that admission sees are recorded without bodies. Reads are not recorded.
 """
 
 from __future__ import annotations
@@ -24,17 +24,20 @@ NONE, METADATA, REQUEST_RESPONSE = "None", "Metadata", "RequestResponse"
 WRITES = ("create", "update", "patch", "delete", "deletecollection")
 READS = ("get", "list", "watch")
 CREATING = ("create", "update", "patch")
-"""An update or an apply of an object that is not there creates it."""
+"""Verbs that can create an object: an update or an apply of an absent object creates it."""
 SECRETS = GroupResource("", "secrets")
 SERVICE_ACCOUNTS = GroupResource("", "serviceaccounts")
 TOKEN = "serviceaccounts/token"  # noqa: S105 - the name of a subresource
 CRDS = GroupResource("apiextensions.k8s.io", "customresourcedefinitions")
 NAMESPACES = GroupResource("", "namespaces")
 _OTHER = "\0"
-"""Name of no resource. It stands for all unknown resources."""
+"""A name that no resource has. It stands for all unknown resources."""
 
 Need = frozenset[tuple[str, str]]
-"""`(subresource, verb)` pairs that must be recorded with bodies; the subresource is empty for the object itself, `*` for any."""
+"""Pairs `(subresource, verb)` that must be recorded with bodies.
+
+The subresource is empty for the object itself, and `*` for any.
+"""
 
 _MANAGED_FIELDS = (
     "none of these policies reads managedFields: `omitManagedFields: true` makes the log smaller, "
@@ -45,7 +48,7 @@ _HISTORY: Need = frozenset((subresource, verb) for subresource in ("", ANY) for 
 
 
 class AuditRule(Struct, frozen=True):
-    """One rule: `resources` are `(group, names)` pairs, none for every resource; `comment` is its purpose."""
+    """One rule. `resources` are `(group, names)` pairs, none for every resource. `comment` is its purpose."""
 
     level: str
     verbs: tuple[str, ...] = ()
@@ -54,9 +57,9 @@ class AuditRule(Struct, frozen=True):
     comment: str = ""
 
     def matches(self, verb: str, group: str, resource: str, subresource: str) -> bool:
-        """Whether the server takes the rule for a request (`apiserver/pkg/audit/policy.ruleMatches`).
+        """Return whether the rule matches a request (`apiserver/pkg/audit/policy.ruleMatches`).
 
-        A request without a resource is one for a URL of the server itself.
+        A request without a resource is for a URL of the server itself.
         """
         if self.verbs and verb not in self.verbs:
             return False
@@ -73,14 +76,14 @@ class AuditRule(Struct, frozen=True):
 
 
 class AuditPolicy(Struct, frozen=True):
-    """Rules of which the first match counts; `notes` are hints for the operator."""
+    """An audit policy, in which the first matching rule counts. `notes` are hints for the operator."""
 
     rules: tuple[AuditRule, ...]
     omit_stages: tuple[str, ...] = ("RequestReceived",)
     notes: tuple[str, ...] = field(default=())
 
     def level(self, verb: str, group: str, resource: str, subresource: str) -> str:
-        """At which level a request is recorded; without a rule it is not."""
+        """Return the level at which a request is recorded. Without a matching rule it is not recorded."""
         for rule in self.rules:
             if rule.matches(verb, group, resource, subresource):
                 return rule.level
@@ -94,9 +97,9 @@ def audit_policy(
     *,
     secrets: bool = False,
 ) -> AuditPolicy:
-    """The policy for what some sets read; `logged` are the resources and subresources that the log shows.
+    """Return the audit policy for what some sets read. `logged` are the resources and subresources in the log.
 
-    The bodies of Secrets are left out unless `secrets` is true, those of tokens in any case.
+    Bodies of Secrets are left out unless `secrets` is true. Bodies of tokens are always left out.
     """
     needs = Needs(reads, discovery, logged)
     others = needs.of(GroupResource(_OTHER, _OTHER))
@@ -114,6 +117,7 @@ def audit_policy(
             recorded[verbs][resource.group] += names
         if not need >= others:
             spared[resource.group] += [resource.resource, f"{resource.resource}/*"]
+    # The first matching rule counts, so the rules that keep bodies out of the log come first.
     rules = [*_sensitive(needs, others, secrets=secrets), *_recorded(recorded), *_spared(spared)]
     if others:
         verbs = tuple(verb for verb in WRITES if ("", verb) in others)
@@ -124,12 +128,12 @@ def audit_policy(
 
 
 class Needs:
-    """Resources that must be recorded with bodies."""
+    """The resources that must be recorded with bodies."""
 
     def __init__(
         self, reads: Sequence[PolicyReads], discovery: Discovery, logged: Iterable[tuple[GroupResource, str]]
     ) -> None:
-        """Resources are those of the discovery and of the log."""
+        """The known resources are those of the discovery and those of the log."""
         self.mapper = EquivalentResourceMapper(discovery)
         self._reads = reads
         self._subresources: dict[GroupResource, set[str]] = defaultdict(set)
@@ -143,11 +147,11 @@ class Needs:
 
     @property
     def resources(self) -> list[GroupResource]:
-        """Return all known resources, in order."""
+        """All known resources, sorted."""
         return sorted(self._subresources)
 
     def of(self, resource: GroupResource) -> Need:
-        """The need for one resource."""
+        """Return the need of one resource."""
         if resource in self._lookups or (resource == CRDS and self._needs_crds()):
             return _HISTORY
         need: set[tuple[str, str]] = set()
@@ -158,7 +162,7 @@ class Needs:
         return frozenset(need)
 
     def _needs_crds(self) -> bool:
-        """Return whether a policy evaluates custom resources, whose kinds come from their definitions."""
+        """Return whether a policy evaluates custom resources. Their kinds come from their definitions."""
         return any(self.of(resource) for resource in self._custom)
 
 
@@ -179,7 +183,10 @@ def _need(inputs: frozenset[str], operations: set[str], subresource: str) -> Nee
 
 
 def _lookups(reads: Sequence[PolicyReads], discovery: Discovery) -> Iterator[GroupResource]:
-    """The resources whose objects decisions look up: they need a history wherever the snapshot is not of their time."""
+    """Yield the resources whose objects decisions look up.
+
+    Their history is needed, because a snapshot shows one time only.
+    """
     inputs = frozenset().union(*(each.inputs for each in reads))
     if NAMESPACE in inputs:
         yield NAMESPACES
@@ -196,7 +203,10 @@ def _lookups(reads: Sequence[PolicyReads], discovery: Discovery) -> Iterator[Gro
 
 
 def _entries(resource: GroupResource, need: Need) -> Iterator[tuple[tuple[str, ...], list[str]]]:
-    """`(verbs, names)` of the rules that record a need; a token's answer holds the token, and is never among them."""
+    """Yield `(verbs, names)` of the rules that record a need.
+
+    Token requests are never among them, because their response has the token.
+    """
     by_verbs: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for subresource in sorted({each for each, _ in need}):
         verbs = tuple(verb for verb in WRITES if (subresource, verb) in need)
@@ -219,7 +229,7 @@ def _spared(spared: dict[str, list[str]]) -> Iterator[AuditRule]:
 
 
 def _sensitive(needs: Needs, others: Need, *, secrets: bool) -> Iterator[AuditRule]:
-    """Yield rules that keep sensitive resources out of a rule for every resource."""
+    """Yield rules that keep sensitive resources out of a later rule for every resource."""
     names = [TOKEN] if others else []
     if not secrets and (others or needs.of(SECRETS)):
         names.append(SECRETS.resource)
@@ -236,7 +246,7 @@ def _rest() -> Iterator[AuditRule]:
 
 
 def _notes_on_secrets(reads: Sequence[PolicyReads], need: Need, mapper: EquivalentResourceMapper) -> Iterator[str]:
-    """Which policies stay undetermined for Secrets."""
+    """Yield a note with the policies that stay undetermined for Secrets."""
     if not need:
         return
     names = sorted(

@@ -1,4 +1,4 @@
-"""Comparison of two authorizer chains on the same requests: differences, users, and webhook calls."""
+"""Comparison of two authorizer chains on the same requests: changed outcomes, users and webhook calls."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _REFUSED = (AuthorizationVerdict.FORBID, AuthorizationVerdict.ERROR)
 
 
 class AuthorizationOutcome(StrEnum):
-    """Outcome of a request. If several apply, the first counts."""
+    """Outcome of a request. If several apply, the first in this order counts."""
 
     NEWLY_FORBIDDEN = "newly_forbidden"
     NEWLY_FAILING = "newly_failing"
@@ -29,7 +29,7 @@ class AuthorizationOutcome(StrEnum):
 
 
 class AuthorizationAgreement(StrEnum):
-    """How the current chain compares with what the log says of a request."""
+    """How the chain of the baseline compares with the log's decision about a request."""
 
     AGREES = "agrees"
     DIFFERS = "differs"
@@ -45,7 +45,7 @@ FINDINGS = (
 
 
 def authorization_outcome(current: Authorization, candidate: Authorization) -> AuthorizationOutcome:
-    """Return what changes from one chain to the other."""
+    """Return the outcome of a request from the decisions of both chains."""
     current_decision, after = current.decision, candidate.decision
     if after is AuthorizationVerdict.UNKNOWN and current_decision is not AuthorizationVerdict.UNKNOWN:
         return AuthorizationOutcome.NEWLY_UNKNOWN
@@ -67,7 +67,7 @@ def authorization_outcome(current: Authorization, candidate: Authorization) -> A
 
 
 def decision_of_log(current: Authorization, recorded: str) -> AuthorizationVerdict:
-    """Return the current decision; where that is not known, the one that the log recorded."""
+    """Return the decision of the baseline. If it is unknown, return the decision in the log."""
     known = (AuthorizationVerdict.ALLOW, AuthorizationVerdict.FORBID)
     if current.decision is AuthorizationVerdict.UNKNOWN and recorded in known:
         return AuthorizationVerdict(recorded)
@@ -75,12 +75,12 @@ def decision_of_log(current: Authorization, recorded: str) -> AuthorizationVerdi
 
 
 def is_newly_refused(before: AuthorizationVerdict, candidate: Authorization) -> bool:
-    """Whether a request that came to admission would no longer do so."""
+    """Return whether a request that reached admission would no longer reach it."""
     return before is AuthorizationVerdict.ALLOW and candidate.decision in _REFUSED
 
 
 def is_newly_let_in(before: AuthorizationVerdict, candidate: Authorization) -> bool:
-    """Whether a request that never came to admission would do so."""
+    """Return whether a request that did not reach admission would reach it."""
     return before in _REFUSED and candidate.decision is AuthorizationVerdict.ALLOW
 
 
@@ -90,9 +90,10 @@ def is_no_longer_known(before: AuthorizationVerdict, candidate: Authorization) -
 
 
 class AuthorizationCell(NamedTuple):
-    """Requests that a report does not distinguish: `source` decided before, `target` decides now.
+    """Key of the requests that a report does not distinguish.
 
-    `was_allowed` is false for requests that were refused before too.
+    `source` decided under the baseline, `target` decides under the candidate. `was_allowed` is false for requests that
+    the baseline refuses too.
     """
 
     outcome: AuthorizationOutcome
@@ -106,7 +107,7 @@ class AuthorizationCell(NamedTuple):
 
 
 class AuthorizationDisagreement(NamedTuple):
-    """Request that the baseline's chain decides differently from the log."""
+    """A request that the chain of the baseline decides differently from the log."""
 
     audit_id: str
     recorded: str
@@ -114,9 +115,10 @@ class AuthorizationDisagreement(NamedTuple):
 
 
 class AuthorizationSummary(Struct):
-    """Everything that is counted; merged by adding.
+    """All counts of a run about authorization. They are merged by adding.
 
-    `decisions` by verdict of both sides, `webhooks` how many requests ask each on each side, `not_reached` by the reason.
+    `decisions` is by the verdicts of both sides. `webhooks` counts the requests that ask each webhook on each side.
+    `not_reached` is by reason.
     """
 
     requests: int = 0
@@ -133,30 +135,30 @@ class AuthorizationSummary(Struct):
     writes_newly_let_in: int = 0
     warnings: tuple[str, ...] = ()
     unused: tuple[str, ...] = ()
-    """Bindings of the current set that allowed no request of the log."""
+    """Bindings of the baseline that allowed no request of the log."""
 
     @property
     def observed(self) -> int:
-        """How many requests reached the authorizers."""
+        """Number of requests that reached the authorizers."""
         return self.agreements.total()
 
     @property
     def reproduced(self) -> int:
-        """How many the current chain decides as the log says."""
+        """Number of requests that the baseline decides as the log says."""
         return self.agreements[AuthorizationAgreement.AGREES]
 
     @property
     def undecided(self) -> int:
-        """How many it cannot decide."""
+        """Number of requests that the baseline cannot decide."""
         return self.agreements[AuthorizationAgreement.UNDECIDED]
 
     @property
     def differs(self) -> int:
-        """Return the number of decisions that differ."""
+        """Number of requests that the baseline decides differently from the log."""
         return self.agreements[AuthorizationAgreement.DIFFERS]
 
     def disagree(self, audit_id: str, current: Authorization, decision: str, reason: str) -> None:
-        """Remember a request that the baseline's chain decides differently from the log, if it is one of the first."""
+        """Keep a request that the baseline decides differently from the log, if there are not enough examples yet."""
         if len(self.disagreements) < MOST_EXAMPLES:
             observed_text = f"{decision or 'error'}: {reason}" if reason else decision
             replayed = f"{current.decision.value}: {current.reason}" if current.reason else current.decision.value
@@ -164,14 +166,17 @@ class AuthorizationSummary(Struct):
 
 
 def agreement_of(current: Authorization, decision: str, reason: str) -> AuthorizationAgreement:
-    """Compare the current chain with what the log says of a request that reached it."""
+    """Return how the decision of the baseline compares with the log's for a request that reached the authorizers."""
     if current.decision is AuthorizationVerdict.UNKNOWN:
         return AuthorizationAgreement.UNDECIDED
     return AuthorizationAgreement.AGREES if agrees(current, decision, reason) else AuthorizationAgreement.DIFFERS
 
 
 def agrees(current: Authorization, decision: str, reason: str) -> bool:
-    """Whether a decision is the recorded one; several bindings may give the reason, and an error has no decision."""
+    """Return whether a decision equals the recorded one.
+
+    Several bindings can give the reason. An error is recorded without a decision.
+    """
     if not decision:
         return current.decision is AuthorizationVerdict.ERROR
     return decision == current.decision.value and reason in current.possible_reasons
@@ -180,7 +185,7 @@ def agrees(current: Authorization, decision: str, reason: str) -> bool:
 def cell_of(
     attributes: AuthorizationAttributes, current: Authorization, candidate: Authorization, outcome: AuthorizationOutcome
 ) -> AuthorizationCell:
-    """Return the cell in which a changed request counts."""
+    """Return the key under which a changed request is counted."""
     return AuthorizationCell(
         outcome,
         attributes.user.username,
@@ -194,7 +199,7 @@ def cell_of(
 
 
 def resource_label(attributes: AuthorizationAttributes) -> str:
-    """`pods/log`, `deployments.apps`, or the path."""
+    """Return the requested resource as in `pods/log` or `deployments.apps`, or the path."""
     if not attributes.is_resource_request:
         return attributes.path
     group = f".{attributes.api_group}" if attributes.api_group else ""
@@ -203,7 +208,7 @@ def resource_label(attributes: AuthorizationAttributes) -> str:
 
 
 def source_of(decided: Authorization) -> str:
-    """Return who decided, with the binding for RBAC."""
+    """Return the name of the authorizer that decided, or of the binding for RBAC."""
     if not decided.decided_by:
         return "nobody"
     step = decided.deciding_step
@@ -213,5 +218,5 @@ def source_of(decided: Authorization) -> str:
 
 
 def webhooks_asked(decided: Authorization) -> tuple[str, ...]:
-    """The webhooks that a request asks."""
+    """Return the names of the webhooks that a request asks."""
     return tuple(step.name for step in decided.trace if step.type == "Webhook" and step.outcome in _ASKED)

@@ -1,4 +1,4 @@
-"""Requests with equal authorizer decisions."""
+"""Requests with equal decisions of the authorizers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 
 class AlikeRequests(NamedTuple):
-    """Requests that are alike; `authorizer` is empty without a replay."""
+    """Key of requests that are alike. `authorizer` is empty without a replay."""
 
     decision: str
     reason: str
@@ -21,7 +21,7 @@ class AlikeRequests(NamedTuple):
 
 
 class AuthorizationLookup(Struct):
-    """How many requests there are of each sort, with the auditID of the first."""
+    """Number of requests by key, with the auditID of the first of each."""
 
     log: str
     requests: Counter[AlikeRequests] = field(default_factory=Counter)

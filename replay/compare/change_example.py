@@ -1,7 +1,7 @@
 """One object before and after a mutation, for each group of mutations in a report.
 
-The first request of each group in the log is kept, for the groups with the earliest first requests. So the order in
-which parts are added does not matter.
+The first request of each group is kept, for the groups with the earliest first requests. So the order in which parts
+are merged does not matter.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from replay.kube.redact import Redactor
 MAX_GROUPS = 200
 NOT_KNOWN = "(not known)"
 GroupKey = tuple[OutcomeKind, tuple[str, ...], tuple[tuple[str, ...], ...]]
-"""Outcome, policies and the shapes of their patches: what a report groups mutations by."""
+"""Key by which a report groups mutations: outcome, policies, and the shapes of their patches."""
 
 
 class ChangeExample(NamedTuple):
-    """The object that the current set leaves, and the one that the candidate leaves."""
+    """The object that the baseline leaves, and the object that the candidate leaves."""
 
     seq: int
     item: int
@@ -33,14 +33,14 @@ class ChangeExample(NamedTuple):
 
 
 class ChangeExamples(Struct):
-    """The examples of one part of a log, or of all."""
+    """The examples of one part of a log, or of the whole log."""
 
     groups: dict[GroupKey, ChangeExample] = field(default_factory=dict)
 
     def offer(
         self, key: GroupKey, outcome: Outcome, current_attributes: Attributes | Missing, redactor: Redactor
     ) -> None:
-        """Keep a request if it is the first of its group; `current_attributes` are the attributes before mutation."""
+        """Keep a request if it is the first of its group. `current_attributes` are the attributes before mutation."""
         first = self.groups.get(key)
         if isinstance(current_attributes, Missing) or (first is not None and first[:2] <= (outcome.seq, outcome.item)):
             return
@@ -57,7 +57,7 @@ class ChangeExamples(Struct):
         self._keep(key, ChangeExample(outcome.seq, outcome.item, _about(outcome), *sides))
 
     def add(self, other: ChangeExamples) -> None:
-        """Merge the examples of another part."""
+        """Add the examples of another part."""
         for key, example in other.groups.items():
             first = self.groups.get(key)
             if first is None or example[:2] < first[:2]:

@@ -1,4 +1,4 @@
-"""How sure a conclusion from a log is that something does not happen: by how long the log is, and when something new came last."""
+"""Confidence that something does not happen, from the length of the log and the time of the last new event."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SHORT, LONG = 7 * _DAY, 30 * _DAY
 
 
 class Confidence(StrEnum):
-    """The less, the sooner something else may happen."""
+    """Level of confidence. The lower it is, the sooner something new may happen."""
 
     LOW = "low"
     MEDIUM = "medium"
@@ -21,7 +21,7 @@ class Confidence(StrEnum):
 
 
 class Doubt(NamedTuple):
-    """A reason not to be surer than `most`, if it holds."""
+    """A reason for a confidence of at most `most`, if it holds."""
 
     holds: bool
     most: Confidence
@@ -29,10 +29,11 @@ class Doubt(NamedTuple):
 
 
 def confidence(period: Period, newest: int, new: str, doubts: Iterable[Doubt] = ()) -> Doubt:
-    """The confidence and the reason why it is not higher, which is empty for HIGH.
+    """Return the confidence, and the reason why it is not higher, which is empty for HIGH.
 
-    HIGH: the period is 30 days or longer, and nothing new came in its second half. MEDIUM: it is a week or longer, and nothing new came
-    in its last quarter. `newest` is when something new came last, and `new` says what; `doubts` are those of the question.
+    HIGH: the period is at least 30 days, and its second half has nothing new. MEDIUM: the period is at least a week,
+    and its last quarter has nothing new. `newest` is the time of the last new event, and `new` describes it. `doubts`
+    are further reasons, specific to the question.
     """
     low, medium = Confidence.LOW, Confidence.MEDIUM
     listed = (

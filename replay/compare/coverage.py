@@ -23,7 +23,10 @@ REQUEST = "Request"
 
 
 class RequestKind(NamedTuple):
-    """A request's target and recording; `resource` is `pods`, `pods/status`, `deployments.apps`."""
+    """Kind of requests: what they are about and how they are recorded.
+
+    `resource` is as in `pods`, `pods/status`, `deployments.apps`.
+    """
 
     resource: str
     verb: str
@@ -31,7 +34,7 @@ class RequestKind(NamedTuple):
 
 
 class Obstacle(NamedTuple):
-    """An unknown value: of which input, why (without names), and what would record it."""
+    """An unknown value: the input that has it, the reason (without names), and what would record it."""
 
     path: str
     reason: str
@@ -39,7 +42,7 @@ class Obstacle(NamedTuple):
 
 
 class Cost(Struct):
-    """Cost of an obstacle: undetermined verdicts, those without another obstacle, and where it occurs."""
+    """Cost of an obstacle: the undetermined verdicts, those without another obstacle, and where it occurs."""
 
     verdicts: int = 0
     alone: int = 0
@@ -48,7 +51,7 @@ class Cost(Struct):
 
 
 class Coverage(Struct):
-    """Counts of one part of a log or of all of it; `not_reached` never came to validation."""
+    """Counts of one part of a log, or of the whole log. `not_reached` requests did not reach validation."""
 
     decided: Counter[RequestKind] = field(default_factory=Counter)
     undetermined: Counter[RequestKind] = field(default_factory=Counter)
@@ -61,7 +64,7 @@ class Coverage(Struct):
         self._count(kind, obstacles, undetermined=decision.verdict is Verdict.UNDETERMINED)
 
     def count_attributes(self, kind: RequestKind, attributes: Attributes) -> None:
-        """Count a request as if a policy read all of it."""
+        """Count a request as if a policy read all its parts."""
         obstacles = [("", obstacle(each.path, each.reason, each.fix)) for each in missing_of(attributes)]
         self._count(kind, obstacles, undetermined=bool(obstacles))
 
@@ -80,7 +83,7 @@ class Coverage(Struct):
             self.costs[each].policies.add(policy)
 
     def add(self, other: Coverage) -> None:
-        """Merge the counts of another part."""
+        """Add the counts of another part."""
         self.decided.update(other.decided)
         self.undetermined.update(other.undetermined)
         self.not_reached += other.not_reached
@@ -92,12 +95,12 @@ class Coverage(Struct):
             cost.policies |= theirs.policies
 
     def ordered_costs(self) -> list[tuple[Obstacle, Cost]]:
-        """Return obstacles by the number of verdicts that they cost."""
+        """Return the obstacles, sorted by the number of verdicts that they cost."""
         return sorted(self.costs.items(), key=lambda item: (-item[1].verdicts, -item[1].alone, item[0]))
 
 
 def obstacle(path: str, reason: str, fix: str) -> Obstacle:
-    """An obstacle without what differs from request to request: names, numbers, and the path below the input."""
+    """Return an obstacle without names, numbers and the path below the input, which differ between requests."""
     _, separator, rest = _COUNTED.sub("", reason).partition("is not known: ")
     said = rest if separator else _COUNTED.sub("", reason)
     root = re.split(r"[.\[]", path, maxsplit=1)[0]
@@ -105,7 +108,10 @@ def obstacle(path: str, reason: str, fix: str) -> Obstacle:
 
 
 def missing_of(attributes: Attributes) -> list[Missing]:
-    """Return the unknown parts of a request, except fields that hardly any policy reads (managedFields, resourceVersion)."""
+    """Return the unknown parts of a request, except fields that hardly any policy reads.
+
+    These are managedFields and resourceVersion.
+    """
     missing = list(attributes.missing)
     for value in (attributes.object, attributes.old_object, attributes.namespace_object, attributes.options):
         if isinstance(value, Missing):
@@ -116,7 +122,7 @@ def missing_of(attributes: Attributes) -> list[Missing]:
 
 
 class SizeRow(NamedTuple):
-    """Row of `queries/log_sizes.sql`."""
+    """A row of `queries/log_sizes.sql`."""
 
     api_group: str
     resource: str
@@ -133,7 +139,7 @@ class SizeRow(NamedTuple):
 
 
 class LogGrowth(Struct, frozen=True):
-    """Bytes of the log as it is and as a policy would make it; `guessed` of them are bodies that this log does not hold."""
+    """Size of the log in bytes, now and under a proposed policy. `guessed` is the part whose bodies this log lacks."""
 
     now: int
     proposed: int
@@ -141,10 +147,10 @@ class LogGrowth(Struct, frozen=True):
 
 
 def growth(rows: Iterable[SizeRow], policy: AuditPolicy, sizes: dict[GroupResource, int]) -> LogGrowth:
-    """The size of the log under a policy, from the bodies that it holds.
+    """Return the size of the log under a policy, from the bodies that it has.
 
-    Where a body is not recorded, its size is the mean of its like: of the resource and verb, else of the resource, else of
-    its objects in the snapshot (`sizes`, in bytes), else of all bodies of the log.
+    The size of an unrecorded body is a mean: of the bodies of the resource and verb, else of the resource, else of its
+    objects in the snapshot (`sizes`, in bytes), else of all bodies of the log.
     """
     rows = list(rows)
     means = _MeanSizes(rows, sizes)
@@ -202,6 +208,6 @@ class _MeanSizes:
 
 
 _OPTIONS_OCTETS = 120
-"""About the size of DeleteOptions."""
+"""Approximate size of DeleteOptions, in bytes."""
 _UNKNOWN_OCTETS = 2500
-"""About the size of an object, where nothing at all is known."""
+"""Approximate size of an object if nothing is known, in bytes."""

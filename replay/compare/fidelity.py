@@ -1,7 +1,7 @@
-"""Match with the log: comparison of the baseline with what really happened.
+"""Match with the log: comparison of the decisions of the baseline with those in the log.
 
-A request counts if the log says something (a denial, an annotation) or the replay does. Requests in which both are
-silent are counted apart, so that they do not raise the share.
+A request counts if the log shows a denial or an annotation, or if the replay does. If both show nothing, it is counted
+separately, so that it does not raise the share.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_EXAMPLES = 20
 
 
 class Disagreement(Struct, frozen=True, order=True):
-    """Request in which baseline and log differ; `aspect` is denial, failure or annotation."""
+    """A request for which baseline and log differ. `aspect` is denial, failure or annotation."""
 
     seq: int
     audit_id: str
@@ -32,7 +32,7 @@ class Disagreement(Struct, frozen=True, order=True):
 
 
 class Agreement(Struct):
-    """Counts of one aspect: what the log holds, what of it the replay reproduced, and what the replay adds."""
+    """Counts of one aspect: what the log has, what of it the replay reproduced, and what the replay adds."""
 
     observed: int = 0
     reproduced: int = 0
@@ -41,7 +41,7 @@ class Agreement(Struct):
     extra: int = 0
 
     def add(self, other: Agreement) -> None:
-        """Merge the counts of another part of the log."""
+        """Add the counts of another part of the log."""
         self.observed += other.observed
         self.reproduced += other.reproduced
         self.undetermined += other.undetermined
@@ -50,7 +50,7 @@ class Agreement(Struct):
 
 
 class Fidelity(Struct):
-    """Agreement of the current set with the log, by aspect, with the first disagreements."""
+    """Match of the baseline with the log, by aspect, with the first disagreements."""
 
     denials: Agreement = field(default_factory=Agreement)
     failures: Agreement = field(default_factory=Agreement)
@@ -59,7 +59,7 @@ class Fidelity(Struct):
     disagreement_count: int = 0
     most_failures: int = 0
     first_only: list[Disagreement] = field(default_factory=list)
-    """Requests whose event has only the first of several failures. Older API servers write no more."""
+    """Requests whose event has only the first of several failures, as older API servers write."""
 
     def record(  # noqa: PLR0913, PLR0917 - one request from both sides, and what may be shown of it
         self,
@@ -72,10 +72,10 @@ class Fidelity(Struct):
         *,
         in_any_order: bool = False,
     ) -> None:
-        """Compare one request; `policies` are the names in the current set (others cannot be reproduced by it).
+        """Compare one request. `policies` are the names in the baseline. It cannot reproduce others.
 
-        Texts are compared as they are, and kept as they may be `shown`. Of several policies that deny a request the server names
-        the first, or any of them (`in_any_order`).
+        Full texts are compared, and kept in the form that `shown` returns. If several policies deny a request, the
+        server names the first, or any of them (`in_any_order`).
         """
         is_observed = observed.denial or observed.refusal or observed.failures or observed.policy_annotations
         if not (is_observed or decision.denials or decision.audit_annotations):
@@ -105,6 +105,7 @@ class Fidelity(Struct):
                 agreement.undetermined += 1
             elif is_same:
                 agreement.reproduced += 1
+            # Whether the server writes only the first failure is known at the end (`settle`).
             elif aspect == "failure" and equal_texts(observation, replayed[:1]):
                 agreement.differs += 1
                 self.first_only.append(
@@ -123,13 +124,13 @@ class Fidelity(Struct):
 
     @property
     def compared(self) -> tuple[int, int]:
-        """`(reproduced, compared)` decisions: those that the log shows, and those that only the replay has."""
+        """Pair `(reproduced, compared)` of decisions. Compared are those in the log and those that only the replay has."""
         aspects = (self.denials, self.failures, self.annotations)
         compared = sum(each.observed + each.extra - each.undetermined for each in aspects)
         return sum(each.reproduced for each in aspects), compared
 
     def settle(self) -> None:
-        """Decide, once everything is counted, whether a single failure is all that the API server ever wrote."""
+        """Decide, after all requests are counted, whether the API server only ever wrote the first failure."""
         if self.most_failures > 1:
             for disagreement in self.first_only:
                 self._disagree(disagreement)
@@ -140,7 +141,7 @@ class Fidelity(Struct):
         self.first_only = []
 
     def add(self, other: Fidelity) -> None:
-        """Add another part of the log. The first disagreements by `seq` stay, in any order of merging."""
+        """Add the counts of another part of the log. In any order of merging, the first disagreements by `seq` stay."""
         self.denials.add(other.denials)
         self.failures.add(other.failures)
         self.annotations.add(other.annotations)
@@ -158,7 +159,7 @@ def _observed_denial(observed: Observed, policies: frozenset[str]) -> tuple[str,
 
 
 def visible_denial(decision: Decision, observed: Observed) -> Denial | None:
-    """Return the denial that the client sees: the first, unless the server reported another one of them."""
+    """Return the denial that the client sees: the one that the server reported, or else the first."""
     named = observed.denial
     for denial in decision.denials if named is not None else ():
         if named is not None and (denial.policy, denial.binding, denial.message) == (
@@ -187,7 +188,7 @@ def _replayed_failures(decision: Decision) -> list[Any]:
 
 
 def _own(annotations: Mapping[str, str], policies: frozenset[str]) -> Mapping[str, str]:
-    """Return the annotations that some policies write."""
+    """Return the annotations that these policies write."""
     return annotations and {key: value for key, value in annotations.items() if key.rpartition("/")[0] in policies}
 
 
@@ -196,7 +197,7 @@ def _text(value: Any) -> str:
 
 
 def merged(parts: Iterable[Fidelity]) -> Fidelity:
-    """The fidelity of a whole log from that of its parts."""
+    """Return the match of a whole log from that of its parts."""
     total = Fidelity()
     for part in parts:
         total.add(part)

@@ -14,10 +14,10 @@ HEALED = "healed"
 
 
 class MutationConsequence(NamedTuple):
-    """Requests that meet or escape a denial because of a mutation.
+    """Requests that are denied, or no longer denied, because of a mutation.
 
-    `effect` is `caused` or `healed`; `mutators` are the policies whose mutation differs from the baseline's; `policy`
-    is the denying one. Requests with `follows` are consequences, as in `CellKey`.
+    `effect` is `caused` or `healed`. `mutators` are the policies whose mutation differs from the baseline's. `policy`
+    is the denying policy. `follows` marks consequences, as in `CellKey`.
     """
 
     effect: str
@@ -28,12 +28,13 @@ class MutationConsequence(NamedTuple):
 
 
 def chains(outcome: Outcome) -> Iterator[tuple[MutationConsequence, str]]:
-    """The chains of one request, each with the message of the denial; each policy once."""
+    """Yield the chains of one request, one for each denying policy, with the message of its denial."""
     candidate = outcome.candidate
     if not candidate.caused_by_mutation and not candidate.healed_by_mutation:
         return
     mutators = tuple(policy for policy, _ in mutation_causes(outcome.current, candidate))
     for effect, denials in ((CAUSED, candidate.caused_by_mutation), (HEALED, candidate.healed_by_mutation)):
+        # Built in reverse, so that the first denial of each policy stays.
         messages = {denial.policy: denial.message for denial in reversed(denials)}
         for policy, message in messages.items():
             yield MutationConsequence(effect, outcome.outcome, mutators, policy), message
@@ -50,7 +51,7 @@ def mutation_causes(current: Decision, candidate: Decision) -> tuple[tuple[str, 
 
 
 def patch_shape(patch: Iterable[JSON]) -> tuple[str, ...]:
-    """A patch without its values, list indices as `*`, each operation once and in order of appearance."""
+    """Return a patch without its values. List indices are `*`, and each operation occurs once."""
     lines = []
     for operation in patch:
         parts = str(operation.get("path", "")).split("/")

@@ -1,4 +1,7 @@
-"""RBAC without the rules that were never needed: the roles and bindings to put in place of today's, as objects of a candidate set."""
+"""RBAC without the rules that were never needed, as objects of a candidate set.
+
+They are the roles and bindings that replace the current ones.
+"""
 
 from __future__ import annotations
 
@@ -17,17 +20,17 @@ _APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 
 
 def narrowed(bindings: Sequence[BindingUse], names: Iterable[RBACKey] = ()) -> list[JSON]:
-    """The objects that change; those of which everything was needed are skipped. `names` are those that are taken.
+    """Return the objects that change. `names` are keys that are already taken.
 
-    A role keeps the rules that some subject of some binding needed. A binding keeps the subjects that needed it. Where a role cannot be
-    narrowed, what a binding needs of it becomes a role of its own, which a new binding gives.
+    A role keeps the rules that some subject of some binding needed. A binding keeps the subjects that needed it. If a
+    role cannot be narrowed, the rules that a binding needs become a new role with a new binding.
     """
     taken = {rbac_key(each.binding) for each in bindings} | set(names)
     return [*_roles(bindings), *(obj for each in bindings for obj in _binding(each, taken))]
 
 
 def _roles(bindings: Sequence[BindingUse]) -> Iterator[JSON]:
-    """The roles that can be narrowed, each once."""
+    """Yield the roles that can be narrowed, each once."""
     by_role: dict[RBACKey, list[BindingUse]] = {}
     for each in bindings:
         if not each.is_shared:
@@ -41,7 +44,7 @@ def _roles(bindings: Sequence[BindingUse]) -> Iterator[JSON]:
 
 
 def _binding(use: BindingUse, taken: set[RBACKey]) -> Iterator[JSON]:
-    """What stands in the place of a binding."""
+    """Yield the objects that replace a binding."""
     kept, needed = _kept(use), set(use.needed())
     is_moved = use.is_shared and kept and needed != set(use.permissions)
     if is_moved:
@@ -58,7 +61,7 @@ def _binding(use: BindingUse, taken: set[RBACKey]) -> Iterator[JSON]:
 
 
 def _kept(use: BindingUse) -> list[JSON]:
-    """The subjects that needed a binding; all where a log cannot show that it is needed."""
+    """Return the subjects that needed a binding, or all subjects if a log cannot show the need."""
     subjects = list(use.binding.get("subjects") or ())
     if use.permissions and all(map(is_unlogged, use.permissions)):
         return subjects
@@ -68,7 +71,7 @@ def _kept(use: BindingUse) -> list[JSON]:
 
 
 def _free_name(use: BindingUse, taken: set[RBACKey]) -> str:
-    """A name that neither a role nor a binding of the place has."""
+    """Return a name that no role or binding of the namespace has."""
     kind, namespace, name = use.key
     role = ROLE.kind if namespace else CLUSTER_ROLE.kind
     while (kind, namespace, name) in taken or (role, namespace, name) in taken:
@@ -78,7 +81,7 @@ def _free_name(use: BindingUse, taken: set[RBACKey]) -> str:
 
 
 def _object(kind: str, metadata: JSON, content: JSON) -> JSON:
-    """An object without what the server writes."""
+    """Return an object without the fields that the server writes."""
     own = {name: metadata[name] for name in _KEPT if metadata.get(name)}
     if annotations := own.get("annotations"):
         own["annotations"] = {key: value for key, value in annotations.items() if key != _APPLIED}

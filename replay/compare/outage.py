@@ -1,4 +1,7 @@
-"""What an outage of webhooks comes to beside denials: what passes unchecked, what the webhooks need, and how long calls take."""
+"""The effects of a webhook outage other than denials.
+
+They are requests that pass unchecked, the steps that the webhooks need to come back, and the duration of calls.
+"""
 
 from __future__ import annotations
 
@@ -10,7 +13,7 @@ from msgspec import Struct, field
 
 
 class FailedCall(NamedTuple):
-    """Calls that fail: of one webhook about one kind of request, in one minute since the epoch."""
+    """Key of calls that fail: one webhook, one kind of request, and one minute since the epoch."""
 
     webhook: str
     failure_policy: str
@@ -20,7 +23,7 @@ class FailedCall(NamedTuple):
 
 
 class DownWebhook(NamedTuple):
-    """A webhook that does not answer; `namespace` is that of its Service, empty for a URL."""
+    """A webhook that does not answer. `namespace` is that of its Service, or empty for a URL."""
 
     name: str
     configuration: str
@@ -29,11 +32,11 @@ class DownWebhook(NamedTuple):
     timeout_seconds: int
     namespace: str
     impatient: int = 0
-    """How many requests of the log have a time limit of their own that ends before that of the webhook."""
+    """Number of requests of the log whose own time limit ends before that of the webhook."""
 
 
 class Return(StrEnum):
-    """Whether a step that a webhook needs to come back can be made without it."""
+    """Whether a recovery step of a webhook is possible while the webhook is down."""
 
     POSSIBLE = "possible"
     REFUSED = "refused"
@@ -41,7 +44,7 @@ class Return(StrEnum):
 
 
 class RecoveryStep(NamedTuple):
-    """Something that has to happen before a webhook answers again, and how the server treats it until then."""
+    """A step that must happen before a webhook answers again, and how the server treats it until then."""
 
     what: str
     user: str
@@ -50,24 +53,27 @@ class RecoveryStep(NamedTuple):
     namespace: str
     answer: Return
     webhooks: tuple[str, ...] = ()
-    """Which of them are asked, or may be."""
+    """The webhooks that are down and that the step asks, or may ask."""
     reason: str = ""
 
 
 class Waits(NamedTuple):
-    """How long requests of the log waited for the webhooks of a phase, in nanoseconds: those that took more than half a second."""
+    """Time that requests waited for the webhooks of a phase, in nanoseconds.
+
+    Only requests that took more than half a second are known.
+    """
 
     requests: int
     longest: int
     over: int
-    """How many waited as long as the shortest time limit of a webhook that is down."""
+    """Number of requests that waited as long as the shortest time limit of a webhook that is down."""
 
 
 class Outage(Struct, frozen=True):
-    """The webhooks that are down in the candidate, and what that means."""
+    """The webhooks that are down in the candidate, and the effects."""
 
     webhooks: tuple[DownWebhook, ...]
     steps: tuple[RecoveryStep, ...] = ()
-    """None in kcp, whose shards have no nodes."""
+    """Empty in kcp, whose shards have no nodes."""
     waits: Mapping[str, Waits] = field(default_factory=dict)
-    """By phase."""
+    """Waiting times by phase."""

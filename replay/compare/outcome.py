@@ -1,4 +1,4 @@
-"""The comparison of two decisions about one request."""
+"""Comparison of two decisions about one request."""
 
 from __future__ import annotations
 
@@ -28,20 +28,20 @@ class OutcomeKind(StrEnum):
 
 
 MUTATIONS = (OutcomeKind.NEWLY_MUTATED, OutcomeKind.MUTATION_CHANGED, OutcomeKind.NO_LONGER_MUTATED)
-"""The outcomes that are about the patch alone."""
+"""Outcomes in which only the patch differs."""
 
 CALL_TRACES = (
     *CALL_ANNOTATIONS,
     "pod-security.kubernetes.io/enforce-policy",
     "pod-security.kubernetes.io/exempt",
 )
-"""Audit annotations about webhook calls and pods. They are not audit findings."""
+"""Audit annotations about webhook calls and Pod Security. They are not audit findings."""
 
 
 class DecidedIn(NamedTuple):
-    """The paths of the workspaces of kcp that a request is to, whose policies decide about it, and whose would with the candidate.
+    """The kcp workspaces of a request: its own, that of the deciding policies, and that of the candidate's policies.
 
-    All are empty in other servers, and those of policies where they are not known.
+    All are paths. They are empty in other servers, and those of policies are empty if they are unknown.
     """
 
     workspace: str = ""
@@ -53,10 +53,11 @@ NOWHERE = DecidedIn()
 
 
 class Outcome(NamedTuple):
-    """One request that admission saw, decided by both sets; the line format of `--outcomes` is made of it.
+    """One request that admission saw, with the decisions of both sets. It becomes a line of `--outcomes`.
 
-    `workload` is the owner that a platform team would talk to (`Deployment/web`), the object itself where nothing owns
-    it, `owner` what the label of its namespace says. `seq` and `item` are the position of the request in the log and of the object in a `deletecollection`.
+    `workload` is the owner that a platform team would contact (`Deployment/web`), or the object itself if it has no
+    owner. `owner` is the value of its namespace's label. `seq` and `item` are the position of the request in the log,
+    and of the object in a `deletecollection`.
     """
 
     seq: int
@@ -82,8 +83,8 @@ class Outcome(NamedTuple):
 def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:
     """Return what changes between two decisions about one request.
 
-    A certain denial counts even if other policies are undetermined. It is *new* for certain only if the baseline
-    certainly allows the request.
+    A certain denial counts even if other policies are undetermined. It is certainly *new* only if the baseline
+    certainly admits the request.
     """
     if candidate.denials and not current.denials:
         return OutcomeKind.UNDETERMINED if current.verdict is Verdict.UNDETERMINED else OutcomeKind.NEWLY_DENIED
@@ -98,7 +99,7 @@ def outcome_kind(current: Decision, candidate: Decision) -> OutcomeKind:
 
 
 def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
-    """The outcome of two admissions: mutation first, then what only informs."""
+    """Return the outcome of two admissions. Mutation comes first, then warnings, then audit annotations."""
     if candidate.patch != current.patch:
         if not current.patch:
             return OutcomeKind.NEWLY_MUTATED
@@ -111,7 +112,10 @@ def _effect_kind(current: Decision, candidate: Decision) -> OutcomeKind:
 
 
 def new_warnings(current: Decision, candidate: Decision) -> Iterator[str]:
-    """Warnings of the candidate alone; that a policy moved to static manifests makes none new."""
+    """Yield the warnings that only the candidate has.
+
+    A policy that moves to static manifests has the same warnings, apart from the suffix of its name.
+    """
     if candidate.warnings == current.warnings:
         return
     known = set(map(without_suffix, current.warnings))
@@ -119,7 +123,10 @@ def new_warnings(current: Decision, candidate: Decision) -> Iterator[str]:
 
 
 def new_annotations(current: Decision, candidate: Decision) -> Iterator[tuple[str, str]]:
-    """Audit annotations of the candidate alone, without traces of calls; otherwise as `new_warnings`."""
+    """Yield the audit annotations that only the candidate has, without traces of calls.
+
+    Names compare as in `new_warnings`.
+    """
     if candidate.audit_annotations == current.audit_annotations:
         return
     known = {without_suffix(key): without_suffix(value) for key, value in current.audit_annotations.items()}

@@ -1,4 +1,4 @@
-"""What the bindings of a cluster give, and what of it the requests of a period needed."""
+"""The permissions that the bindings of a cluster grant, and those that the requests of a period needed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,22 @@ from replay.kube.rbac.rule import Permission
 from replay.reconstruct.history.derived import instant
 
 _UNLOGGED = frozenset(["approve", "attest", "bind", "escalate", "impersonate", "sign", "use"])
-"""Verbs that no request has: the server asks for them beside a request, and its audit log says nothing of it."""
+"""Verbs that no request has.
+
+The server checks them in addition to the request, and its audit log does not record that.
+"""
 
 
 def is_unlogged(permission: Permission) -> bool:
-    """Whether a log can never show that a permission was needed."""
+    """Return whether a log can never show that a permission was needed."""
     return permission.verb in _UNLOGGED or permission.resource.endswith("/finalizers")
 
 
 class PermissionUse(Struct):
-    """How often a permission was needed, when first and last, and what exactly was asked for, with when that was first."""
+    """Number of requests that needed a permission, with their first and last time.
+
+    `asked` maps the exact permissions that were requested to the time of their first request.
+    """
 
     requests: int = 0
     first: int = 0
@@ -41,10 +47,10 @@ class PermissionUse(Struct):
 
 
 class SubjectUse(Struct):
-    """What one subject of a binding needed.
+    """The permissions that one subject of a binding needed.
 
-    `requests` are those that the binding allowed it, `allowed_before` those that it would have allowed if no ClusterRoleBinding had:
-    the server asks these first.
+    `requests` counts those that the binding allowed. `allowed_before` counts those that it would have allowed if no
+    ClusterRoleBinding had. The server checks ClusterRoleBindings first.
     """
 
     subject: Subject
@@ -55,26 +61,26 @@ class SubjectUse(Struct):
 
     @property
     def last(self) -> int:
-        """When it needed the binding last, 0 for never."""
+        """Time of the last request that needed the binding, or 0 for never."""
         return max((use.last for use in self.used.values()), default=0)
 
     @property
     def newest(self) -> int:
-        """When it asked for the first time for what it had not asked for before, 0 for never."""
+        """Time of the last request for something that was not requested before, or 0 for never."""
         return max((first for use in self.used.values() for first in use.asked.values()), default=0)
 
     @property
     def once(self) -> int:
-        """How many permissions it needed a single time."""
+        """Number of permissions that were needed only once."""
         return sum(use.requests == 1 for use in self.used.values())
 
     @property
     def wildcards(self) -> dict[Permission, set[Permission]]:
-        """The wildcards that it needed, with what it asked for by each."""
+        """The wildcard permissions that were needed, with the exact permissions that were requested."""
         return {permission: set(use.asked) for permission, use in self.used.items() if permission.has_wildcard}
 
     def confidence(self, period: Period) -> Doubt:
-        """How sure it is that the rest is not needed; `period` is that in which it was bound."""
+        """Return the confidence that the other permissions are not needed. `period` is when the subject was bound."""
         idle = not self.used and not self.allowed_before
         doubts = (
             Doubt(idle, Confidence.LOW, "it made no request"),
@@ -84,9 +90,10 @@ class SubjectUse(Struct):
 
 
 class BindingUse(Struct, frozen=True):
-    """A binding, its role, the permissions that the role gives by it, and what each subject needed of them.
+    """A binding with its role, the permissions that it grants, and what each subject needed of them.
 
-    `is_shared` tells that its role cannot be narrowed: the server or a controller writes its rules, or others have them too.
+    `is_shared` says that the role cannot be narrowed: the server or a controller writes its rules, or others use it
+    too.
     """
 
     binding: JSON
@@ -102,31 +109,34 @@ class BindingUse(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """As reports name it: one of a namespace after that."""
+        """Name in reports: `namespace/name`, or the name alone."""
         _, namespace, name = self.key
         return f"{namespace}/{name}" if namespace else name
 
     def bound_in(self, period: Period) -> Period:
-        """The part of a period in which the binding was there."""
+        """Return the part of a period in which the binding existed."""
         created = instant(self.binding["metadata"].get("creationTimestamp"))
         return Period(min(max(created, period.start), period.end), period.end)
 
     @property
     def role_name(self) -> str:
-        """The role as reports name it."""
+        """Name of the role in reports."""
         return f"{self.role['kind']} {self.role['metadata']['name']}"
 
     @property
     def used(self) -> frozenset[Permission]:
-        """What any subject needed."""
+        """Permissions that any subject needed."""
         return frozenset(permission for each in self.subjects for permission in each.used)
 
     def unused(self, subject: SubjectUse) -> list[Permission]:
-        """What a subject never needed, as far as a log can show it."""
+        """Return the permissions that a subject never needed, as far as a log can show it."""
         return [each for each in self.permissions if each not in subject.used and not is_unlogged(each)]
 
     def needed(self) -> Iterator[Permission]:
-        """The least that gives all that was needed: what was asked for where a rule has a wildcard, and what no log can show."""
+        """Yield the smallest set of permissions that covers everything needed.
+
+        A wildcard is replaced by the exact permissions that were requested. Permissions that no log can show are kept.
+        """
         for permission in self.permissions:
             uses = [subject.used[permission] for subject in self.subjects if permission in subject.used]
             if permission.has_wildcard:
@@ -137,11 +147,11 @@ class BindingUse(Struct, frozen=True):
 
 
 class PermissionUses(Struct):
-    """All bindings that are asked about, over a period.
+    """All bindings in question, over a period.
 
-    `requests` are those that RBAC allowed; `built_in` bindings are the server's own and are left out; `dangling` ones have no
-    role that is known. `unexplained` counts requests that the log says a binding allowed that is not there or gives something else, by its reason;
-    `reviews` are the questions that other servers asked about users.
+    `requests` counts those that RBAC allowed. `built_in` bindings belong to the server and are left out. The role of a
+    `dangling` binding is unknown. `unexplained` counts, by reason, requests that the log says a binding allowed,
+    although it does not exist or grants something else. `reviews` counts the questions of other servers about users.
     """
 
     log: str

@@ -10,9 +10,9 @@ _NOTHING: Mapping[str, frozenset[str]] = {}
 
 
 class PolicyPair(Struct, frozen=True):
-    """The policies of the baseline, and those of the candidate that take their place.
+    """Policies of the baseline, and the policies of the candidate that replace them.
 
-    `guessed` says what they have in common where neither a file nor equal names pair them.
+    `guessed` is what they have in common, if neither a file nor equal names pair them.
     """
 
     old: tuple[str, ...]
@@ -21,12 +21,12 @@ class PolicyPair(Struct, frozen=True):
 
     @property
     def title(self) -> str:
-        """Both sides on a line."""
+        """Both sides on one line."""
         return f"{', '.join(self.old) or 'nothing'} → {', '.join(self.new) or 'nothing'}"
 
 
 class Witness(Struct, frozen=True):
-    """Request that the two sides decide differently, with the denial's text."""
+    """A request that the two sides decide differently, with the text of the denial."""
 
     id: str
     request: str
@@ -34,7 +34,7 @@ class Witness(Struct, frozen=True):
 
 
 class PairComparison(Struct):
-    """Decisions of both sides over the requests of a log."""
+    """Comparison of the decisions of both sides over the requests of a log."""
 
     pair: PolicyPair
     both: int = 0
@@ -44,7 +44,7 @@ class PairComparison(Struct):
 
     @property
     def differs(self) -> bool:
-        """Return whether they decide any request differently."""
+        """Whether the sides decide any request differently."""
         return bool(self.old_only or self.new_only)
 
 
@@ -54,10 +54,12 @@ def paired(
     written: Iterable[PolicyPair] = (),
     matched: Mapping[str, frozenset[str]] = _NOTHING,
 ) -> tuple[PolicyPair, ...]:
-    """The pairs that are `written`; of all else those with the same name, the rules of a policy together.
+    """Return the pairs of policies.
 
-    Of what is left, those named after a rule as `POLICY-RULE`, then those that alone on each side are for the same resources, of which `matched`
-    says some for each policy. A policy without any counterpart is a pair with nothing.
+    First come the `written` pairs. The others are paired by equal names, with all rules of a policy together. Next,
+    policies are paired with the rule `POLICY-RULE` whose name they have. Last, policies are paired that are the only
+    ones on their side for some resources, which `matched` has by policy. A policy without a counterpart is a pair with
+    nothing.
     """
     pairs = list(written)
     taken = {name for pair in pairs for name in (*pair.old, *pair.new)}
@@ -87,9 +89,10 @@ def _without(names: Iterable[str], pairs: Iterable[PolicyPair]) -> list[str]:
 
 
 def _named_after_rules(old: Sequence[str], new: Sequence[str]) -> list[PolicyPair]:
-    """Rules with the policies that begin with the name of their policy and their own, as `replay check --migrate` names them.
+    """Return the pairs of a rule and the policies named after it, as `replay check --migrate` names them.
 
-    The longest name decides: `a-b-c` is after the rule `c` of `a-b`, not after `b` of `a`.
+    Such a name begins with the names of the policy and the rule. The longest name decides: `a-b-c` is named after the
+    rule `c` of `a-b`, not after `b` of `a`.
     """
     titles = {name: f"{_own_name(name)}-{name.rpartition('/')[2]}".lower() for name in old if _has_rule(name)}
     after: dict[str, list[str]] = {}
@@ -102,7 +105,7 @@ def _named_after_rules(old: Sequence[str], new: Sequence[str]) -> list[PolicyPai
 
 
 def _matching(old: Sequence[str], new: Sequence[str], matched: Mapping[str, frozenset[str]]) -> list[PolicyPair]:
-    """The policies of one name on each side that alone are for some resources."""
+    """Return the pairs of policies that are the only ones on their side for some resources."""
     by_resources: dict[frozenset[str], tuple[list[str], list[str]]] = {}
     for index, side in enumerate((old, new)):
         for name in side:
@@ -120,7 +123,7 @@ def _has_rule(name: str) -> bool:
 
 
 def _own_name(name: str) -> str:
-    """The name of a policy, without its kind, its rule, and what a static native one ends with."""
+    """Return the name of a policy without its kind, its rule, and the suffix of a static native policy."""
     kind, _, rest = name.partition("/")
     if not rest:
         return kind.removesuffix(".static.k8s.io")
@@ -129,5 +132,5 @@ def _own_name(name: str) -> str:
 
 
 def is_denied_by(policies: Sequence[str], names: Collection[str]) -> bool:
-    """Whether any policy of a side is among those that deny."""
+    """Return whether any policy of a side is among those that deny."""
     return any(each in names for each in policies)

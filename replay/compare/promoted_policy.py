@@ -1,4 +1,4 @@
-"""One policy that audits or warns, and what would follow if its bindings denied."""
+"""A policy that audits or warns, and what happens if its bindings deny."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from replay.json import JSON
 from replay.kube.admissionregistration import Origin
 
 BINDING = "validatingadmissionpolicybinding"
-"""How kubectl names the kind of a binding."""
+"""Resource name of bindings in kubectl."""
 
 
 class RecordedFailures(NamedTuple):
-    """The audited failures that the log records: requests, those of them that failed anyway, and when first and last."""
+    """Audited failures in the log: requests, those among them that failed anyway, and their first and last time."""
 
     requests: int = 0
     failed: int = 0
@@ -27,9 +27,9 @@ class RecordedFailures(NamedTuple):
 
 
 class PromotedBinding(NamedTuple):
-    """An object that says that the policy does not deny yet: a binding, or the policy of an engine itself.
+    """An object that keeps a policy from denying: a binding, or the policy of an engine itself.
 
-    `actions` is what it does instead, `patch` is the merge patch, or the list of a JSON patch, that makes it deny.
+    `actions` is what the policy does instead. `patch` makes it deny, and is a merge patch or the list of a JSON patch.
     """
 
     name: str
@@ -42,10 +42,11 @@ class PromotedBinding(NamedTuple):
 
 
 class PromotedPolicy(Struct, frozen=True):
-    """A policy of the baseline, with a run in which its bindings deny and nothing else differs.
+    """A policy of the baseline, with a run in which only its bindings differ, because they deny.
 
-    `selected` counts the requests that its match constraints may select: too many rather than too few. `rules` is how decisions name
-    what denies, `untold` says why the log has no failures of it, empty if it would have them.
+    `selected` counts the requests that its match constraints may select, rather too many than too few. `rules` are the
+    names of what denies in decisions. `untold` says why the log has no failures of the policy, and is empty if it has
+    them.
     """
 
     name: str
@@ -59,5 +60,5 @@ class PromotedPolicy(Struct, frozen=True):
 
     @property
     def is_native(self) -> bool:
-        """Whether it is a ValidatingAdmissionPolicy with bindings, and no policy of an engine."""
+        """Whether it is a ValidatingAdmissionPolicy with bindings, and not a policy of an engine."""
         return self.bindings[0].resource == BINDING

@@ -1,4 +1,4 @@
-"""How strict the Pod Security standards of a namespace could be, and which bounds would have let everything through."""
+"""How strict the Pod Security level of a namespace could be, and which quotas and limits would have admitted all pods."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from msgspec import Struct, field
 from replay.kube.quantity import Quantity
 
 LEVELS = ("baseline", "restricted")
-"""The levels that refuse anything, from the laxer to the stricter."""
+"""Levels that can deny pods, from the laxer to the stricter."""
 PRIVILEGED = "privileged"
 
 ObstacleKey = tuple[str, str, str]
-"""A workload, what the level has against its pods, and where."""
+"""A workload, the violation of its pods, and its place."""
 
 
 class NamespaceReadiness(Struct):
-    """The pods that were created in a namespace, and not refused; `obstacles` are by level, `unknown` the pods that are not known enough.
+    """Pods that were created in a namespace. Refused pods do not count.
 
-    `most` are the largest requests and limits of a container, by kind and resource. `steps` are how much of what the pods ask
-    for comes and goes, with the time in microseconds.
+    `obstacles` are by level. `unknown` counts pods of which too little is known. `most` has the largest requests and
+    limits of a container, by kind and resource. `steps` are the arrivals and departures of requested resources, with
+    the time in microseconds.
     """
 
     pods: int = 0
     unknown: int = 0
     obstacles: dict[str, Counter[ObstacleKey]] = field(default_factory=dict)
     denied: Counter[str] = field(default_factory=Counter)
-    """By level, how many pods it would have denied."""
+    """Number of pods that each level would have denied."""
     most: dict[str, dict[str, Quantity]] = field(default_factory=dict)
     steps: list[tuple[int, str, int, dict[str, Quantity]]] = field(default_factory=list)
     """Time, pod, arrival (1) or departure (-1), and requested resources."""
 
     @property
     def level(self) -> str:
-        """The strictest level that would have denied nothing."""
+        """The strictest level that would have denied no pod."""
         passed = PRIVILEGED
         for level in LEVELS:
             if self.denied[level] or self.unknown:
@@ -44,13 +45,13 @@ class NamespaceReadiness(Struct):
 
     @property
     def next_level(self) -> str:
-        """Return the next stricter level, empty if there is none."""
+        """The next stricter level, or empty if there is none."""
         strictness = (PRIVILEGED, *LEVELS)
         place = strictness.index(self.level) + 1
         return strictness[place] if place < len(strictness) else ""
 
     def add(self, other: NamespaceReadiness) -> None:
-        """Merge another part of the log."""
+        """Add the counts of another part of the log."""
         self.pods += other.pods
         self.unknown += other.unknown
         self.denied.update(other.denied)
@@ -61,7 +62,7 @@ class NamespaceReadiness(Struct):
         self.steps += other.steps
 
     def peak(self) -> dict[str, Quantity]:
-        """Return the largest simultaneous requests of pods that the log shows, with their number as `pods`."""
+        """Return the largest simultaneous requests of pods in the log, with the number of pods as `pods`."""
         there: dict[str, dict[str, Quantity]] = {}
         used: dict[str, Quantity] = {}
         most: dict[str, Quantity] = {}
@@ -77,7 +78,7 @@ class NamespaceReadiness(Struct):
 
 
 def raise_to(total: dict[str, Quantity], other: dict[str, Quantity]) -> None:
-    """Put the greater of both in place of each amount."""
+    """Raise each amount of `total` to that of `other` if it is greater."""
     for name, value in other.items():
         if name not in total or value.compare(total[name]) > 0:
             total[name] = value

@@ -1,4 +1,4 @@
-"""Requests that authorizers refused in a period, and in the period before."""
+"""Requests that authorizers refused in a period, and in the period before it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 
 class Refused(NamedTuple):
-    """Requests that are alike: `target` is a resource with group and subresource, or a path."""
+    """Key of requests that are alike. `target` is a resource with group and subresource, or a path."""
 
     user: str
     verb: str
@@ -17,7 +17,10 @@ class Refused(NamedTuple):
 
 
 class Refusals(Struct):
-    """How often; `earlier` is None where nothing is known of an earlier period. `unused` are bindings that allowed nothing."""
+    """Numbers of refused requests.
+
+    `earlier` is None if there is no earlier period. `unused` are bindings that allowed nothing.
+    """
 
     now: Counter[Refused] = field(default_factory=Counter)
     earlier: Counter[Refused] | None = None
@@ -25,5 +28,5 @@ class Refusals(Struct):
 
     @property
     def no_longer(self) -> dict[Refused, int]:
-        """Return what was refused before and is not any more."""
+        """Requests that were refused in the earlier period only."""
         return {each: count for each, count in (self.earlier or {}).items() if each not in self.now}

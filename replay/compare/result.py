@@ -1,4 +1,4 @@
-"""Everything that one run found out: the value between the pipeline and the reports."""
+"""The result of a run: the value that the pipeline hands to the reports."""
 
 from __future__ import annotations
 
@@ -28,9 +28,10 @@ if TYPE_CHECKING:  # what other commands find out: `replay run` does not load it
 
 
 class LogFacts(Struct):
-    """Facts about the log. Times are microseconds since the epoch; `octets` counts file sizes on disk.
+    """Facts about the log. Times are microseconds since the epoch. `octets` is the size of the files on disk.
 
-    `requests` are all requests of the log, `admission` those that reached admission. `rejects` counts lines by reason.
+    `requests` counts all requests of the log, `admission` those that reached admission. `rejects` counts lines by
+    reason.
     """
 
     names: tuple[str, ...] = ()
@@ -47,9 +48,9 @@ class LogFacts(Struct):
 
 
 class SetFacts(Struct, frozen=True):
-    """A manifest set as a report names it; `counts` are numbers of objects by kind.
+    """A manifest set as a report shows it. `counts` are the numbers of objects by kind.
 
-    `origins` say where policies and webhooks were read, by the name that decisions give them.
+    `origins` are the files of policies and webhooks, by their name in decisions.
     """
 
     name: str
@@ -59,7 +60,7 @@ class SetFacts(Struct, frozen=True):
 
 
 class RunResult(Struct):
-    """Result of `replay run`; `changes` are the differences between the two sets.
+    """Result of `replay run`. `changes` are the differences between the two sets.
 
     `shared_webhooks` are equal in both sets and were not called. They are assumed to answer as recorded.
     """
@@ -75,33 +76,33 @@ class RunResult(Struct):
     shared_webhooks: tuple[str, ...] = ()
     authorization: AuthorizationSummary | None = None
     proofs: tuple[PolicyProof, ...] = ()
-    """Claims about each changed policy, if requested."""
+    """Proofs about each changed policy, if requested."""
     accepted: AcceptedFacts = field(default_factory=AcceptedFacts)
     versions: Versions = Versions(NEWEST, NEWEST)
-    """The minors of the servers of both sets."""
+    """Server versions of both sets."""
     api_versions: tuple[ApiVersionUse, ...] = ()
-    """Users of deprecated or removed API versions, if an upgrade is rehearsed."""
+    """Users of deprecated or removed API versions, if the run rehearses an upgrade."""
 
     moved: frozenset[str] = frozenset()
-    """The policies that moved from the API to static manifests as they are, by their names in the candidate."""
+    """Policies that moved unchanged from the API to static manifests, by their name in the candidate."""
     outage: Outage | None = None
     """The webhooks that are down in the candidate."""
 
     @property
     def subject(self) -> str:
-        """The names of both sets, with the minors of their servers where these differ."""
+        """The names of both sets, with their server versions if they differ."""
         if not self.versions.differ:
             return f"{self.current.name} → {self.candidate.name}"
         before, after = self.versions
         return f"{self.current.name} on Kubernetes {before} → {self.candidate.name} on {after}"
 
     def origin(self, policy: str) -> Origin | None:
-        """Return the source of a policy: in the candidate, else in the baseline; None for a policy of the cluster."""
+        """Return the source of a policy in the candidate or else in the baseline. None for a policy of the cluster."""
         return self.candidate.origins.get(policy) or self.current.origins.get(policy)
 
 
 class CoverageResult(Struct, frozen=True):
-    """Result of `replay coverage`. Without `sets` it covers any possible policy.
+    """Result of `replay coverage`. Without `sets` it covers every possible policy.
 
     `policy` and `growth` are about the whole log.
     """
@@ -112,14 +113,14 @@ class CoverageResult(Struct, frozen=True):
     policy: AuditPolicy
     growth: LogGrowth
     focus: str = ""
-    """The selection, if not everything."""
+    """The selection, if not all requests are covered."""
 
 
 class VerifyResult(Struct):
-    """One run of `replay verify`.
+    """Result of `replay verify`.
 
-    `unknown_policies` are policies that the log shows and the set lacks: how often, and between which instants. `opinions` are
-    those of the second engine, None where it was not asked.
+    `unknown_policies` are policies that the log shows and the set lacks. `opinions` are the counts of the second
+    engine, or None if it was not used.
     """
 
     log: LogFacts

@@ -1,4 +1,4 @@
-"""Decisions about existing objects: each is an unchanged update, or a new creation."""
+"""Decisions about existing objects, as an unchanged update or as a new creation."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from replay.compare.outcome import OutcomeKind, outcome_kind
 
 
 class ScannedObject(Struct, frozen=True):
-    """One object; `owner` is its workload, `user` the assumed writer.
+    """One object. `owner` is its workload, `user` the assumed writer.
 
-    `is_shown` means that the log shows this user writing it. `current` is the baseline's decision, None if unknown.
+    `is_shown` says that the log shows this user writing the object. `current` is the decision of the baseline.
     """
 
     group: str
@@ -30,17 +30,17 @@ class ScannedObject(Struct, frozen=True):
 
     @property
     def outcome(self) -> OutcomeKind:
-        """Return what the candidate changes for it."""
+        """What the candidate changes for the object."""
         return outcome_kind(self.current, self.candidate)
 
     @property
     def workload(self) -> tuple[str, str]:
-        """The namespace and the owner."""
+        """Namespace and owner."""
         return self.namespace, self.owner
 
 
 class Scan(Struct, frozen=True):
-    """Objects of a snapshot, in order; `skipped` counts those that could not be decided, by reason."""
+    """The objects of a snapshot, in order. `skipped` counts those that could not be decided, by reason."""
 
     snapshot: str
     operation: str
@@ -51,23 +51,23 @@ class Scan(Struct, frozen=True):
 
     @property
     def breaches(self) -> tuple[ScannedObject, ...]:
-        """Those that the candidate denies."""
+        """The objects that the candidate denies."""
         return tuple(each for each in self.objects if each.candidate.denials)
 
     @property
     def undetermined(self) -> tuple[ScannedObject, ...]:
-        """Return the objects without a certain verdict."""
+        """The objects without a certain verdict."""
         unknown = Verdict.UNDETERMINED
         return tuple(each for each in self.objects if not each.candidate.denials and each.candidate.verdict is unknown)
 
     @property
     def mutated(self) -> tuple[ScannedObject, ...]:
-        """Those that it would change, and not deny."""
+        """The objects that the candidate changes and does not deny."""
         return tuple(each for each in self.objects if each.candidate.patch and not each.candidate.denials)
 
 
 class OwnerTally(Struct):
-    """An owner with what its objects are denied for: how many objects, by policy, and one of the messages of each."""
+    """Counts of an owner: its denied objects, and by policy the number and one message."""
 
     objects: int = 0
     policies: Counter[str] = field(default_factory=Counter)
@@ -83,7 +83,7 @@ class OwnerTally(Struct):
 
 
 def by_owner(objects: Iterable[ScannedObject]) -> dict[tuple[str, str], OwnerTally]:
-    """Denied objects by namespace and owner, those with most objects first."""
+    """Return the tallies by namespace and owner, those with most objects first."""
     tallies: dict[tuple[str, str], OwnerTally] = {}
     for each in objects:
         tallies.setdefault(each.workload, OwnerTally()).add(each)

@@ -1,8 +1,8 @@
 """Counted outcomes: small mergeable cells, from which every view of a report is derived.
 
-A cell holds requests that are alike in everything that a report groups by. Counts by user, namespace or workload add up
-cells, so a request denied by two policies counts once. Merging is commutative, so workers and the order of parts do not
-matter.
+A cell holds requests that are alike in everything that a report groups by. Counts by user, namespace or workload are
+sums of cells, so a request denied by two policies counts once. Merging is commutative, so the order of workers and
+parts does not matter.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ _MINUTE = 60 * MICROSECONDS
 
 
 class CellKey(NamedTuple):
-    """What the requests of a cell share; `policies` are those that make the outcome, in the server's order.
+    """Key of a cell: what its requests have in common.
 
-    `shapes` are parallel to `policies` for outcomes that mutate, else empty: what each of them changes, without values
-    (`add /metadata/labels/team`). `owner` is what the namespace's label says. A finding that `follows` needs an earlier request to end
-    otherwise than in the log; all others are roots, and reports are about these. `workspace` is the path of that of kcp which the
-    requests are to; policies are then named with the path of theirs (`root:provider/size`).
+    `policies` cause the outcome and are in the server's order. For mutations, `shapes` has the patch of each policy
+    without values (`add /metadata/labels/team`). It is empty otherwise. `owner` is the value of the namespace's label.
+    A finding that `follows` is a consequence. It needs an earlier request to end otherwise than in the log. All others
+    are direct findings, which the reports are about. `workspace` is the path of the request's kcp workspace. Then the
+    policies have the path of theirs (`root:provider/size`).
     """
 
     outcome: OutcomeKind
@@ -56,7 +57,7 @@ class CellKey(NamedTuple):
 
 
 class Example(NamedTuple):
-    """One request of a cell, ordered by its place in the log."""
+    """One request of a cell. Its order is that of the log."""
 
     seq: int
     item: int
@@ -69,10 +70,10 @@ class Example(NamedTuple):
 
 
 class OutcomeFinding(NamedTuple):
-    """One request whose outcome is not `unchanged`: its cell, as a direct finding, and the request as an example.
+    """One request whose outcome is not `unchanged`, with its cell. It counts as a direct finding at first.
 
-    `chains` are validation's results of its mutation, with each denial's message; `also_mutated` says that its patch
-    differs too.
+    `chains` are the effects of its mutation on validation, with the message of each denial. `also_mutated` says that
+    its patch differs too.
     """
 
     key: CellKey
@@ -82,7 +83,7 @@ class OutcomeFinding(NamedTuple):
 
 
 class Cell(Struct):
-    """How many requests, when first and last (microseconds since the epoch), and the first few of them."""
+    """Number of requests, with the first and last time (microseconds since the epoch), and the first examples."""
 
     count: int = 0
     first: int = 0
@@ -90,7 +91,7 @@ class Cell(Struct):
     examples: list[Example] = field(default_factory=list)
 
     def add(self, other: Cell) -> None:
-        """Merge the requests of another part of the log."""
+        """Add the requests of another part of the log."""
         self.first = min(self.first, other.first) if self.count else other.first
         self.last = max(self.last, other.last)
         self.count += other.count
@@ -100,12 +101,12 @@ class Cell(Struct):
 
     @property
     def is_full(self) -> bool:
-        """Whether there are as many examples as a cell keeps."""
+        """Whether the cell has the maximum number of examples."""
         return len(self.examples) == MAX_EXAMPLES
 
 
 class Gap(NamedTuple):
-    """Reason for undetermined verdicts; `path` was unknown, `fix` would record it."""
+    """Reason for undetermined verdicts. `path` was unknown, and `fix` would record it."""
 
     policy: str
     path: str
@@ -114,11 +115,12 @@ class Gap(NamedTuple):
 
 
 class Summary(Struct):
-    """Everything that reports count about outcomes.
+    """All counts about outcomes.
 
-    `verdicts` is keyed by (set, verdict), `basis` by (attribute, basis), `gaps` counts (set, Gap), `timeline` is keyed by
-    (minute since the epoch, outcome, policy), `messages` by (outcome, policy), `not_reached` by the reason that the log gives. `also_mutated` counts, by
-    outcome, root findings whose patch differs although another outcome comes first; `timeline` and `messages` are of root findings too; `call_failures` is keyed by (webhook, text).
+    `verdicts` is by (set, verdict), `basis` by (attribute, basis), `gaps` by (set, Gap), `timeline` by (minute since
+    the epoch, outcome, policy), `messages` by (outcome, policy), `not_reached` by the reason in the log, and
+    `call_failures` by (webhook, text). `also_mutated` counts, by outcome, direct findings whose patch differs although
+    another outcome comes first. `timeline` and `messages` are of direct findings too.
     """
 
     requests: int = 0
@@ -137,11 +139,11 @@ class Summary(Struct):
     chains: dict[MutationConsequence, Cell] = field(default_factory=dict)
     also_mutated: Counter[OutcomeKind] = field(default_factory=Counter)
     spared: int = 0
-    """Root denials that an earlier mutation of the candidate heals, so that the request succeeds in its world."""
+    """Direct denials that an earlier mutation of the candidate prevents, so that the request succeeds in its world."""
     changes: ChangeExamples = field(default_factory=ChangeExamples)
 
     def count(self, outcome: Outcome) -> None:
-        """Count one request in all numbers but the cells."""
+        """Count one request in all numbers except the cells."""
         self.requests += 1
         self.outcomes[outcome.outcome] += 1
         self.verdicts["current", outcome.current.verdict] += 1
@@ -169,7 +171,7 @@ class Summary(Struct):
                 self.call_failures[failure] += 1
 
     def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:
-        """Count requests that no policy of either set can match: admitted by both, without being rebuilt."""
+        """Count requests that no policy of either set can match. Both sets admit them, so they are not rebuilt."""
         self.requests += number
         self.outcomes[OutcomeKind.UNCHANGED] += number
         self.verdicts["current", Verdict.ADMITTED] += number
@@ -178,12 +180,12 @@ class Summary(Struct):
             self.basis[basis] += 1
 
     def remembers(self, finding: OutcomeFinding) -> bool:
-        """Whether adding a finding that is later in the log than all before keeps more of it than numbers."""
+        """Return whether a finding later than all others adds more than numbers."""
         cell = self.cells.get(finding.key)
         return cell is None or not cell.is_full or bool(finding.chains)
 
     def add_finding(self, finding: OutcomeFinding, *, spared: bool = False) -> None:
-        """Add a request whose outcome is not `unchanged` to its cell, once its cause and end are known."""
+        """Add a request whose outcome is not `unchanged` to its cell, after its cause and end are known."""
         key, example = finding.key, finding.example
         _merge(self.cells, key, _single(example))
         for chain, message in finding.chains:
@@ -200,7 +202,7 @@ class Summary(Struct):
                 counted[message] += 1
 
     def add(self, other: Summary) -> None:
-        """Merge the summary of another part of the log."""
+        """Add the counts of another part of the log."""
         self.requests += other.requests
         self.outcomes.update(other.outcomes)
         self.verdicts.update(other.verdicts)
@@ -223,7 +225,7 @@ class Summary(Struct):
 
 
 def finding(outcome: Outcome) -> OutcomeFinding:
-    """Return a summary's entry for a request whose outcome is not `unchanged`."""
+    """Return the finding of a request whose outcome is not `unchanged`."""
     policies, messages, shapes, patch = _cause(outcome)
     key = CellKey(
         outcome=outcome.outcome,
@@ -243,13 +245,13 @@ def finding(outcome: Outcome) -> OutcomeFinding:
 
 
 def _home(outcome: Outcome) -> str:
-    """The workspace of the policies that make the difference."""
+    """Return the workspace of the policies that cause the outcome."""
     is_of_current = outcome.outcome is OutcomeKind.NEWLY_ADMITTED
     return outcome.decided_in.policies if is_of_current else outcome.decided_in.planned
 
 
 def placed(policies: Iterable[str], workspace: str) -> tuple[str, ...]:
-    """Policies as people name them: with the workspace that they are of."""
+    """Return the names of policies with the workspace to which they belong."""
     return tuple([f"{workspace}/{policy}" if workspace and policy else policy for policy in policies])
 
 
@@ -295,10 +297,11 @@ _Cause = tuple[tuple[str, ...], tuple[str, ...], tuple[tuple[str, ...], ...], tu
 
 
 def _cause(outcome: Outcome) -> _Cause:
-    """`(policies, messages, patch shapes, patch)` of what makes the outcome; the first three are parallel."""
+    """Return `(policies, messages, patch shapes, patch)` that cause the outcome. The first three are parallel."""
     kind, current, candidate = outcome.outcome, outcome.current, outcome.candidate
     if kind in (OutcomeKind.NEWLY_DENIED, OutcomeKind.NEWLY_ADMITTED):
         denials = candidate.denials if kind is OutcomeKind.NEWLY_DENIED else current.denials
+        # Built in reverse, so that the first denial of each policy stays. Reversed again, its order is the server's.
         first = {denial.policy: denial.message for denial in reversed(denials)}
         return tuple(reversed(first)), tuple(reversed(first.values())), (), ()
     if kind in MUTATIONS:
@@ -312,7 +315,10 @@ def _cause(outcome: Outcome) -> _Cause:
 
 
 def _informing(kind: OutcomeKind, current: Decision, candidate: Decision) -> _Cause:
-    """Return what newly warns or audits. The warning's text or the annotation's key stands for the policy."""
+    """Return the cause of a new warning or audit annotation.
+
+    The text of the warning or the key of the annotation stands for the policy.
+    """
     if kind is OutcomeKind.NEWLY_WARNED:
         warnings = tuple(new_warnings(current, candidate))
         return warnings, warnings, (), ()
@@ -327,7 +333,7 @@ def _informing(kind: OutcomeKind, current: Decision, candidate: Decision) -> _Ca
 
 
 def decided(summary: Summary, side: str) -> tuple[int, int]:
-    """`(decided, all)` requests of one set; a request that never reached validation is neither."""
+    """Return `(decided, all)` requests of one set, without those that did not reach validation."""
     counts = {verdict: summary.verdicts[side, verdict] for verdict in Verdict}
     total = sum(counts.values()) - counts[Verdict.NOT_REACHED]
     return total - counts[Verdict.UNDETERMINED], total

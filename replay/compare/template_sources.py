@@ -1,4 +1,4 @@
-"""Decisions of a template's two sources, Rego and CEL, about the same requests."""
+"""Decisions of the two sources of a template, Rego and CEL, about the same requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from msgspec import Struct, field
 
 
 class SourceAnswers(Struct, frozen=True):
-    """One request, and the denial messages of each source; `unknown` says why one cannot be decided."""
+    """One request with the denial messages of each source. `unknown` says why one is undecided."""
 
     id: str
     request: str
@@ -18,42 +18,42 @@ class SourceAnswers(Struct, frozen=True):
 
     @property
     def differs(self) -> bool:
-        """Whether one source denies the request and the other does not."""
+        """Whether exactly one source denies the request."""
         return not self.unknown and bool(self.rego) is not bool(self.cel)
 
     @property
     def is_reworded(self) -> bool:
-        """Whether both deny it, with other messages."""
+        """Whether both sources deny the request with different messages."""
         return not self.unknown and bool(self.rego and self.cel) and self.rego != self.cel
 
 
 class SourceComparison(Struct, frozen=True):
-    """Requests for both sources, and those with different answers."""
+    """Comparison of both sources. `unlike` are the requests with different answers."""
 
     templates: tuple[str, ...]
     requests: int
     denied: int
-    """How many both deny with the same messages."""
+    """Number of requests that both sources deny with the same messages."""
     unlike: tuple[SourceAnswers, ...] = field(default_factory=tuple)
 
     @property
     def differing(self) -> tuple[SourceAnswers, ...]:
-        """Return the requests that the sources decide differently."""
+        """The requests that the sources decide differently."""
         return tuple(each for each in self.unlike if each.differs)
 
     @property
     def reworded(self) -> tuple[SourceAnswers, ...]:
-        """Those that both deny with other messages."""
+        """The requests that both sources deny with different messages."""
         return tuple(each for each in self.unlike if each.is_reworded)
 
     @property
     def undetermined(self) -> tuple[SourceAnswers, ...]:
-        """Those that cannot be decided."""
+        """The requests that cannot be decided."""
         return tuple(each for each in self.unlike if each.unknown)
 
 
 def comparison(templates: Sequence[str], answers: Iterable[SourceAnswers]) -> SourceComparison:
-    """The comparison of all answers, in their order."""
+    """Return the comparison of all answers, in their order."""
     requests = denied = 0
     unlike = []
     for each in answers:

@@ -1,4 +1,4 @@
-"""Which webhooks a candidate calls newly, and which no longer."""
+"""Webhook calls that a candidate adds or removes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ FAILED = "failed"
 
 
 class CallChange(NamedTuple):
-    """Calls that are alike: one webhook, one kind of answer (`not asked`, or its first word)."""
+    """Key of calls that are alike: one webhook and one kind of answer (`not asked`, or its first word)."""
 
     change: str
     phase: str
@@ -29,7 +29,7 @@ class CallChange(NamedTuple):
 
 
 def call_changes(current: Decision, candidate: Decision) -> Iterator[CallChange]:
-    """Every webhook that either set calls for a request, once."""
+    """Yield every webhook that either set calls for a request, once."""
     current_calls = {_identity(call): call for call in current.webhooks}
     after = {_identity(call): call for call in candidate.webhooks}
     for identity, call in after.items():
@@ -40,7 +40,7 @@ def call_changes(current: Decision, candidate: Decision) -> Iterator[CallChange]
 
 
 def failed_calls(decision: Decision) -> Iterator[tuple[str, str]]:
-    """`(webhook, what went wrong)` of each call that failed."""
+    """Yield `(webhook, error)` of each call that failed."""
     for call in decision.webhooks:
         kind, _, text = call.answer.partition(": ")
         if kind == FAILED:
@@ -48,7 +48,7 @@ def failed_calls(decision: Decision) -> Iterator[tuple[str, str]]:
 
 
 def failed_webhooks(decision: Decision) -> Iterator[tuple[str, str]]:
-    """The name and failure policy of each webhook of which a call failed, once."""
+    """Yield name and failure policy of each webhook with a failed call, once."""
     failed = (call for call in decision.webhooks if call.answer.startswith(f"{FAILED}: "))
     yield from dict.fromkeys((call.webhook, call.failure_policy) for call in failed)
 

@@ -1,4 +1,4 @@
-"""Counts of predicted outcomes for a report."""
+"""Counts of predicted outcomes, for a report."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ _NOT_FAILING = (Cause.SUCCEEDS, Cause.UNKNOWN)
 class WorldFacts(Struct):
     """Counts of requests that end otherwise than in the log.
 
-    `roots` do so whatever else happens, `consequences` because of another request; `failing` are the consequences that fail for
-    certain. `not_sent` are requests of controllers that nothing would ask for; no other number has them. `ends` has roots and
-    consequences by cause. `retried` counts owners for which a controller tries a refused creation again and again, `refused` how
-    often in all, as far as its pauses tell; `refused_in_log` of these are in the log, refused then as now.
+    `roots` end so independently, `consequences` because of another request. `failing` are the consequences that
+    certainly fail. `not_sent` are requests of controllers that would have no reason, and no other number includes them.
+    `ends` counts roots and consequences by cause. `retried` counts owners for which a controller repeats a refused
+    creation, and `refused` the refusals in all, as far as the pauses of the controller tell. `refused_in_log` counts
+    those that the log has too.
     """
 
     roots: int = 0
@@ -35,8 +36,8 @@ class WorldFacts(Struct):
     def of(consequences: Iterable[Consequence], retries: Sequence[int] = (), still: Collection[int] = ()) -> WorldFacts:
         """Count the consequences of a run.
 
-        `retries` is how often each owner that is in that world alone is refused what it asks for, `still` how often each is that was
-        refused it in the log.
+        `retries` has the number of refusals of each owner that exists only in the candidate's world, `still` that of
+        each owner that the log already shows as refused.
         """
         facts = WorldFacts(
             retried=len(retries) + len(still), refused=sum(retries) + sum(still), refused_in_log=sum(still)

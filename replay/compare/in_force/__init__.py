@@ -1,1 +1,1 @@
-"""When a set was in force, by what the log shows of it."""
+"""Periods in which a set was in force, as far as the log shows."""

@@ -1,4 +1,4 @@
-"""Evidence about each policy of the baseline in one request: whether the log shows the policy's effect."""
+"""Evidence about each policy of the baseline in one request: whether the log shows its effect."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ class Sign(StrEnum):
     """How log and replay compare for one policy and one request."""
 
     SEEN = "seen"
-    """Both say the same."""
+    """Log and replay show the same."""
     ABSENT = "absent"
-    """The policy would have acted, the log shows nothing of it."""
+    """The policy would have acted, but the log does not show it."""
     OTHER = "other"
-    """The policy acted, with another text than it has now."""
+    """The policy acted, with a text that differs from its current one."""
     SURPLUS = "surplus"
-    """The policy acted where it would not."""
+    """The policy acted, although the replay says that it does not."""
 
 
 FIRST_ONLY = "older API servers write only the first failure"
 
 
 class Evidence(NamedTuple):
-    """One sign: time, log file, request, and its kind (denial, failure, annotation, mutation)."""
+    """One sign: its time, log file and request, and its aspect (denial, failure, annotation, mutation)."""
 
     time: int
     seq: int
@@ -55,9 +55,10 @@ PolicyTexts = Mapping[str, str]
 def evidence_of(
     record: RequestRecord, observed: Observed, decision: Decision, policies: frozenset[str], contention: str
 ) -> Iterator[Evidence]:
-    """The evidence of one request; policies that are undetermined for it, and those of other sets, give none.
+    """Yield the evidence of one request.
 
-    `contention` names what else happened to the object or its namespace at the time, empty if nothing did.
+    Policies that are undetermined for it, and policies of other sets, give no evidence. `contention` names other events
+    of the object or its namespace at that time, and is empty if there are none.
     """
     open_policies = {each.policy for each in decision.undetermined}
     if "" in open_policies:
@@ -89,9 +90,9 @@ def mutation_evidence(
     policies: frozenset[str],
     shown: Callable[[Iterable[JSON]], tuple[JSON, ...]] = tuple,
 ) -> Iterator[Evidence]:
-    """Whether the object that was validated shows what the mutating policies of the set make of it.
+    """Yield evidence of mutating policies: whether the validated object has the changes that they make.
 
-    Patches are compared as they are, and kept as they may be `shown`.
+    Full patches are compared, and kept in the form that `shown` returns.
     """
     if decision.verdict is Verdict.UNDETERMINED or not isinstance(validated, dict) or not 200 <= record.code < 300:
         return
@@ -128,7 +129,7 @@ def _child(value: JSON, key: str) -> tuple[JSON, bool]:
 
 
 def _contains(superset: JSON, part: JSON) -> bool:
-    """Whether a value is another one, defaulted fields aside."""
+    """Return whether a value contains another. Additional fields may be defaults."""
     if isinstance(superset, dict) and isinstance(part, dict):
         return all(key in superset and _contains(superset[key], value) for key, value in part.items())
     if isinstance(superset, list) and isinstance(part, list):
@@ -167,9 +168,11 @@ def _evidence(  # noqa: PLR0913, PLR0917 - the fields of the result
 def _denials(
     observed: Observed, decision: Decision, open_policies: set[str], *, in_any_order: bool
 ) -> Iterator[tuple[str, Sign, tuple[str, str]]]:
-    """The client sees the first denial alone: of the others the log says nothing, unless there is none at all.
+    """Yield the policies with a sign about their denial.
 
-    A shard of kcp tells of any of them (`in_any_order`). Nor does it where the replay of the policy that denied is undetermined: its denial may have been the first.
+    The client sees only the first denial, so the log shows nothing about others. If it has no denial, they are all
+    absent. A kcp shard reports any of them (`in_any_order`). If the policy that denied is undetermined in the replay,
+    there is no evidence: its denial may have been the first.
     """
     refusal = observed.denial or observed.refusal
     if refusal is not None and refusal.policy in open_policies:

@@ -1,9 +1,9 @@
-"""When a set was in force: the evidence of many requests about each policy, put together.
+"""When a set was in force: the evidence of many requests about each policy, combined.
 
-An audit log names neither the API server that wrote an event nor the manifests it had loaded. What a policy did or left
-undone gives both away: a policy that begins to act at one instant came into force then; one that acts now and then, for
-the same kind of request, is in force on some of the API servers; one that acts in one file of the log and not in another
-is in force on the servers whose files these are.
+An audit log names neither the API server that wrote an event nor the manifests that the server had loaded. The effects
+of a policy tell both. A policy that begins to act at one instant came into force then. One that acts now and then, for
+the same kind of request, is in force on some API servers. One that acts in one file of the log and not in another is in
+force on the servers that wrote these files.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from replay.compare.in_force.evidence import FIRST_ONLY, Evidence, Sign
 from replay.manifests.plugin import ALL_PLUGINS
 
 RELOAD = 10_000_000
-"""Microseconds around a change in which requests may have met either set: servers look for new manifests now and then."""
+"""Microseconds around a change in which either set may have decided. Servers look for new manifests periodically."""
 TOLERATED = 0.02
-"""The share of signs that may contradict a story, for races of single requests."""
+"""Share of signs that may contradict a story, because single requests can race with a change."""
 FEWEST_RUNS = 4
 _PLUGINS = frozenset(each.name for each in ALL_PLUGINS)
-"""Built-in plugins. They have no manifest that a server could reload."""
+"""Names of the built-in plugins. They have no manifest that a server could reload."""
 
 
 class PolicyState(StrEnum):
-    """What the signs about one policy come to."""
+    """Conclusion from the signs about one policy."""
 
     IN_FORCE = "in force"
     NEVER = "never in force"
@@ -40,9 +40,9 @@ class PolicyState(StrEnum):
 
 
 class PolicyHistory(Struct, frozen=True):
-    """One policy: its story, the counts of signs, and the instants (microseconds) between which it changed, 0 for none.
+    """One policy with its story and signs, and the instants (microseconds) between which it changed, or 0.
 
-    `files` are those in which it was in force, where that differs by file.
+    `files` are the files in which it was in force, if that differs by file.
     """
 
     policy: str
@@ -54,7 +54,7 @@ class PolicyHistory(Struct, frozen=True):
 
 
 class Contradiction(Struct, frozen=True, order=True):
-    """One request in which the log and the current set differ about a policy, with the likely cause."""
+    """A request for which log and baseline differ about a policy, with the likely cause."""
 
     seq: int
     audit_id: str
@@ -66,7 +66,7 @@ class Contradiction(Struct, frozen=True, order=True):
 
 
 class Findings(Struct):
-    """All policies that gave any sign, and all contradictions in the order of the log."""
+    """All policies with a sign, and all contradictions in the order of the log."""
 
     histories: list[PolicyHistory] = field(default_factory=list)
     contradictions: list[Contradiction] = field(default_factory=list)
@@ -75,9 +75,10 @@ class Findings(Struct):
 def findings_of(
     evidence: Iterable[Evidence], most_failures: int = 50, written: frozenset[str] = frozenset()
 ) -> Findings:
-    """The story of each policy and the cause of each contradiction.
+    """Return the story of each policy and the cause of each contradiction.
 
-    `written` are the policies that the log writes through the API: no server reloads them. `most_failures` is the longest list of failures in any event: where that is one, the servers wrote no more than that.
+    `written` are the policies that the log writes through the API, which no server reloads. `most_failures` is the
+    largest number of failures in any event. If it is one, the servers write only the first failure.
     """
     by_policy: dict[str, list[Evidence]] = defaultdict(list)
     for each in evidence:
@@ -96,7 +97,7 @@ def findings_of(
 
 
 def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
-    """The story of one policy from its signs in the order of time."""
+    """Return the story of one policy from its signs, which are sorted by time."""
     counts = Counter(each.sign for each in signs)
     acting = [each.sign is not Sign.ABSENT for each in signs]
     if counts[Sign.ABSENT] == len(signs):
@@ -118,7 +119,7 @@ def policy_history(policy: str, signs: Sequence[Evidence]) -> PolicyHistory:
 def _partly(
     policy: str, signs: Sequence[Evidence], acting: Sequence[bool], counts: Counter[Sign], tolerated: int
 ) -> PolicyHistory:
-    """A policy that acted at some times only: one change, or servers that differ."""
+    """Return the story of a policy that acted only at some times: one change, or servers that differ."""
     by_file: dict[str, set[bool]] = defaultdict(set)
     for each, acts in zip(signs, acting, strict=True):
         by_file[each.file].add(acts)
@@ -138,7 +139,10 @@ def _partly(
 
 
 def _split(values: Sequence[bool]) -> tuple[int, int]:
-    """`(place, errors)`: where to cut so that as few as possible are true before the place and false from it on."""
+    """Return `(place, errors)` of the best cut.
+
+    Errors are false values before the place, and true values from it on.
+    """
     errors = best = sum(not value for value in values)
     place = 0
     for index, value in enumerate(values, 1):
@@ -149,7 +153,7 @@ def _split(values: Sequence[bool]) -> tuple[int, int]:
 
 
 def _between(signs: Sequence[Evidence], place: int) -> tuple[int, int]:
-    """The instants around a cut."""
+    """Return the instants before and after a cut, or 0 at an end."""
     return signs[place - 1].time if place else 0, signs[place].time if place < len(signs) else 0
 
 
@@ -166,7 +170,10 @@ def _contradiction(each: Evidence, history: PolicyHistory, *, is_written: bool) 
 
 
 def _cause(each: Evidence, history: PolicyHistory, *, is_written: bool) -> str:
-    """The likely cause: what explains the policy as a whole first, then what happened around the request."""
+    """Return the likely cause.
+
+    What explains the policy as a whole comes first, then what happened around the request.
+    """
     story = history.story
     if story is PolicyState.NEVER or (story is PolicyState.SERVERS and each.sign is Sign.ABSENT):
         return _CAUSES[story]

@@ -1,4 +1,4 @@
-"""Agreement of a second engine with ours, as counts."""
+"""Agreement of a second CEL engine with ours, as counts."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct, field
 
 
 class EngineDisagreement(NamedTuple):
-    """One disagreement: `ours` and `theirs` are `true`, `false` or `error`."""
+    """One disagreement. `ours` and `theirs` are `true`, `false` or `error`."""
 
     audit_id: str
     policy: str
@@ -27,7 +27,7 @@ class EngineAgreement(Struct):
     differing: list[EngineDisagreement] = field(default_factory=list)
 
     def add(self, other: EngineAgreement) -> None:
-        """Merge another part of the log."""
+        """Add the counts of another part of the log."""
         self.agreed += other.agreed
         self.unsupported.update(other.unsupported)
         self.habits.update(other.habits)
@@ -35,5 +35,5 @@ class EngineAgreement(Struct):
 
     @property
     def count(self) -> int:
-        """Return the number of evaluations."""
+        """Number of evaluations."""
         return self.agreed + self.unsupported.total() + self.habits.total() + len(self.differing)

@@ -1,4 +1,7 @@
-"""Texts that say the same: a map prints its keys in any order, in every evaluation another one (Go's iteration)."""
+"""Comparison of texts that may have the keys of a map in different orders.
+
+Go iterates over a map in a new order each time.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ import re
 from replay.json import JSON
 
 _PARTS = re.compile(r"[\w./:@-]+|\W")
-"""Words, such as keys and values of a map, and the text between them."""
+"""Words, such as keys and values of a map, and the characters between them."""
 
 
 def equal_texts(one: JSON, other: JSON) -> bool:

@@ -54,13 +54,16 @@ _LIBRARIES = (
     ),
     ("cel.bind", re.compile(r"\bcel\.bind\(")),
 )
-"""Libraries that cel-python lacks, and how to recognise their use."""
+"""Libraries that cel-python lacks, with the patterns of their use."""
 _ABSORBING = re.compile(r"&&|\|\||\?|\.(all|exists|exists_one)\(")
 _NUMBERS = re.compile(r"[<>]=?|==|!=|\+|-|\*|/|%| in ")
 
 
 class SecondOpinion:
-    """Both engines on the validations of some policies; those with parameters, which differ by binding, are left out."""
+    """The validations of some policies in both engines.
+
+    Policies with parameters are left out, because their results differ by binding.
+    """
 
     def __init__(
         self,
@@ -68,7 +71,7 @@ class SecondOpinion:
         version: KubernetesVersion,
         mapper: EquivalentResourceMapper,
     ) -> None:
-        """Compile for both engines."""
+        """Compile the validations for both engines."""
         logging.getLogger("celpy").setLevel(logging.CRITICAL)
         self._matcher = Matcher(mapper)
         self._policies = [_Policy(each, version) for each in policies if each.match_constraints and not each.param_kind]
@@ -141,7 +144,7 @@ class _Policy:
             opinions.differing.append(EngineDisagreement(audit_id, self.policy.name, ours.expression, mine, other))
 
     def _evaluate_variables(self, converted: Mapping[str, Any]) -> Any:
-        """The variables in their order; one that fails is not there."""
+        """Return the values of the variables, in their order. A variable that fails is left out."""
         values: dict[str, Any] = {}
         for name, _, program in self._variables:
             if program is None:
@@ -158,7 +161,7 @@ def _keyed(values: Mapping[str, Any]) -> dict[Any, Any]:
 
 
 def _theirs(expression: str) -> Any:
-    """The program of cel-python, None where it cannot compile the expression."""
+    """Return the program of cel-python, or None if it cannot compile the expression."""
     environment = celpy.Environment()
     try:
         return environment.program(environment.compile(expression))
@@ -176,7 +179,7 @@ def _evaluate(program: Any, activation: Mapping[str, Any]) -> str:
 
 
 def _habit(expression: str, mine: str, other: str) -> str:
-    """Return cel-python's known deviation, empty if none fits."""
+    """Return the known deviation of cel-python that fits, or ""."""
     if mine != ERROR and other == ERROR and _ABSORBING.search(expression):
         return "raises an error that the other side of a logical operator absorbs"
     if mine != ERROR and other == ERROR and _NUMBERS.search(expression):

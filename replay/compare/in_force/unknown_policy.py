@@ -1,4 +1,4 @@
-"""Policies that the log shows at work and that the current set does not have."""
+"""Policies that act in the log and that the baseline does not have."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from replay.audit.event import RequestRecord
 
 
 class UnknownPolicy(Struct):
-    """How many requests show it, and the first and the last of them (microseconds)."""
+    """Number of requests that show the policy, with the times of the first and the last (microseconds)."""
 
     requests: int = 0
     first: int = 0
     last: int = 0
 
     def add(self, other: UnknownPolicy) -> None:
-        """Merge what another part of the log shows."""
+        """Add the counts of another part of the log."""
         self.first = min(self.first, other.first) if self.requests else other.first
         self.last = max(self.last, other.last)
         self.requests += other.requests
@@ -27,7 +27,7 @@ class UnknownPolicy(Struct):
 def note_unknown_policies(
     unknown_policies: dict[str, UnknownPolicy], record: RequestRecord, observed: Observed, policies: frozenset[str]
 ) -> None:
-    """Add the policies of one request that are not in the set."""
+    """Count the policies of one request that are not in the set."""
     for policy in set(_policies(observed)) - policies:
         unknown_policies.setdefault(policy, UnknownPolicy()).add(UnknownPolicy(1, record.received, record.received))
 

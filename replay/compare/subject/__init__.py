@@ -1,1 +1,1 @@
-"""Subjects of findings: the object of a request, its workload, its owner, and who is hit."""
+"""Subjects of findings: the object of a request, its workload, its owner, and who is affected."""

@@ -25,9 +25,9 @@ class HitKey(NamedTuple):
 class Hit(Struct):
     """Effect of a policy on the requests of a workload.
 
-    `requests` are direct findings, `alone` those that no other policy causes, `follows` the consequences. Everything
-    else is about direct findings, if there are any: users, resources, first and last time (microseconds since the
-    epoch), the first request and its message.
+    `requests` counts direct findings, `alone` those among them that no other policy causes, `follows` the consequences.
+    All other fields are about the direct findings, if there are any: users, resources, first and last time
+    (microseconds since the epoch), the first request and its message.
     """
 
     key: HitKey
@@ -42,7 +42,7 @@ class Hit(Struct):
     message: str = ""
 
     def add(self, key: CellKey, cell: Cell, place: int) -> None:
-        """Count a cell in, root findings before what follows; `place` is that of the policy in the cell."""
+        """Add the counts of a cell. Direct findings must come first. `place` is the index of the policy in the cell."""
         if key.follows:
             self.follows += cell.count
             if self.requests:
@@ -60,8 +60,9 @@ class Hit(Struct):
 
 
 def hits(cells: Mapping[CellKey, Cell]) -> list[Hit]:
-    """Return all hits: by outcome, then by policies and workloads with most direct findings."""
+    """Return all rows: by outcome, then by policies and workloads with most direct findings."""
     rows: dict[HitKey, Hit] = {}
+    # Direct findings come first. `Hit.add` keeps the details of consequences only if there are none.
     for key in sorted(cells, key=lambda key: key.follows):
         for place, policy in enumerate(key.policies):
             row = HitKey(key.outcome, policy, key.owner, key.namespace, key.workload)

@@ -12,18 +12,21 @@ from replay.kube.attributes import Attributes, PartialObject
 from replay.kube.discovery import builtin_discovery
 
 Owners = Mapping[tuple[str, str, str], tuple[str, str]]
-"""From `(namespace, kind, name)` of an object to `(kind, name)` of its controller, for intermediate kinds."""
+"""Map from `(namespace, kind, name)` of an object to `(kind, name)` of its controller, for intermediate kinds."""
 
 _CRON_JOB_TIME = re.compile(r"-\d{8}$")
 _GENERATED = re.compile(r"-[bcdfghjklmnpqrstvwxz2456789]{5}$")
-"""Suffix that the server adds to `generateName` (`apiserver/pkg/storage/names`, letters of `apimachinery/pkg/util/rand`)."""
+"""Suffix that the server adds to `generateName` (`apiserver/pkg/storage/names`).
+
+Its letters are those of `apimachinery/pkg/util/rand`.
+"""
 _OF_PODS = ("ReplicaSet", "Job")
-"""The kinds of `Owners` whose pods have generated names."""
+"""Kinds of `Owners` whose pods have generated names."""
 MAX_DEPTH = 5
 
 
 class About(NamedTuple):
-    """Subject of a request; `kind` and `kind_group` come from its body, and are empty if unknown."""
+    """The target of a request. `kind` and `kind_group` come from its body and are empty if unknown."""
 
     namespace: str
     kind: str
@@ -35,9 +38,9 @@ class About(NamedTuple):
 
 
 def workload(attributes: Attributes, owners: Owners) -> str:
-    """`Kind/name` of the topmost known controller of the request's object, as `owning` tells it.
+    """Return `Kind/name` of the topmost known controller of the request's object, as `owning` does.
 
-    The object is taken from `object`, on DELETE from `oldObject`.
+    The object is `object`, or `oldObject` on DELETE.
     """
     body = _known(attributes.object)
     body = _known(attributes.old_object) if body is None else body
@@ -63,9 +66,9 @@ def _known(value: object) -> JSON | None:
 def owning(body: JSON | None, about: About, owners: Owners) -> str:
     """Return `Kind/name` of the topmost known controller of an object, or its own name without one.
 
-    A request to a subresource concerns its object. An unknown object stands for itself, a pod for the owner in its
-    generated name. `owners` leads beyond the recorded owner. If the log lacks a ReplicaSet or Job, the names that
-    controllers give (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`) tell.
+    A request to a subresource concerns its object. Of an unknown object the name counts, and a generated pod name
+    contains its owner's. `owners` continues above the recorded owner. If the log lacks a ReplicaSet or Job, its name
+    tells the controller (`<deployment>-<pod-template-hash>`, `<cronjob>-<minutes>`).
     """
     if body is None or body.get("kind") == "DeleteOptions":
         return _named(about, owners)
@@ -85,7 +88,7 @@ def owning(body: JSON | None, about: About, owners: Owners) -> str:
 
 
 def controller(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-    """`(kind, name)` of the owner reference with `controller: true`."""
+    """Return `(kind, name)` of the owner reference with `controller: true`, or None."""
     references = metadata.get("ownerReferences")
     for reference in references if isinstance(references, list) else ():
         if isinstance(reference, dict) and reference.get("controller") is True:
@@ -94,6 +97,7 @@ def controller(metadata: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _climb(namespace: str, owner: tuple[str, str], owners: Owners) -> tuple[str, str]:
+    # A bound, because owner references can form a cycle.
     for _ in range(MAX_DEPTH):
         above = owners.get((namespace, *owner))
         if above is None:
@@ -111,7 +115,7 @@ def _above_replica_set(name: str, metadata: Mapping[str, Any]) -> str:
 
 
 def _regarding(event: Mapping[str, JSON], request: About) -> str:
-    """Return the workload of an Event: that of its object."""
+    """Return the workload of an Event, which is the object it is about."""
     about = event.get("involvedObject") or event.get("regarding")
     if not isinstance(about, dict) or not about.get("name"):
         return _self(request, {})
@@ -130,7 +134,7 @@ def _named(about: About, owners: Owners) -> str:
 
 
 def _kind(about: About) -> str:
-    """Return the kind of an object, or its resource if no body tells, as for a custom resource's scale."""
+    """Return the kind of an object, or its resource if no body has the kind, as for the scale of a custom resource."""
     if not about.subresource:
         return about.kind or about.resource
     kind = _builtin_kinds().get((about.group, about.resource))

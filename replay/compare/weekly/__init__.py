@@ -1,1 +1,1 @@
-"""The figures of a period."""
+"""The figures of a period, for the weekly report."""

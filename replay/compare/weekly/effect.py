@@ -1,7 +1,7 @@
-"""Effects of single policies over time: mergeable cells behind the weekly report.
+"""Effects of single policies over time: the mergeable cells of the weekly report.
 
-A `Summary` counts differences between two sets. Effects count what each policy of each set does by itself: a policy
-that only audits has effects, but no difference.
+A `Summary` counts differences between two sets. An effect is what one policy of one set does by itself. A policy that
+only audits has effects, but makes no difference.
 """
 
 from __future__ import annotations
@@ -24,14 +24,14 @@ _WARNING = re.compile(
 
 
 class EffectSide(StrEnum):
-    """Side of an effect."""
+    """The set of an effect."""
 
     CURRENT = "current"
     CANDIDATE = "candidate"
 
 
 class EffectAction(StrEnum):
-    """Action of a policy or webhook; `failed-open` means that a webhook's failure was ignored."""
+    """Action of a policy or webhook. `failed-open` means that the failure of a webhook was ignored."""
 
     DENY = "deny"
     WARN = "warn"
@@ -43,7 +43,7 @@ class EffectAction(StrEnum):
 
 
 class PolicyEffect(NamedTuple):
-    """One policy's effect on one request; `message` is the first if there are several."""
+    """Effect of one policy on one request. `message` is the first if there are several."""
 
     action: EffectAction
     policy: str
@@ -51,11 +51,12 @@ class PolicyEffect(NamedTuple):
 
 
 class EffectKey(NamedTuple):
-    """What the effects of a cell share.
+    """Key of a cell: what its effects have in common.
 
-    `period` is the position in the periods asked for; `denied` tells that the current set denies the request anyway, `follows` that
-    its verdict changes only because an earlier request would end otherwise; `owner` is the namespace's label that names its owner, empty where there is none; `workspace` is the path of that of kcp which the
-    request is to, which then stands before the namespace and before the policy's name stands that of its own.
+    `period` is the index of the requested period. `denied` says that the baseline denies the request anyway. `follows`
+    marks a consequence: the verdict changes only because an earlier request would end otherwise. `owner` is the value
+    of the namespace's owner label, or empty. `workspace` is the path of the request's kcp workspace. It then precedes
+    the namespace, and the policy's name has the path of its own.
     """
 
     period: int
@@ -73,12 +74,12 @@ class EffectKey(NamedTuple):
 
     @property
     def is_root(self) -> bool:
-        """Whether enforcing would begin here: the request is admitted today, and nothing before it need happen."""
+        """Whether enforcement would begin here: the baseline admits the request, and it is a direct finding."""
         return not self.denied and not self.follows
 
 
 class EffectCell(Struct):
-    """How many requests, when first and last (microseconds since the epoch), and the first with its message."""
+    """Number of requests, with the first and last time (microseconds since the epoch), and the first message."""
 
     count: int
     first: int
@@ -87,7 +88,7 @@ class EffectCell(Struct):
     message: str
 
     def add(self, other: EffectCell) -> None:
-        """Merge another part of the log."""
+        """Add the counts of another part of the log."""
         self.count += other.count
         self.last = max(self.last, other.last)
         if (other.first, other.audit_id) < (self.first, self.audit_id):
@@ -95,7 +96,7 @@ class EffectCell(Struct):
 
 
 class Bucket(NamedTuple):
-    """The key of a time series; `start` is in microseconds, `is_root` as in `EffectKey`."""
+    """Key of a time series. `start` is in microseconds, and `is_root` is as in `EffectKey`."""
 
     period: int
     side: EffectSide
@@ -106,7 +107,7 @@ class Bucket(NamedTuple):
 
 
 class EffectCounts(Struct):
-    """Effects counted by cell and over time; merging is commutative."""
+    """Effects counted by cell and over time. Merging is commutative."""
 
     cells: dict[EffectKey, EffectCell] = field(default_factory=dict)
     timeline: Counter[Bucket] = field(default_factory=Counter)
@@ -117,7 +118,7 @@ class EffectCounts(Struct):
         self.timeline[Bucket(key.period, key.side, key.action, key.policy, key.is_root, start)] += cell.count
 
     def add(self, other: EffectCounts) -> None:
-        """Merge another part of the log."""
+        """Add the counts of another part of the log."""
         for key, cell in other.cells.items():
             self._merge(key, cell)
         self.timeline.update(other.timeline)
@@ -131,7 +132,7 @@ class EffectCounts(Struct):
 
 
 def effects_of(decision: Decision) -> Iterator[PolicyEffect]:
-    """Each effect of a decision once for each policy, in the server's order."""
+    """Yield the effects of a decision in the server's order, each once for a policy."""
     messages: dict[tuple[EffectAction, str], str] = {}
     for denial in decision.denials:
         messages.setdefault((EffectAction.DENY, denial.policy), denial.message)

@@ -1,6 +1,6 @@
-"""The figures of a period: what admission did, which policies could be enforced, who took part.
+"""The figures of a period: actions of admission, policies that can be enforced, users and namespaces.
 
-Two periods are compared through their figures alone, so that last week's may come from the JSON beside last week's report.
+Periods are compared by their figures only. The figures of last week can come from the JSON file of last week's report.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class PolicyReadiness(StrEnum):
 
 
 class DenialGroup(NamedTuple):
-    """Denials by policy and place, for what is new or gone between two periods."""
+    """Key of denials by policy and place, for what is new or gone between two periods."""
 
     policy: str
     user: str
@@ -49,7 +49,7 @@ class DenialGroup(NamedTuple):
 
 
 class ActionFigures(Struct, frozen=True):
-    """Actions of one policy or webhook; `timeline` maps the start of a step (microseconds) to requests."""
+    """Actions of one policy or webhook. `timeline` maps the start of a step (microseconds) to requests."""
 
     policy: str
     action: EffectAction
@@ -63,7 +63,7 @@ class ActionFigures(Struct, frozen=True):
 
 
 class Owner(Struct, frozen=True):
-    """Somebody to talk to before a policy denies: the workload, its namespace's owner label, and who sends the requests."""
+    """Whom to contact before a policy denies: the workload, its owner label, and the users who send the requests."""
 
     owner: str
     namespace: str
@@ -74,13 +74,13 @@ class Owner(Struct, frozen=True):
 
 
 class Promotion(Struct, frozen=True):
-    """What enforcing one policy would have done in the period.
+    """What enforcement of one policy would have done in the period.
 
-    `today` says in words what it does now. `matches` counts the requests that its match constraints may select, `requests` those
-    that it would deny, `denied_anyway` those among them that the current set denies too, `follow` those that are admitted today and
-    would not be made as they were, since an earlier request would end otherwise; `undecided` those of which the log does not hold enough. All
-    that stands below is about the roots, which need no other to happen: `halves` are those of the first and of the second half of the
-    period, `message` and `audit_id` those of the first.
+    `today` describes what the policy does now. `matches` counts the requests that its match constraints may select, and
+    `requests` those that it would deny. Of these, the baseline denies `denied_anyway` too. It admits `follow`, which
+    are consequences of other requests. `undecided` counts requests about which the log has too little. All other fields
+    are about direct findings. `halves` counts those of the first and of the second half of the period. `message` and
+    `audit_id` are of the first one.
     """
 
     policy: str
@@ -102,12 +102,12 @@ class Promotion(Struct, frozen=True):
 
     @property
     def newly_denied(self) -> int:
-        """The requests that are admitted today."""
+        """Number of denied requests that the baseline admits."""
         return self.requests - self.denied_anyway
 
     @property
     def roots(self) -> int:
-        """Those of them that would be denied though nothing else was."""
+        """Number of newly denied requests that are direct findings."""
         return self.newly_denied - self.follow
 
     @property
@@ -123,7 +123,7 @@ class Promotion(Struct, frozen=True):
 class WorkspaceFigures(Struct, frozen=True):
     """Effects on the requests of one kcp workspace, from the log.
 
-    `newly_denied` counts new denials by the candidate's policies, `undecided` what they leave open.
+    `newly_denied` counts new denials by the candidate's policies, `undecided` the requests that they leave undecided.
     """
 
     workspace: str
@@ -132,12 +132,12 @@ class WorkspaceFigures(Struct, frozen=True):
     undecided: int = 0
 
     def total(self, action: EffectAction) -> int:
-        """How often something was done to it."""
+        """Return how often an action happened to the requests of the workspace."""
         return self.actions.get(action, 0)
 
 
 class Figures(Struct, frozen=True):
-    """One period. `steps` are the requests that reached admission, by start of step."""
+    """The figures of one period. `steps` are the requests that reached admission, by start of step."""
 
     period: Period
     step: int
@@ -149,20 +149,20 @@ class Figures(Struct, frozen=True):
     namespaces: frozenset[str]
     undecided: int = 0
     workspaces: tuple[WorkspaceFigures, ...] = ()
-    """Those of kcp alone."""
+    """Figures by workspace, in kcp only."""
 
     @property
     def requests(self) -> int:
-        """The requests that admission saw."""
+        """Number of requests that reached admission."""
         return sum(self.steps.values())
 
     def total(self, action: EffectAction) -> int:
-        """How often policies and webhooks did something."""
+        """Return how often policies and webhooks took an action."""
         return sum(each.requests for each in self.actions if each.action is action)
 
 
 class FileFidelity(Struct, frozen=True):
-    """Match of one log file with the baseline, and the first and last time its decisions were seen."""
+    """Match of one log file with the baseline, with the first and last time of its decisions."""
 
     file: str
     fidelity: Fidelity
@@ -171,7 +171,7 @@ class FileFidelity(Struct, frozen=True):
 
 
 class MutationFigures(Struct, frozen=True):
-    """Effects of a candidate's mutating policy in the period."""
+    """Effects of a mutating policy of the candidate in the period."""
 
     policy: str
     requests: int
@@ -181,11 +181,10 @@ class MutationFigures(Struct, frozen=True):
 
 
 class WeeklyResult(Struct):
-    """Everything that a weekly report shows.
+    """The contents of a weekly report.
 
-    `previous` is None where nothing is known of an earlier period, `compared_with` says where it comes from. `foreign` are
-    static policies that the log shows at work and the current set does not have, by requests; `notes` are what a reader must know
-    of the log.
+    `previous` is None without an earlier period, and `compared_with` names its source. `foreign` counts requests of
+    static policies that the log shows and the baseline lacks. `notes` are what a reader must know about the log.
     """
 
     log: str
@@ -205,6 +204,6 @@ class WeeklyResult(Struct):
     notes: tuple[str, ...] = ()
     refusals: Refusals = field(default_factory=Refusals)
     readiness: dict[str, NamespaceReadiness] = field(default_factory=dict)
-    """By namespace; empty if not requested."""
+    """Readiness by namespace. Empty if not requested."""
     at_rest: Scan | None = None
-    """The candidate's decisions about the snapshot's objects; None without a candidate or snapshot."""
+    """The candidate's decisions about the objects of the snapshot. None without a candidate or a snapshot."""
