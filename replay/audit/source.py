@@ -24,7 +24,8 @@ from replay.audit.file.gzip_member import GzipReader
 from replay.audit.file.zstd_frame import ZstdReader
 from replay.errors import AuditLogError, NoLogError, reason_of
 from replay.storage.listing import files_below
-from replay.storage.remote import WEB, is_remote, remote_files
+from replay.storage.location import remote_files
+from replay.storage.url import WEB, is_remote
 
 STDIN = "-"
 _BOM = b"\xef\xbb\xbf"

@@ -122,9 +122,9 @@ def _require_one_way(
 ) -> None:
     """Raise ReplayError for options that do not go together."""
     from replay.errors import ReplayError  # noqa: PLC0415 - `--help` must not pay for it
-    from replay.storage.location import is_url  # noqa: PLC0415
+    from replay.storage.url import is_bucket  # noqa: PLC0415
 
-    if listen and is_url(scenario.store or ""):
+    if listen and is_bucket(scenario.store or ""):
         raise ReplayError("what is received is kept on a disk first: listen with a store in a directory")
     if listen and (follow or scenario.logs or scenario.log_format):
         raise ReplayError("--listen stands for the log: leave out LOG, --from and --follow")

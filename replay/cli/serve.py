@@ -110,9 +110,9 @@ def serve(
         parse_trials,
         read_secret,
     )
-    from replay.storage.location import is_url  # noqa: PLC0415
+    from replay.storage.url import is_bucket  # noqa: PLC0415
 
-    if is_url(store):
+    if is_bucket(store):
         raise ReplayError("the store of a service is a directory: events are kept on a disk first", path="--store")
     if sum(map(bool, (listen, follow, pull))) > 1:
         raise ReplayError("give one of --listen, --follow and --pull")

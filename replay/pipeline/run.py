@@ -67,8 +67,8 @@ from replay.pipeline.set_diff import diff_workspaces
 from replay.pipeline.whole_file import whole_file
 from replay.reconstruct.cluster import Cluster
 from replay.report.diff_report import diff_text
-from replay.storage.remote import is_remote
 from replay.storage.scratch import scratch
+from replay.storage.url import is_remote
 
 if TYPE_CHECKING:
     from replay.prove.sets import PolicyProof

@@ -21,9 +21,9 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from replay.errors import StoreError
-from replay.storage.location import NEEDS_EXTRA
 from replay.storage.scratch import scratch
 from replay.storage.storage import StoredFile
+from replay.storage.url import NEEDS_EXTRA
 
 try:
     import obstore

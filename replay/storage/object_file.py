@@ -15,7 +15,7 @@ from obstore.store import from_url
 
 from replay.errors import AuditLogError, NoLogError
 from replay.storage.bucket import first_line
-from replay.storage.remote import RemoteFile, shown
+from replay.storage.url import RemoteFile, shown
 
 _MAGIC = re.compile(r"[*?\[]")
 

@@ -17,7 +17,7 @@ from replay.audit.store import Store
 from replay.cli.app import app
 from replay.errors import ReplayError
 from replay.pipeline.scenario import Scenario
-from replay.storage.remote import remote_files
+from replay.storage.location import remote_files
 
 SAMPLE = Path(__file__).parents[2] / "sample_audit" / "shop"
 LOG = SAMPLE / "audit.jsonl.zst"

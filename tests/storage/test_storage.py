@@ -17,8 +17,9 @@ import pytest
 from replay.errors import StoreError
 from replay.storage import bucket as buckets
 from replay.storage.directory import DirectoryStorage
-from replay.storage.location import is_url, opened
+from replay.storage.location import opened
 from replay.storage.storage import Storage
+from replay.storage.url import is_bucket
 
 PATIENCE_SECONDS = 30.0
 
@@ -118,7 +119,7 @@ def test_a_writer_waits(storage: Storage) -> None:
     [("s3://b/p", True), ("gs://b", True), ("az://c/p", True), ("audit.store", False), (Path("s3:/b"), False)],
 )
 def test_locations(location: Path | str, *, is_in_a_bucket: bool) -> None:
-    assert is_url(location) is is_in_a_bucket
+    assert is_bucket(location) is is_in_a_bucket
 
 
 def test_what_is_fetched_is_read_once_more_by_nobody(bucket: str, tmp_path: Path) -> None:

@@ -83,9 +83,9 @@ def _completed(context: Any, parameter: Any, incomplete: str) -> list[str]:
 def _values(store: str, query: str, start: str) -> list[str]:
     from replay.pipeline.forensic.sql import run_query  # noqa: PLC0415 - as above
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415 - as above
-    from replay.storage.location import is_url  # noqa: PLC0415 - as above
+    from replay.storage.url import is_bucket  # noqa: PLC0415 - as above
 
-    if is_url(store) or not (Path(store) / "store.json").is_file():
+    if is_bucket(store) or not (Path(store) / "store.json").is_file():
         return []
     rows = run_query(Scenario(store=store), query, {"start": f":{start}"}, lambda *_: None)
     return [str(value) for (value,) in rows.iter_rows()]

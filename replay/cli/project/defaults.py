@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from replay.cli.project.file import ProjectFile, Untrusted, reason_for_trust
 from replay.errors import ReplayError
-from replay.storage.remote import is_remote
+from replay.storage.url import is_remote
 
 SHARED = (
     *("logs", "from", "store", "current", "candidate", "add", "apply", "cluster", "cluster-name", "kubernetes-version"),
