@@ -163,11 +163,11 @@ class Chain:
         """Return the decision of each set about a request whose mutating results are known; arguments as for `decide`."""
         asking = self.asking(original, attributes, lister, _NO_BACKENDS)
         try:
-            objects = [
-                each.validated(side.attributes.object, asking.changes)
-                for each, side in zip(admitted, asking.sides, strict=True)
-            ]
-            return _decisions(admitted, objects, self._validating(asking), asking)
+            recorded, objects = asking.sides[0].attributes.object, dict[int, Object]()
+            for each in admitted:  # sets that were mutated alike validate one object
+                if id(each) not in objects:
+                    objects[id(each)] = each.validated(recorded, asking.changes)
+            return _decisions(admitted, [objects[id(each)] for each in admitted], self._validating(asking), asking)
         except UNFORESEEN as error:
             return [_undecided(error)] * self._sets
 

@@ -170,6 +170,16 @@ class Summary(Struct):
             if failure in self.call_failures or len(self.call_failures) < MAX_MESSAGES:
                 self.call_failures[failure] += 1
 
+    def discount(self, other: Summary) -> None:
+        """Take away requests that were counted. Cells and examples stay as they are."""
+        self.requests -= other.requests
+        _discount(self.outcomes, other.outcomes)
+        _discount(self.verdicts, other.verdicts)
+        _discount(self.basis, other.basis)
+        _discount(self.gaps, other.gaps)
+        _discount(self.webhooks, other.webhooks)
+        _discount(self.failed_calls, other.failed_calls)
+
     def count_unchanged(self, number: int, bases: Iterable[tuple[str, str]] = ()) -> None:
         """Count requests that no policy of either set can match. Both sets admit them, so they are not rebuilt."""
         self.requests += number
@@ -281,6 +291,13 @@ def _merge(cells: dict[_Key, Cell], key: _Key, cell: Cell) -> None:
         cells[key] = cell
     else:
         cell_so_far.add(cell)
+
+
+def _discount(counter: Counter[_Key], others: Counter[_Key]) -> None:
+    for key, count in others.items():
+        counter[key] -= count
+        if not counter[key]:
+            del counter[key]
 
 
 def _place(example: Example) -> tuple[int, int]:

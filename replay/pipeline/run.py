@@ -51,9 +51,19 @@ from replay.pipeline.project.focus import chosen, concerning, concerns, named_po
 from replay.pipeline.replay.distinct_set import shared_webhooks
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job, MetPortion, PartResult, RunAgain
-from replay.pipeline.replay.kept_result import KeptResults, MetClass, kept_results
+from replay.pipeline.replay.kept_result import Earlier, KeptResults, MetClass, kept_results
 from replay.pipeline.replay.kept_walk import KeptWalks
-from replay.pipeline.replay.merge import FindingFilter, Unread, class_results, joined, merge, met_classes, write_lines
+from replay.pipeline.replay.merge import (
+    FindingFilter,
+    Unread,
+    class_results,
+    corrected,
+    joined,
+    merge,
+    met_classes,
+    removed_results,
+    write_lines,
+)
 from replay.pipeline.replay.opening import assumptions
 from replay.pipeline.replay.preparation import job_without_history, with_history, with_ledger
 from replay.pipeline.replay.provider import with_provider_answers
@@ -270,10 +280,11 @@ def _replay(
     old = store_results.read() if store_results is not None else {}
     changed = [requests for requests in store_results.files if requests not in old] if store_results is not None else []
     met = store_results.read_met(changed) if store_results is not None else {}
+    earlier = store_results.read_earlier(met) if store_results is not None and met else None
     unmet = [requests for requests in changed if requests not in met]
     if store_results is not None:
         within = together(job.within, of_classes(unmet)) if unmet else job.within
-        job = replace(job, within=within, keeps_met=bool(store_results.met))
+        job = replace(job, within=within, keeps_met=bool(store_results.met), earlier=earlier and earlier.candidate)
     results: list[PartResult] = []
     new: dict[CoarseClass, ClassResult] = {}
     has_history, answers = authorized is not None, LogAnswers(store)
@@ -290,8 +301,11 @@ def _replay(
             new = {requests: by_class.get(requests, NOTHING) for requests in unmet}
             store_results.write_met(met_classes(results, unread, unmet))
         if store_results is not None and changed:
-            new |= _decided_again(met, answers, worker_pool, progress)
+            by_difference = _corrected(met, earlier, answers, worker_pool, progress)
+            rest = {requests: each for requests, each in met.items() if requests not in by_difference}
+            new |= by_difference | _decided_again(rest, answers, worker_pool, progress)
             store_results.write(new)
+            store_results.write_policies()
         classes = {**old, **new}
         world = store_results.read_world() if store_results is not None else None
         if world is None:
@@ -303,6 +317,8 @@ def _replay(
                 store_results.write_world(world, archive.content)
     with whole_file(options.outcomes, "the outcomes") if options.outcomes else nullcontext() as file:
         summary, fidelity = merge(classes, world, finding_filter)
+        if store_results is not None and changed:
+            store_results.forget_oldest()
         if file is not None:
             write_lines(results, world, file, authorized.lines if authorized is not None else None)
     return summary, fidelity, world.facts
@@ -339,18 +355,49 @@ def _replay_parts(
     return results, unread()
 
 
+def _corrected(
+    met: Mapping[CoarseClass, MetClass],
+    earlier: Earlier | None,
+    answers: LogAnswers,
+    worker_pool: WorkerPool[Job],
+    progress: Progress,
+) -> dict[CoarseClass, ClassResult]:
+    """Return the results of classes, made of those of an earlier candidate and of what it decides otherwise; where that suffices."""
+    if earlier is None:
+        return {}
+    differing = {requests: each for requests, each in met.items() if requests in earlier.results}
+    results = _run_again(differing, answers, worker_pool, progress, is_by_difference=True)
+    added, removed = class_results(results, ()), removed_results(results)
+    by_class = {
+        requests: corrected(earlier.results[requests], removed.get(requests, NOTHING), added.get(requests, NOTHING))
+        for requests in differing
+    }
+    return {requests: result for requests, result in by_class.items() if result is not None}
+
+
+def _run_again(
+    met: Mapping[CoarseClass, MetClass],
+    answers: LogAnswers,
+    worker_pool: WorkerPool[Job],
+    progress: Progress,
+    *,
+    is_by_difference: bool = False,
+) -> list[PartResult]:
+    """Replay kept requests, a portion of them at a time."""
+    portions = [MetPortion(0, [], is_by_difference)]
+    for block in (block for each in met.values() for block in each.blocks):
+        if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:
+            portions.append(MetPortion(len(portions), [], is_by_difference))
+        portions[-1].blocks.append(block)
+    ask = partial(answers.ask, worker_pool.job)
+    return worker_pool.run(RunAgain(), portions, progress, ask) if portions[0].blocks else []
+
+
 def _decided_again(
     met: Mapping[CoarseClass, MetClass], answers: LogAnswers, worker_pool: WorkerPool[Job], progress: Progress
 ) -> dict[CoarseClass, ClassResult]:
     """Return the results of classes whose requests are kept as of the validating phase."""
-    portions = [MetPortion(0, [])]
-    for block in (block for each in met.values() for block in each.blocks):
-        if sum(map(len, portions[-1].blocks)) > PORTION_BYTES:
-            portions.append(MetPortion(len(portions), []))
-        portions[-1].blocks.append(block)
-    ask = partial(answers.ask, worker_pool.job)
-    results = worker_pool.run(RunAgain(), portions, progress, ask) if portions[0].blocks else []
-    by_class = class_results(results, ())
+    by_class = class_results(_run_again(met, answers, worker_pool, progress), ())
     return {requests: joined(each.settled, by_class.get(requests, NOTHING)) for requests, each in met.items()}
 
 

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import os
 import shutil
+from collections import Counter
 from collections.abc import Callable
 from enum import StrEnum, auto
 from pathlib import Path
@@ -13,8 +14,19 @@ from typing import NamedTuple
 
 import pytest
 
+from replay.admission.decision import Decision
+from replay.compare.change_example import ChangeExample, ChangeExamples
+from replay.compare.outcome import OutcomeKind
+from replay.compare.summary import Summary
+from replay.kube.lister import Lister
 from replay.pipeline.options import Options
+from replay.pipeline.replay.decide import MetRequest
+from replay.pipeline.replay.difference import Difference
+from replay.pipeline.replay.job import Job
 from replay.pipeline.replay.kept_result import RESULTS
+from replay.pipeline.replay.merge import corrected
+from replay.pipeline.replay.replayer import Replayer
+from replay.pipeline.replay.totals import NOTHING, ClassResult, Totals
 from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.store import Retention, prune
@@ -271,6 +283,58 @@ def test_a_store_that_cannot_be_written_keeps_nothing(
     shutil.rmtree(kept / RESULTS)
     (kept / RESULTS).write_bytes(b"in the way")
     assert replayed(short_sample, short_sample, kept) == plain
+
+
+def test_only_what_an_earlier_candidate_decides_otherwise_is_replayed(
+    store: Path, short_sample: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept, sets, differing = tmp_path / "store", tmp_path / "sets", list[bool]()
+    shutil.copytree(store, kept)
+    for name in ("current", "candidate"):
+        shutil.copytree(short_sample / name, sets / name)
+    edited("candidate/vap/memory-limits.yaml", "all containers need", "every container needs")(sets)
+    decisions = Difference.decisions
+
+    def noted(difference: Difference, met: MetRequest, lister: Lister) -> list[Decision] | None:
+        found = decisions(difference, met, lister)
+        differing.append(found is not None)
+        return found
+
+    monkeypatch.setattr(Difference, "decisions", noted)
+    monkeypatch.setattr(Job, "run", None)
+    monkeypatch.setattr(Replayer, "replay_again", None)
+    report = replayed(short_sample, sets, kept)
+    assert "every container needs" in report
+    assert 0 < differing.count(True) < len(differing) / 2
+
+
+def result_of(*, count: int = 1, seq: int = 5, failures: int = 0) -> ClassResult:
+    """A class of requests that are newly mutated, with the first of them as an example."""
+    changes = ChangeExamples({EXAMPLE: ChangeExample(seq, 0, "", None, None)})
+    outcomes = Counter({OutcomeKind.NEWLY_MUTATED: count})
+    summary = Summary(count, outcomes, call_failures=Counter({("w", "e"): failures} if failures else {}))
+    summary.changes = changes
+    return NOTHING._replace(totals=Totals(summary))
+
+
+EXAMPLE = (OutcomeKind.NEWLY_MUTATED, (), ())
+CORRECTED = [
+    ("an example stays", result_of(count=3), result_of(seq=6), True),
+    ("an example is gone", result_of(count=3), result_of(seq=5), False),
+    ("calls that fail are counted up to a limit", result_of(count=3, failures=1), result_of(seq=6), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("earlier", "gone", "is_certain"), [row[1:] for row in CORRECTED], ids=[row[0] for row in CORRECTED]
+)
+def test_a_result_without_some_requests_is_used_where_it_is_certain(
+    earlier: ClassResult, gone: ClassResult, *, is_certain: bool
+) -> None:
+    result = corrected(earlier, gone, NOTHING)
+    assert (result is not None) is is_certain
+    if result is not None:
+        assert result.totals.summary == result_of(count=2).totals.summary
 
 
 def test_the_oldest_results_are_forgotten(

@@ -36,6 +36,12 @@ ALL_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
 )
 """Plugins in the server's order."""
 MUTATING_PLUGINS: Final = tuple(plugin for plugin in ALL_ORDERED_PLUGINS if plugin.mutates)
+POLICY_PLUGINS: Final = tuple(
+    plugin
+    for plugin in ALL_ORDERED_PLUGINS
+    if isinstance(plugin, MutatingAdmissionPolicyPlugin | ValidatingAdmissionPolicyPlugin)
+)
+"""The plugins that evaluate policies."""
 SHARD_ORDERED_PLUGINS: Final[tuple[AdmissionPlugin, ...]] = (
     WebhookPlugin("mutating"),
     MutatingAdmissionPolicyPlugin(),

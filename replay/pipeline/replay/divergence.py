@@ -48,6 +48,15 @@ class Divergence(Struct):
             self.objects[key] = (*self.objects.get(key, ()), *numbers)
         self.numbers |= other.numbers
 
+    def without(self, other: Divergence) -> Divergence:
+        """The same without the requests of another divergence."""
+        objects = {
+            key: tuple(seq for seq in numbers if seq not in other.numbers) if key in other.objects else numbers
+            for key, numbers in self.objects.items()
+        }
+        numbers = {seq: alone for seq, alone in self.numbers.items() if seq not in other.numbers}
+        return Divergence({key: seqs for key, seqs in objects.items() if seqs}, numbers)
+
     def alone(self, numbers: Iterable[int]) -> dict[int, IsolatedEnd | None]:
         """Return how those of some requests that differ end by themselves."""
         return {seq: self.numbers[seq] for seq in numbers if seq in self.numbers}

@@ -46,6 +46,7 @@ from replay.pipeline.kcp.chain import ShardChain
 from replay.pipeline.kcp.evidence import in_force
 from replay.pipeline.kcp.planned import Workspaces
 from replay.pipeline.replay.decide import decide, decide_again, decide_keeping
+from replay.pipeline.replay.difference import Difference, difference_of
 from replay.pipeline.replay.distinct_set import distinct_sets, only_named
 from replay.pipeline.replay.gate import OPEN, Gate
 from replay.pipeline.replay.kept_input import met_request, rows_of
@@ -93,6 +94,8 @@ class PartResult(NamedTuple):
     lines: int
     settled: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012 - it is never changed
     met: dict[CoarseClass, list[tuple[int, int]] | None] = {}  # noqa: RUF012
+    removed: dict[CoarseClass, ClassPiece] = {}  # noqa: RUF012
+    """What the requests of `classes` came to with an earlier candidate, where only these are replayed that come to something else."""
 
 
 class Job(Struct, frozen=True, dict=True):
@@ -136,6 +139,8 @@ class Job(Struct, frozen=True, dict=True):
     """Objects of the baseline that the log creates and deletes."""
     keeps_met: bool = False
     """Whether requests are kept as they reach the validating phase."""
+    earlier: ManifestSet | None = None
+    """The candidate of an earlier run, which differs in validating policies alone. It has the form of `distinct_sets`."""
     workspaces: Workspaces | None = None
     """Workspaces of kcp, None outside of kcp. With workspaces, `sets` hold all policies that any of them ever has."""
 
@@ -196,7 +201,7 @@ class Job(Struct, frozen=True, dict=True):
 
         return ShardChain(self.cluster, self.workspaces, self.versions, distinct, policy_names(self.distinct_sets[0]))
 
-    def chain_of(self, sets: Sets) -> Chain:
+    def chain_of(self, sets: Sequence[ManifestSet]) -> Chain:
         """Return the chain of compiled sets."""
         own = asked_by if self.authorizers is not None and self._asks_authorizers(sets) else None
         discovery, schemas = self.cluster.discovery, self.schemas
@@ -215,7 +220,7 @@ class Job(Struct, frozen=True, dict=True):
         """Returns the authorizer of policies for a lister's time."""
         return RBACAuthorizer if self.authorizers is None else policy_authorizer(self._authorizing)
 
-    def _asks_authorizers(self, sets: Sets) -> bool:
+    def _asks_authorizers(self, sets: Sequence[ManifestSet]) -> bool:
         """Return whether decisions may depend on each set's own authorizers.
 
         If not, shared policies are decided once for both.
@@ -247,6 +252,14 @@ class Job(Struct, frozen=True, dict=True):
     def distinct_sets(self) -> Sets:
         """Both sets without the webhooks that both call alike and that have no source of answers."""
         return distinct_sets(self.sets, self.webhooks.names, with_plugins=self.with_plugins, again=self.again)
+
+    @cached_property
+    def difference(self) -> Difference | None:
+        """The earlier candidate beside this one."""
+        if self.earlier is None:
+            return None
+        current, candidate = self.distinct_sets
+        return difference_of(current, self.earlier, candidate, self.chain_of)
 
     @cached_property
     def reconstructor(self) -> Reconstructor:
@@ -475,15 +488,23 @@ class Job(Struct, frozen=True, dict=True):
         """Replay requests that were kept as they reached the validating phase."""
         assert isinstance(self.chain, Chain)
         met_requests = (met_request(row) for block in portion.blocks for row in rows_of(block))
-        outcomes = self.replayer.replay_again(met_requests, partial(decide_again, self.chain))
-        return _spooled(outcomes, self.spool / f"again-{portion.number:05}")
+        path = self.spool / f"{'differing' if portion.is_by_difference else 'again'}-{portion.number:05}"
+        if not portion.is_by_difference:
+            return _spooled(self.replayer.replay_again(met_requests, partial(decide_again, self.chain)), path)
+        assert self.difference is not None
+        outcomes, earlier = self.replayer.replay_difference(met_requests, self.difference.decisions)
+        return _spooled(outcomes, path, earlier)
 
 
 class MetPortion(NamedTuple):
-    """Blocks of kept requests that one worker replays together."""
+    """Blocks of kept requests that one worker replays together.
+
+    `is_by_difference` replays only requests that an earlier candidate decides differently.
+    """
 
     number: int
     blocks: list[bytes]
+    is_by_difference: bool
 
 
 class RunAgain(NamedTuple):
@@ -494,17 +515,18 @@ class RunAgain(NamedTuple):
         return job.run_again(portion)
 
 
-def _spooled(outcomes: PartOutcomes, path: Path) -> PartResult:
+def _spooled(outcomes: PartOutcomes, path: Path, earlier: PartOutcomes | None = None) -> PartResult:
     """Write what grows with the log to a file: pieces of classes, kept requests, then lines."""
     with path.open("wb") as file:
         classes, settled = _pieces(outcomes.classes, file), _pieces(outcomes.settled, file)
+        removed = _pieces(earlier.classes, file) if earlier is not None else {}
         met: dict[CoarseClass, list[tuple[int, int]] | None] = {}
         for requests, kept in outcomes.met.items():
             blocks = kept.take()
             met[requests] = None if blocks is None else [(file.tell(), file.write(block)) for block in blocks]
         lines = file.tell()
         _dump(sorted(outcomes.lines, key=lambda line: line[0]), file)
-    return PartResult(classes, path, lines, settled, met)
+    return PartResult(classes, path, lines, settled, met, removed)
 
 
 def _pieces(classes: Mapping[CoarseClass, ClassOutcomes], file: BinaryIO) -> dict[CoarseClass, ClassPiece]:

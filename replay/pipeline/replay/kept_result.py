@@ -5,8 +5,9 @@ name is a digest of the policies and webhooks that may match the class, in both 
 snapshot, version and code reuses every class with a saved digest.
 
 For other classes it uses the requests as they reached the validating phase. They are saved under a digest of everything
-that acts before that phase, and decided again. Only the rest is replayed. The consequences depend on all classes
-together. They are saved under a digest of both sets, and object by object (`kept_walk`).
+that acts before that phase. The run decides them again, or only those that the last candidate decides differently
+(`difference`). Only the rest is replayed. The consequences depend on all classes together. They are saved under a digest
+of both sets, and object by object (`kept_walk`).
 
 INVARIANT: the result equals that of a run without a store, to the byte.
 """
@@ -17,25 +18,37 @@ import errno
 import hashlib
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from typing import Any, NamedTuple, get_args, get_origin
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from replay.admission.ordered.plugin import Unit
-from replay.admission.ordered.registry import MUTATING_PLUGINS, looked_up_kinds, units_of
+from replay.admission.ordered.registry import (
+    MUTATING_PLUGINS,
+    POLICY_PLUGINS,
+    looked_up_kinds,
+    units_of,
+)
 from replay.audit.directory.remembered import code_digest
 from replay.audit.place import LogPosition
 from replay.errors import StoreError
-from replay.kube.admissionregistration import ManifestSet, MatchResources
+from replay.kube.admissionregistration import (
+    ManifestSet,
+    MatchResources,
+    ValidatingAdmissionPolicy,
+    ValidatingAdmissionPolicyBinding,
+)
 from replay.matching.coarse import CoarseClass
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.kept_input import UNKEEPABLE
 from replay.pipeline.replay.replayer import Pending
 from replay.pipeline.replay.totals import ClassResult, Totals
+from replay.pipeline.replay.webhook import Sets
 from replay.pipeline.replay.world import World
 from replay.storage.storage import Storage
 from replay.world.result import Consequence
@@ -63,7 +76,9 @@ class KeptResults(Struct, frozen=True):
 
     `classes` are the numbers of requests by class, `files` the names of the files. `met` are the names of the files of
     requests that reached the validating phase, with `{}` for the number. `world` names the file of the consequences,
-    `walks` that of the walks.
+    `walks` that of the walks, `policies` that of the validating policies of the last `candidate`. `with_candidate` returns
+    the results for another candidate. Only policies act on the classes `decided_by_policies`, whose requests are about
+    one object each.
     """
 
     storage: Storage
@@ -72,6 +87,10 @@ class KeptResults(Struct, frozen=True):
     met: dict[CoarseClass, str]
     world: str
     walks: str
+    policies: str
+    decided_by_policies: frozenset[CoarseClass]
+    candidate: ManifestSet
+    with_candidate: Callable[[ManifestSet], KeptResults]
 
     def read(self) -> dict[CoarseClass, ClassResult]:
         """Return all whole results."""
@@ -111,6 +130,29 @@ class KeptResults(Struct, frozen=True):
             return None
         return MetClass(result, blocks)
 
+    def read_earlier(self, classes: Collection[CoarseClass]) -> Earlier | None:
+        """Return the candidate that this one would be with the last validating policies, and its results for some classes."""
+        try:
+            policies = _POLICIES.decode(_whole(self.storage, self.policies))
+        except (OSError, msgspec.MsgspecError):
+            return None
+        candidate = replace(
+            self.candidate, validating_policies=policies.policies, validating_bindings=policies.bindings
+        )
+        kept = self.with_candidate(candidate)
+        alike = {
+            each for each in self.decided_by_policies.intersection(classes) if kept.met.get(each) == self.met[each]
+        }
+        names = {requests: kept.files[requests] for requests in alike}
+        results = {requests: _read(self.storage, name) for requests, name in names.items()}
+        return Earlier(candidate, {requests: each for requests, each in results.items() if each is not None})
+
+    def write_policies(self) -> None:
+        """Save the validating policies of the candidate, if possible. The next run compares its own with them."""
+        policies = _Policies(self.candidate.validating_policies, self.candidate.validating_bindings)
+        with suppress(OSError, *UNKEEPABLE):
+            _put(self.storage, self.policies, msgspec.msgpack.encode(policies))
+
     def write_met(self, met: Mapping[CoarseClass, MetClass]) -> None:
         """Save the requests of classes that reached the validating phase, if possible."""
         with suppress(OSError):
@@ -147,7 +189,7 @@ class KeptResults(Struct, frozen=True):
             return None
 
     def write_world(self, world: World, walks: bytes | None) -> None:
-        """Save the consequences and their walks, if possible; remove the oldest results."""
+        """Save the consequences and their walks, if possible."""
         ends = {each: number for number, each in enumerate(dict.fromkeys(world.consequences.values()))}
         places = [(*place, ends[each]) for place, each in world.consequences.items()]
         world_to_keep = _World(list(ends), places, world.collections, world.refused, dict(world.still))
@@ -156,6 +198,10 @@ class KeptResults(Struct, frozen=True):
             if walks is not None:
                 _put(self.storage, self.walks, walks)
             _put(self.storage, self.world, msgspec.msgpack.encode(world_to_keep))
+
+    def forget_oldest(self) -> None:
+        """Remove the oldest results, if possible, once all that are needed have been read."""
+        with suppress(OSError):
             _forget(self.storage, (*self.files.values(), self.world))
 
 
@@ -164,6 +210,18 @@ class MetClass(NamedTuple):
 
     settled: ClassResult
     blocks: Iterable[bytes]
+
+
+class Earlier(NamedTuple):
+    """The candidate of an earlier run, which differs in validating policies alone, and its results for some classes."""
+
+    candidate: ManifestSet
+    results: Mapping[CoarseClass, ClassResult]
+
+
+class _Policies(NamedTuple):
+    policies: tuple[ValidatingAdmissionPolicy, ...]
+    bindings: tuple[ValidatingAdmissionPolicyBinding, ...]
 
 
 class _World(NamedTuple):
@@ -182,7 +240,7 @@ class _World(NamedTuple):
 def kept_results(  # noqa: PLR0913 - what results depend on
     storage: Storage,
     base: Sequence[str | bytes],
-    sets: Sequence[ManifestSet],
+    sets: Sets,
     classes: Mapping[CoarseClass, int],
     selector: Callable[[MatchResources], Callable[[CoarseClass], bool]],
     *,
@@ -198,7 +256,8 @@ def kept_results(  # noqa: PLR0913 - what results depend on
     mutating = [{unit.digest for unit in units_of(manifests, MUTATING_PLUGINS)} for manifests in sets]
     before = repr([sorted((each.name, each.admits) for each in manifests.builtin) for manifests in sets])
     looked_up = repr(sorted(frozenset[tuple[str, str]]().union(*map(looked_up_kinds, sets))))
-    files, met = {}, {}
+    policies = [{unit.digest for unit in units_of(manifests, POLICY_PLUGINS)} for manifests in sets]
+    files, met, decided_by_policies = {}, {}, set()
     for requests in classes:
         acting = [[unit for unit, selects in each if selects(requests)] for each in units]
         own = _digest(*requests)
@@ -208,10 +267,25 @@ def kept_results(  # noqa: PLR0913 - what results depend on
                 _joined(unit for unit in each if unit.digest in digests)
                 for each, digests in zip(acting, mutating, strict=True)
             )
+            if requests.verb != "deletecollection" and all(
+                unit.digest in digests for each, digests in zip(acting, policies, strict=True) for unit in each
+            ):
+                decided_by_policies.add(requests)
             met[requests] = f"{place}/{own}{_MET}{{}}.{_digest(*changing, _selection(acting), before, looked_up)}"
     # A candidate may lead to requests of classes that the log does not have.
     both = (_joined(unit for unit, _ in each) for each in units)
-    return KeptResults(storage, classes, files, met, f"{place}/world.{_digest(*both)}", f"{place}/walks")
+    return KeptResults(
+        storage,
+        classes,
+        files,
+        met,
+        f"{place}/world.{_digest(*both)}",
+        f"{place}/walks",
+        f"{place}/policies",
+        frozenset(decided_by_policies),
+        sets[1],
+        lambda other: kept_results(storage, base, (sets[0], other), classes, selector, keeps_met=keeps_met),
+    )
 
 
 def _joined(units: Iterable[Unit]) -> str:
@@ -314,6 +388,7 @@ _TOTALS = msgspec.msgpack.Decoder(Totals, dec_hook=_counter)
 _BEGINNING = msgspec.msgpack.Decoder(Divergence)
 _PENDING = msgspec.msgpack.Decoder(list[Pending])
 _WORLD = msgspec.msgpack.Decoder(_World)
+_POLICIES = msgspec.msgpack.Decoder(_Policies)
 
 
 def _forget(storage: Storage, names: Iterable[str]) -> None:

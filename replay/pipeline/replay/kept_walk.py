@@ -21,8 +21,10 @@ from typing import NamedTuple
 
 import msgspec
 
+from replay.admission.ordered.plugin import AdmissionPlugin
 from replay.admission.ordered.registry import (
     ALL_ORDERED_PLUGINS,
+    POLICY_PLUGINS,
     looked_up_resources,
     mutating_criteria,
     unseen_criteria,
@@ -33,7 +35,7 @@ from replay.matching.coarse import CoarseClass, may_select
 from replay.matching.equivalence import EquivalentResourceMapper
 from replay.pipeline.replay.divergence import Divergence
 from replay.pipeline.replay.job import Job
-from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, rows_of
+from replay.pipeline.replay.kept_input import ROWS, UNKEEPABLE, block_of, met_request, rows_of
 from replay.pipeline.replay.reach import looked_up_kinds
 from replay.pipeline.replay.traced_walk import Note, ObjectWalk, Trace, answer_of, digest, is_decided_alike
 from replay.world.namespace import namespace_key
@@ -97,10 +99,22 @@ _FILE = msgspec.msgpack.Decoder(_File)
 _RESULT = msgspec.msgpack.Decoder(_Result)
 
 
+class _ActingUnit(NamedTuple):
+    """What acts on some classes of requests."""
+
+    digest: str
+    selects: Callable[[CoarseClass], bool]
+    plugin: AdmissionPlugin
+
+
 class _Validity(Enum):
-    """Which walks with a trace are still valid: all, those whose requests get the same decisions, or none."""
+    """Which walks with a trace are still valid: all, those whose requests get the same decisions, or none.
+
+    `BY_DIFFERENCE`: the walks are of an earlier candidate, and only policies decide their requests.
+    """
 
     ALL = auto()
+    BY_DIFFERENCE = auto()
     BY_DECISIONS = auto()
     NONE = auto()
 
@@ -165,26 +179,38 @@ class KeptWalks:
         )
 
     @cached_property
-    def _units(self) -> list[list[tuple[str, Callable[[CoarseClass], bool], bool]]]:
-        """For each set, its units: their digest, a function for the classes that they match, and whether they mutate."""
-        mapper = EquivalentResourceMapper(self._job.cluster.discovery)
-        return [
+    def _units(self) -> tuple[list[_ActingUnit], ...]:
+        """The units of each set, and those of the earlier candidate, if there is one."""
+        job = self._job
+        mapper = EquivalentResourceMapper(job.cluster.discovery)
+        sets = job.distinct_sets if job.earlier is None else (*job.distinct_sets, job.earlier)
+        return tuple(
             [
-                (unit.digest, may_select(unit.match, mapper, self._job.excluded), plugin.mutates)
+                _ActingUnit(unit.digest, may_select(unit.match, mapper, job.excluded), plugin)
                 for plugin in ALL_ORDERED_PLUGINS
                 for unit in plugin.units(manifests)
             ]
-            for manifests in self._job.distinct_sets
-        ]
+            for manifests in sets
+        )
 
-    def _acting(self, trace: Trace) -> tuple[str, str]:
-        """Return digests of everything that may act on the classes with wanted decisions, and of what mutates, in both sets."""
+    def _acting(self, trace: Trace, *, is_earlier: bool = False) -> tuple[str, str]:
+        """Return digests of everything that may act on the classes with wanted decisions, and of what mutates, in both sets.
+
+        `is_earlier` takes the earlier candidate for that of this run.
+        """
+        current, candidate, *earlier = self._units
+        sets = (current, *earlier) if is_earlier else (current, candidate)
         all_acting, mutating = [], []
         for requests in sorted(trace.decided):
-            acting = [[each for each in of_set if each[1](requests)] for of_set in self._units]
-            all_acting.append((requests, [[unit for unit, _, _ in of_set] for of_set in acting]))
-            mutating.append((requests, [[unit for unit, _, mutates in of_set if mutates] for of_set in acting]))
+            acting = [[each for each in of_set if each.selects(requests)] for of_set in sets]
+            all_acting.append((requests, [[unit.digest for unit in of_set] for of_set in acting]))
+            mutating.append((requests, [[unit.digest for unit in of_set if unit.plugin.mutates] for of_set in acting]))
         return digest(all_acting).hex(), digest(mutating).hex()
+
+    def _is_by_policies(self, trace: Trace) -> bool:
+        """Return whether nothing but policies may act on the classes with wanted decisions."""
+        others = [unit for of_set in self._units for unit in of_set if unit.plugin not in POLICY_PLUGINS]
+        return not any(unit.selects(requests) for unit in others for requests in trace.decided)
 
     def _is_valid(self, entry: _Entry) -> bool:
         """Return whether the sets would give a walk the same answers and decisions."""
@@ -193,9 +219,10 @@ class KeptWalks:
         if entry.trace not in self._validity:
             self._validity[entry.trace] = self._validity_of(*self._file.traces[entry.trace])
         validity = self._validity[entry.trace]
-        if validity is _Validity.BY_DECISIONS:
-            return entry.notes is not None and all(map(self._is_decided_alike, entry.notes))
-        return validity is _Validity.ALL
+        if validity in (_Validity.ALL, _Validity.NONE):
+            return validity is _Validity.ALL
+        is_alike = self._differs_in_nothing if validity is _Validity.BY_DIFFERENCE else self._is_decided_alike
+        return entry.notes is not None and all(map(is_alike, entry.notes))
 
     def _validity_of(self, trace: Trace, acting: str, mutating: str) -> _Validity:
         now, mutating_now = self._acting(trace)
@@ -204,17 +231,34 @@ class KeptWalks:
             for each in trace.answers
         ):
             return _Validity.NONE
-        return _Validity.ALL if acting == now else _Validity.BY_DECISIONS
+        if acting == now:
+            return _Validity.ALL
+        is_earlier = self._job.earlier is not None and acting == self._acting(trace, is_earlier=True)[0]
+        return _Validity.BY_DIFFERENCE if is_earlier and self._is_by_policies(trace) else _Validity.BY_DECISIONS
 
-    def _is_decided_alike(self, note: _NotePlace) -> bool:
+    def _row(self, note: _NotePlace) -> bytes | None:
+        """The request of a note, None where the file has none."""
         if not 0 <= note.block < len(self._file.blocks):
-            return False
+            return None
         if self._read[0] != note.block:
             self._read = note.block, rows_of(self._file.blocks[note.block])
         rows = self._read[1]
-        return 0 <= note.number < len(rows) and is_decided_alike(
-            self._job, Note(note.is_alone, rows[note.number], note.digest)
-        )
+        return rows[note.number] if 0 <= note.number < len(rows) else None
+
+    def _is_decided_alike(self, note: _NotePlace) -> bool:
+        row = self._row(note)
+        return row is not None and is_decided_alike(self._job, Note(note.is_alone, row, note.digest))
+
+    def _differs_in_nothing(self, note: _NotePlace) -> bool:
+        """Return whether the policies that differ decide alike; if not, whether all of them do."""
+        row, difference = self._row(note), self._job.difference
+        if row is None or difference is None:
+            return False
+        try:
+            met = met_request(row)
+        except msgspec.MsgspecError:
+            return False
+        return difference.is_alike(met, self._job.cluster.at(met.request.record)) or self._is_decided_alike(note)
 
     def place(self, context: bytes) -> tuple[int, int]:
         """Return where the requests of a walk are kept: in this order each block is read once."""

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, NamedTuple
 import orjson
 
 from replay.audit.place import LogPosition
+from replay.compare.change_example import MAX_GROUPS
 from replay.compare.fidelity import Fidelity
 from replay.compare.fidelity import merged as merged_fidelity
 from replay.compare.outcome import OutcomeKind
@@ -107,6 +108,11 @@ def _combined(
     return results_of_class
 
 
+def removed_results(results: Sequence[PartResult]) -> dict[CoarseClass, ClassResult]:
+    """Return what requests came to with an earlier candidate."""
+    return _combined(((each.spool, each.removed) for each in results), ())
+
+
 def joined(one: ClassResult, other: ClassResult) -> ClassResult:
     """Return the combined result of two results of one class."""
     totals = Totals()
@@ -120,6 +126,34 @@ def joined(one: ClassResult, other: ClassResult) -> ClassResult:
         beginning = Divergence()
         beginning.add(one.begins())
         beginning.add(other.begins())
+        return beginning
+
+    return ClassResult(totals, findings, begins)
+
+
+def corrected(earlier: ClassResult, removed: ClassResult, added: ClassResult) -> ClassResult | None:
+    """Return the result about a class, given that of an earlier candidate and what some requests came to with both.
+
+    The current set is the same. None where it is not certain what some numbers would be without the requests.
+    """
+    old, gone, new = (each.totals.summary for each in (earlier, removed, added))
+    examples, others = old.changes.groups, gone.changes.groups
+    is_example_gone = any(examples.get(group) == example for group, example in others.items())
+    if is_example_gone or len(others) >= MAX_GROUPS or any(each.call_failures for each in (old, gone, new)):
+        return None
+    totals = Totals(fidelity=earlier.totals.fidelity)
+    totals.summary.add(old)
+    totals.summary.discount(gone)
+    totals.summary.add(new)
+    places = {pending.place for pending in removed.findings()}
+
+    def findings() -> Iterator[Pending]:
+        kept = (pending for pending in earlier.findings() if pending.place not in places)
+        return heapq.merge(kept, added.findings(), key=lambda pending: pending.place)
+
+    def begins() -> Divergence:
+        beginning = earlier.begins().without(removed.begins())
+        beginning.add(added.begins())
         return beginning
 
     return ClassResult(totals, findings, begins)

@@ -68,6 +68,8 @@ Keep = Callable[[ReplayRequest, Lister], tuple[Sequence[Decision], MetRequest | 
 """A `Decide` that also returns the input of `DecideAgain`, or None if it is not known."""
 DecideAgain = Callable[[MetRequest, Lister], Sequence[Decision]]
 """A `Decide` for a request whose result of the mutating phases is known."""
+DecideDifference = Callable[[MetRequest, Lister], Sequence[Decision] | None]
+"""The same, with the decision of an earlier candidate in second place. None if both candidates decide alike."""
 
 
 class Pending(NamedTuple):
@@ -167,6 +169,20 @@ class Replayer(Struct, frozen=True, dict=True):
             decisions = as_far_as_reached(request, decide(met, self.cluster.at(request.record)))
             self._count(request, decisions, part.of(request.record), part)
         return part
+
+    def replay_difference(
+        self, met_requests: Iterable[MetRequest], decide: DecideDifference
+    ) -> tuple[PartOutcomes, PartOutcomes]:
+        """Replay the requests that an earlier candidate decides otherwise, with this candidate and with that one."""
+        part, earlier_part = PartOutcomes(), PartOutcomes()
+        for met in met_requests:
+            request = met.request
+            decisions = decide(met, self.cluster.at(request.record))
+            if decisions is not None:
+                current, earlier, candidate = as_far_as_reached(request, decisions)
+                self._count(request, (current, earlier), earlier_part.of(request.record), earlier_part)
+                self._count(request, (current, candidate), part.of(request.record), part)
+        return part, earlier_part
 
     def pass_over(self, records: Iterable[RequestRecord], part: PartOutcomes) -> None:
         """Count requests that no policy of either set can match. No body is read, only how far they came.
