@@ -138,6 +138,12 @@ def run(
     candidate_version: CandidateVersion = None,
     down: DownWebhooks = None,
     current_down: CurrentDownWebhooks = None,
+    batches: Annotated[
+        tuple[int, int] | None,
+        typer.Option(
+            hidden=True, help="Select the rows of these batches of the store: the first, and the one after the last."
+        ),
+    ] = None,
 ) -> None:
     """Which real requests would a change of admission policy newly deny or mutate?
 
@@ -178,6 +184,7 @@ def run(
             since,
             until,
             workspaces=tuple(workspace or ()),
+            batches=batches,
         ),
         accepted=accepted,
         today=today(),

@@ -34,6 +34,13 @@ def serve(
     ],
     current: CurrentSet = None,
     cluster: ClusterSnapshot = None,
+    snapshot: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="CLUSTER=FILE",
+            help="Snapshot of one cluster of a multi-cluster store, in the place of --cluster. Repeatable.",
+        ),
+    ] = None,
     data: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Directory for results and weekly reports. Default: STORE.trials."),
@@ -107,6 +114,7 @@ def serve(
         of_each_cluster,
         parse_proxy,
         parse_seconds,
+        parse_snapshots,
         parse_trials,
         read_secret,
     )
@@ -144,6 +152,7 @@ def serve(
         trials=of_each_cluster(parse_trials(trial), store, cluster_name or ""),
         current=current,
         cluster=cluster,
+        snapshots=parse_snapshots(snapshot or ()),
         accepted=accepted,
         kubernetes_version=kubernetes_version,
         owner_label=owner_label,

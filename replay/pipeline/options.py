@@ -33,6 +33,8 @@ class Focus(Struct, frozen=True):
     until: str | None = None
     zone: tzinfo = UTC
     workspaces: tuple[str, ...] = ()
+    batches: tuple[int, int] | None = None
+    """The batches of a store whose rows are selected: the first one, and the one after the last."""
 
     @property
     def text(self) -> str:
@@ -42,6 +44,7 @@ class Focus(Struct, frozen=True):
             f"{words[len(each) > 1]} {', '.join(each)}" for words, each in zip(_GRAMMAR, kinds, strict=True) if each
         ]
         restrictions += [f"{word} {each}" for word, each in (("since", self.since), ("until", self.until)) if each]
+        restrictions += ["what was ingested since"] if self.batches is not None else []
         return f"only {'; '.join(restrictions)}" if restrictions else ""
 
     @property

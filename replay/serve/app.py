@@ -164,7 +164,7 @@ class Page:
             return self._html("search.html", fields=fields, clusters=[name for name in stores if name])
         if cluster not in stores:
             raise HTTPException(404, "there is no such cluster")
-        answer = await _asked(self._questions.search(stores[cluster], fields))
+        answer = await _asked(self._questions.search(cluster, fields))
         return self._document(request, answer, (Cell("Trials", "/"), Cell("Search", "/search")))
 
     async def _weekly(self, request: Request) -> Response:

@@ -45,7 +45,9 @@ def _log(logs: Mapping[str, LogState], intake: Intake) -> Iterator[str]:
 
 
 def _trials(states: Sequence[TrialState]) -> Iterator[str]:
-    ready = [(state.trial.name, state.shown, state) for state in states if state.shown is not None]
+    # What a trial that failed would deny is not known now: no sample says so, and its last numbers would hide it.
+    current = (state for state in states if state.phase is not TrialPhase.FAILED)
+    ready = [(state.trial.name, state.shown, state) for state in current if state.shown is not None]
     series = [
         ({"trial": name, "policy": key[0], "namespace": key[1], "owner": key[2]}, count)
         for name, summary, _ in ready
@@ -67,10 +69,12 @@ def _trials(states: Sequence[TrialState]) -> Iterator[str]:
     yield from _metric(
         "replay_trial_match_ratio", "gauge", "Share of recorded decisions that the baseline gives.", ratios
     )
-    times = [({"trial": name}, round(state.decided, 3)) for name, _, state in ready]
+    times = [({"trial": state.trial.name}, round(state.decided, 3)) for state in states if state.decided]
     yield from _metric("replay_trial_decided_timestamp_seconds", "gauge", "Time of the last result.", times)
     failed = [({"trial": state.trial.name}, int(state.phase is TrialPhase.FAILED)) for state in states]
-    yield from _metric("replay_trial_failed", "gauge", "1 if the trial cannot be decided.", failed)
+    yield from _metric(
+        "replay_trial_failed", "gauge", "1 if the trial cannot be decided. It has no other samples then.", failed
+    )
 
 
 def bounded(rows: Iterable[tuple[str, str, str, int]]) -> list[tuple[tuple[str, str, str], int]]:

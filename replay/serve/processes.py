@@ -244,7 +244,7 @@ def weekly_command(settings: ServeSettings, trial: Trial, work: Path) -> list[st
         ("--since", "7d"),
         ("--current", settings.current),
         ("--candidate", trial.candidate),
-        ("--cluster", settings.cluster),
+        ("--cluster", settings.snapshot(trial.cluster)),
         ("--owner-label", settings.owner_label),
         ("--out", work),
     ]

@@ -55,9 +55,8 @@ def _explain(settings: ServeSettings, trial: Trial, audit_id: str, item: int) ->
     from replay.report.explain_report import explain_document  # noqa: PLC0415
 
     zone = time_zone(None)
-    scenario = Scenario(
-        (), store=trial.store, current=settings.current, candidate=trial.candidate, cluster=settings.cluster
-    )
+    snapshot = settings.snapshot(trial.cluster)
+    scenario = Scenario((), store=trial.store, current=settings.current, candidate=trial.candidate, cluster=snapshot)
     options = Options(owner_label=settings.owner_label)
     try:
         found = explain(scenario, audit_id, _no_progress, item=item, options=options)
@@ -72,9 +71,8 @@ def _coverage(settings: ServeSettings, trial: Trial) -> Answer:
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
     from replay.report.coverage_report import coverage_document, coverage_json  # noqa: PLC0415
 
-    scenario = Scenario(
-        (), store=trial.store, current=settings.current, candidate=trial.candidate, cluster=settings.cluster
-    )
+    snapshot = settings.snapshot(trial.cluster)
+    scenario = Scenario((), store=trial.store, current=settings.current, candidate=trial.candidate, cluster=snapshot)
     try:
         found = coverage(scenario, Options(workers=1), _no_progress)
     except ReplayError as error:
@@ -82,7 +80,7 @@ def _coverage(settings: ServeSettings, trial: Trial) -> Answer:
     return Answer(coverage_document(found), coverage_json(found))
 
 
-def _search(settings: ServeSettings, store: str, fields: dict[str, str]) -> Answer:
+def _search(settings: ServeSettings, cluster: str, fields: dict[str, str]) -> Answer:
     from replay.pipeline.forensic.lookup import LookupFilter, look_up  # noqa: PLC0415 - only a question needs them
     from replay.pipeline.period import time_zone  # noqa: PLC0415
     from replay.pipeline.scenario import Scenario  # noqa: PLC0415
@@ -92,7 +90,7 @@ def _search(settings: ServeSettings, store: str, fields: dict[str, str]) -> Answ
     policy, user, namespace, subject, since, until, action = (fields.get(name) or None for name in SEARCHED)
     try:
         found = look_up(
-            Scenario((), store=store, cluster=settings.cluster),
+            Scenario((), store=settings.stores[cluster], cluster=settings.snapshot(cluster)),
             LookupFilter(policy, user, namespace, subject, since, until, action),
             _no_progress,
             zone=zone,
@@ -127,9 +125,9 @@ class Questions:
         """Return what the log lacks for a trial, and which audit policy records it. Raises QuestionError."""
         return await self._ask(_coverage, trial)
 
-    async def search(self, store: str, fields: dict[str, str]) -> Answer:
+    async def search(self, cluster: str, fields: dict[str, str]) -> Answer:
         """Search decisions. Raises QuestionError."""
-        return await self._ask(_search, store, fields)
+        return await self._ask(_search, cluster, fields)
 
     def close(self) -> None:
         """End the processes."""

@@ -1,7 +1,7 @@
 """Work on trials, in two lanes: one decides trials over the whole store, the other decides requests as they arrive.
 
 Both run `replay run` in a process of low priority, because the ingest and readers come first. The second lane decides
-only the period since the last decided request, so its cost depends on the new requests. The first lane decides a trial
+only what was ingested since the last decision, so its cost depends on the new requests. The first lane decides a trial
 when its manifests change. For new requests alone it pauses for ten times its processor time, so it uses at most a tenth
 of a core.
 """
@@ -18,7 +18,6 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from datetime import UTC, datetime
 from pathlib import Path
 
 import orjson
@@ -37,7 +36,6 @@ _REST = 10.0
 """Pause of a decision over the whole store before the next one for new requests alone, in multiples of its processor
 time.
 """
-_MICROSECONDS = 1_000_000
 
 
 class Run:
@@ -181,7 +179,7 @@ class WholeLane(_Lane):
                 return
             summary = orjson.loads((work / SUMMARY).read_bytes())
             log = logs.get(summary["log"]["requests"]) or replace(self.stores.of(trial.cluster), digest="")
-            self.board.publish(name, work, ResultKey(sets, log.digest, log.last), summary, seconds)
+            self.board.publish(name, work, ResultKey(sets, log.digest, log.last, log.batch), summary, seconds)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -199,7 +197,7 @@ class WholeLane(_Lane):
 
 
 class ArrivalLane(_Lane):
-    """Lane that decides requests that arrived since a trial was decided over the whole store."""
+    """Lane that decides requests, also late ones, that arrived since a trial was decided over the whole store."""
 
     def __init__(self, settings: ServeSettings, board: TrialBoard, stores: Stores) -> None:
         """Run when `start` is called."""
@@ -212,13 +210,14 @@ class ArrivalLane(_Lane):
         now = time.monotonic()
         if state.summary is None or now - self._tried.get(name, -math.inf) < self.settings.every_seconds:
             return
-        last = self.stores.of(state.trial.cluster).last
-        if last <= state.covered or sets_digest(self.settings, state.trial) != state.key.sets:
+        log = self.stores.of(state.trial.cluster)
+        # Without a number the result is that of an older version: the decision over the whole store comes first.
+        if not state.batch or log.batch <= state.batch or sets_digest(self.settings, state.trial) != state.key.sets:
             return
         self._tried[name] = now
         work = self.board.work_directory(name, "arrivals")
         try:
-            command = run_command(self.settings, state.trial, work, (state.covered + 1, last))
+            command = run_command(self.settings, state.trial, work, (state.batch, log.batch))
             ended = self.ran(command, work, lambda _run: None)
             if ended is None:
                 return
@@ -226,7 +225,7 @@ class ArrivalLane(_Lane):
             if error:
                 self.failed(name, error)
             else:
-                self.board.grow(name, state.key, orjson.loads((work / SUMMARY).read_bytes()), last)
+                self.board.grow(name, state.key, orjson.loads((work / SUMMARY).read_bytes()), log.last, log.batch)
         finally:
             shutil.rmtree(work, ignore_errors=True)
 
@@ -237,13 +236,13 @@ class ArrivalLane(_Lane):
             self.board.change(name, error=error)
 
 
-def run_command(settings: ServeSettings, trial: Trial, work: Path, period: tuple[int, int] | None = None) -> list[str]:
-    """Return the command that decides a trial. Its files go to `work`. A period is in microseconds, both ends included."""
+def run_command(settings: ServeSettings, trial: Trial, work: Path, batches: tuple[int, int] | None = None) -> list[str]:
+    """Return the command that decides a trial over the whole store, or the rows of some batches. Its files go to `work`."""
     options: list[tuple[str, object]] = [
         ("--store", trial.store),
         ("--candidate", trial.candidate),
         ("--current", settings.current),
-        ("--cluster", settings.cluster),
+        ("--cluster", settings.snapshot(trial.cluster)),
         ("--kubernetes-version", settings.kubernetes_version),
         ("--owner-label", settings.owner_label),
         ("--workers", settings.workers),
@@ -251,19 +250,13 @@ def run_command(settings: ServeSettings, trial: Trial, work: Path, period: tuple
         ("--out", work / SUMMARY),
         ("--fail-on", "none"),
     ]
-    if period is None:
+    if batches is None:
         options.append(("--report", work))
-    else:
-        options += [("--since", _time(period[0])), ("--until", _time(period[1]))]
     if settings.accepted is not None and settings.accepted.exists():
         options.append(("--accepted", settings.accepted))
     given = [text for name, value in options if value is not None for text in (name, str(value))]
-    return [sys.executable, "-m", "replay", "run", *given]
-
-
-def _time(microseconds: int) -> str:
-    seconds, rest = divmod(microseconds, _MICROSECONDS)
-    return datetime.fromtimestamp(seconds, UTC).replace(microsecond=rest).isoformat()
+    selected = ["--batches", *map(str, batches)] if batches is not None else []
+    return [sys.executable, "-m", "replay", "run", *given, *selected]
 
 
 def child_environment() -> dict[str, str]:
@@ -282,5 +275,6 @@ def with_low_priority(process: int) -> None:
 
 def sets_digest(settings: ServeSettings, trial: Trial) -> str:
     """Return a digest of the inputs of a trial: names, times and sizes of the manifests and the other files."""
-    paths = [path for path in (settings.current, trial.candidate, settings.cluster, settings.accepted) if path]
+    snapshot = settings.snapshot(trial.cluster)
+    paths = [path for path in (settings.current, trial.candidate, snapshot, settings.accepted) if path]
     return hashlib.sha256(repr(sorted(state(paths, ()).items())).encode()).hexdigest()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from threading import TIMEOUT_MAX
 
@@ -97,6 +97,8 @@ class ServeSettings(Struct, frozen=True):
     trials: tuple[Trial, ...]
     current: Path | None = None
     cluster: Path | None = None
+    snapshots: Mapping[str, Path] = {}
+    """The snapshots of clusters that have their own, by name."""
     accepted: Path | None = None
     kubernetes_version: str | None = None
     owner_label: str = "team"
@@ -117,11 +119,18 @@ class ServeSettings(Struct, frozen=True):
         """
         self.readers.require()
         self.receiving.require()
+        if unknown := sorted(self.snapshots.keys() - self.stores.keys()):
+            there_are = ", ".join(f"`{name}`" for name in sorted(self.stores) if name) or "none with a name"
+            raise ReplayError(f"the store has no cluster `{unknown[0]}`; there are: {there_are}", path="--snapshot")
         ours, theirs = self.readers.tls.client_ca, self.receiving.tls.client_ca
         if ours is not None and theirs is not None and ours.read_bytes() == theirs.read_bytes():
             raise ReplayError(
                 "API servers have certificates of this authority: readers need another one", path=str(ours)
             )
+
+    def snapshot(self, cluster: str) -> Path | None:
+        """Return the snapshot of a cluster: its own, else that of all."""
+        return self.snapshots.get(cluster, self.cluster)
 
     @property
     def stores(self) -> dict[str, str]:
@@ -166,6 +175,21 @@ def parse_trials(texts: Sequence[str]) -> tuple[Trial, ...]:
         if not trial.candidate.exists():
             raise ReplayError("there is no such file or directory", path=str(trial.candidate))
     return tuple(trials)
+
+
+def parse_snapshots(texts: Sequence[str]) -> dict[str, Path]:
+    """Return the snapshots of `--snapshot CLUSTER=FILE`. Raises ReplayError."""
+    snapshots: dict[str, Path] = {}
+    for text in texts:
+        name, _, file = text.partition("=")
+        if not name or not file:
+            raise ReplayError(f"no snapshot `{text}`: write CLUSTER=FILE", path="--snapshot")
+        if name in snapshots:
+            raise ReplayError(f"two snapshots are of `{name}`: give each cluster one", path="--snapshot")
+        if not Path(file).exists():
+            raise ReplayError("there is no such file or directory", path=file)
+        snapshots[name] = Path(file)
+    return snapshots
 
 
 def of_each_cluster(trials: Sequence[Trial], store: str, filled: str = "") -> tuple[Trial, ...]:

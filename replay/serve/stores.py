@@ -34,6 +34,8 @@ class LogState(Struct, frozen=True):
     octets: int = 0
     first: int = 0
     last: int = 0
+    batch: int = 0
+    """The number of the next batch of rows that is ingested."""
     waiting: int = 0
     rejects: Mapping[str, int] = {}
     digest: str = ""
@@ -83,7 +85,8 @@ class _Watch:
     def _read(self) -> LogState:
         content = (self._store / CATALOG).read_bytes()
         with ExitStack() as stack:
-            segments = read_catalog(opened(str(self._store), stack)).segments
+            catalog = read_catalog(opened(str(self._store), stack))
+        segments = catalog.segments
         self._facts = {
             each.name: self._facts.get(each.name) or _facts(self._store / SEGMENTS / each.name, each)
             for each in segments
@@ -98,6 +101,7 @@ class _Watch:
             sum(file.size for each in segments for file in each.data),
             min(firsts, default=0),
             max((each.last for each in segments), default=0),
+            catalog.batch,
             0,
             dict(rejects),
             hashlib.sha256(content).hexdigest(),

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 from msgspec import Struct
-from msgspec.structs import replace
+from msgspec.structs import asdict, replace
 
 from replay.serve.growth import denied_rows, joined, row_key
 from replay.serve.settings import ServeSettings, Trial
@@ -40,11 +40,12 @@ class WorkProgress(Struct, frozen=True):
 
 
 class ResultKey(Struct, frozen=True):
-    """Identity of a result: digests of manifests and store, and the time of the last request in microseconds."""
+    """Identity of a result: digests of manifests and store, the time of the last request in microseconds, the next batch."""
 
     sets: str = ""
     store: str = ""
     last: int = 0
+    batch: int = 0
 
 
 class TrialState(Struct, frozen=True):
@@ -69,6 +70,8 @@ class TrialState(Struct, frozen=True):
     key: ResultKey = ResultKey()
     covered: int = 0
     """Time of the last decided request, in microseconds since the epoch."""
+    batch: int = 0
+    """First batch of the store that is not decided."""
     decided: float = 0.0
     seconds: float = 0.0
     sets: str = ""
@@ -161,8 +164,7 @@ class TrialBoard:
         `work` is the directory with the result's files.
         """
         decided = time.time()
-        document = {"sets": key.sets, "store": key.store, "last": key.last, "decided": decided, "seconds": seconds}
-        (work / _KEY).write_bytes(orjson.dumps(document))
+        (work / _KEY).write_bytes(orjson.dumps({**asdict(key), "decided": decided, "seconds": seconds}))
         with self._lock:
             target = self._settings.data / "trials" / name
             old = target.with_name(f".{name}.old")
@@ -172,18 +174,22 @@ class TrialBoard:
                 target.rename(old)
             work.rename(target)
             shutil.rmtree(old, ignore_errors=True)
-            fields = {"summary": summary, "growth": None, "key": key, "covered": key.last}
+            fields = {"summary": summary, "growth": None, "key": key, "covered": key.last, "batch": key.batch}
             self._grown(name, summary, seen, decided=decided, seconds=seconds, **fields)
 
-    def grow(self, name: str, key: ResultKey, document: dict[str, Any], until: int) -> None:
-        """Add the result of new requests to the result over the whole store, if that still has this key. Raises OSError."""
+    def grow(self, name: str, key: ResultKey, document: dict[str, Any], last: int, batch: int) -> None:
+        """Add the result of new requests to the result over the whole store, if that still has this key. Raises OSError.
+
+        `last` is the time of the last decided request, `batch` the first batch that is not decided.
+        """
         with self._lock:
             state = self._states[name]
             if state.summary is None or state.key != key:
                 return
             growth = document if state.growth is None else joined(state.growth, document)
-            _write(self.file(name, _GROWTH), {"growth": growth, "covered": until})
-            self._grown(name, joined(state.summary, growth), state.seen, growth=growth, covered=until)
+            covered = {"covered": last, "batch": batch}
+            _write(self.file(name, _GROWTH), {"growth": growth, **covered})
+            self._grown(name, joined(state.summary, growth), state.seen, growth=growth, **covered)
 
     def _grown(self, name: str, shown: dict[str, Any], seen: dict[str, float], **fields: Any) -> None:
         """Show a result, record when its findings appeared, and tell about new ones."""
@@ -216,7 +222,9 @@ class TrialBoard:
         if not summary:
             return TrialState(trial, seen=seen)
         said, growth = _read(directory / _KEY), _read(directory / _GROWTH)
-        key = ResultKey(str(said.get("sets", "")), str(said.get("store", "")), int(said.get("last", 0)))
+        key = ResultKey(
+            str(said.get("sets", "")), str(said.get("store", "")), int(said.get("last", 0)), int(said.get("batch", 0))
+        )
         return TrialState(
             trial,
             TrialPhase.READY,
@@ -226,6 +234,7 @@ class TrialBoard:
             seen=seen,
             key=key,
             covered=int(growth.get("covered", key.last)),
+            batch=int(growth.get("batch", key.batch)),
             decided=min(float(said.get("decided", 0)), time.time()),
             seconds=float(said.get("seconds", 0)),
         )

@@ -87,7 +87,7 @@ def state_of(trial: Trial, document: dict[str, Any], seen: dict[str, float] | No
     )
 
 
-LOG = LogState(4269, 4408, 1000, 1_700_000_000_000_000, 1_700_000_100_000_000, 0, {"not JSON": 2})
+LOG = LogState(4269, 4408, 1000, 1_700_000_000_000_000, 1_700_000_100_000_000, rejects={"not JSON": 2})
 
 
 class Logs(Stores):

@@ -64,8 +64,8 @@ def publish(board: TrialBoard, key: ResultKey, document: dict[str, Any]) -> None
 
 
 def test_a_restart_shows_what_was_decided(settings: ServeSettings, board: TrialBoard) -> None:
-    board.grow("next", ResultKey("a", "b", 100), summary(NODE), 200)
-    board.grow("next", ResultKey("another", "b", 100), summary(LATER), 300)  # of manifests that have changed since
+    board.grow("next", ResultKey("a", "b", 100), summary(NODE), 200, 2)
+    board.grow("next", ResultKey("another", "b", 100), summary(LATER), 300, 3)  # of manifests that have changed since
     before, after = board.get("next"), TrialBoard(settings).get("next")
     assert before is not None
     assert after == before
@@ -73,7 +73,7 @@ def test_a_restart_shows_what_was_decided(settings: ServeSettings, board: TrialB
 
 
 def test_the_next_decision_takes_the_place_of_the_parts(board: TrialBoard) -> None:
-    board.grow("next", ResultKey("a", "b", 100), summary(NODE), 200)
+    board.grow("next", ResultKey("a", "b", 100), summary(NODE), 200, 2)
     publish(board, ResultKey("a", "c", 200), summary(ROW, NODE))
     state = board.get("next")
     assert state is not None
@@ -93,7 +93,7 @@ def test_new_requests_hide_no_failed_decision(
 ) -> None:
     key = ResultKey("a", "b", 100)
     board.change("next", phase=phase, error="why")
-    board.grow("next", key, summary(NODE), 200)
+    board.grow("next", key, summary(NODE), 200, 2)
     after_growth = board.states()[0]
     publish(board, key, summary(ROW))
     after_decision = board.states()[0]
@@ -107,7 +107,7 @@ def test_a_finding_is_new_once(settings: ServeSettings) -> None:
     board = TrialBoard(settings, lambda _state, rows: told.append(rows))
     key = ResultKey("a", "b", 100)
     publish(board, key, summary(ROW))
-    board.grow("next", key, summary(NODE), 200)
+    board.grow("next", key, summary(NODE), 200, 2)
     publish(board, key, summary())
     again = TrialBoard(settings, lambda _state, rows: told.append(rows))
     publish(again, key, summary(ROW, NODE))

@@ -16,11 +16,11 @@ from msgspec.structs import replace
 
 from replay.audit.store import Store
 from replay.serve.processes import Ingest
-from replay.serve.runner import Run, WholeLane, sets_digest
+from replay.serve.runner import ArrivalLane, Run, WholeLane, sets_digest
 from replay.serve.settings import Receiving, ServeSettings
 from replay.serve.stores import LogState, Stores
 from replay.serve.trials import SUMMARY, ResultKey, TrialBoard, TrialPhase, WorkProgress
-from tests.serve.conftest import state_of, summary
+from tests.serve.conftest import NODE, ROW, state_of, summary
 from tests.support.short_sample import write_first_lines
 
 
@@ -30,7 +30,9 @@ class Growing(Stores):
     def __init__(self, *requests: int) -> None:
         """Take the counts of requests. The last request of each is at the same number of microseconds."""
         super().__init__({})
-        self._left = [LogState(requests=count, last=count, digest=f"of {count}") for count in requests]
+        self._left = [
+            LogState(requests=count, last=count, batch=count // 10, digest=f"of {count}") for count in requests
+        ]
 
     def of(self, _cluster: str) -> LogState:
         """Return the next state."""
@@ -76,6 +78,52 @@ def test_up_to_which_request_a_trial_is_decided(
     lane.work(board.states()[0])
     state = board.states()[0]
     assert (state.phase, state.covered, state.key.store) == (TrialPhase.READY, covered, store)
+
+
+class Arriving(ArrivalLane):
+    """A lane that notes what its process is given, and finds a row."""
+
+    given: tuple[str, ...] = ()
+
+    def ran(self, command: list[str], work: Path, _told: Callable[[Run], None]) -> tuple[str, float]:
+        """Write a result."""
+        self.given = tuple(command[command.index("--batches") + 1 :])
+        (work / SUMMARY).write_bytes(orjson.dumps(summary(NODE)))
+        return "", 1.0
+
+
+class Arrival(NamedTuple):
+    """The time of the last request and the next batch, of the result and then of the store, and the batches that are decided."""
+
+    name: str
+    decided: tuple[int, int]
+    store: tuple[int, int]
+    given: tuple[str, ...]
+
+
+ARRIVALS = [
+    Arrival("newer requests", (20, 2), (30, 4), ("2", "4")),
+    Arrival("requests that come late", (20, 2), (20, 3), ("2", "3")),
+    Arrival("nothing new", (20, 2), (20, 2), ()),
+    Arrival("a result of an older version", (20, 0), (30, 3), ()),
+]
+
+
+@pytest.mark.parametrize("row", ARRIVALS, ids=lambda row: row.name)
+def test_what_arrives_is_decided(settings: ServeSettings, monkeypatch: pytest.MonkeyPatch, row: Arrival) -> None:
+    board, trial = TrialBoard(settings), settings.trials[0]
+    key = ResultKey(sets_digest(settings, trial), "a", *row.decided)
+    work = board.work_directory("next", "whole")
+    (work / SUMMARY).write_bytes(orjson.dumps(summary(ROW)))
+    board.publish("next", work, key, summary(ROW), 1.0)
+    stores = Stores({})
+    monkeypatch.setattr(stores, "of", lambda _cluster: LogState(last=row.store[0], batch=row.store[1]))
+    lane = Arriving(settings, board, stores)
+    lane.work(board.states()[0])
+    state = board.states()[0]
+    assert lane.given == row.given
+    assert (state.covered, state.batch) == (row.store if row.given else row.decided)
+    assert len(state.rows) == (2 if row.given else 1)
 
 
 class Due(NamedTuple):

@@ -12,10 +12,10 @@ from msgspec.structs import replace
 
 from replay.audit.live.tls import ServerTls
 from replay.errors import ReplayError
-from replay.serve.metrics import MOST_SERIES, bounded
+from replay.serve.metrics import MOST_SERIES, bounded, metrics
 from replay.serve.notices import notice, slack_text
 from replay.serve.processes import Intake, WeeklyReport, ingest_command, pulled, weekly_command, weekly_reports
-from replay.serve.runner import run_command
+from replay.serve.runner import run_command, sets_digest
 from replay.serve.settings import (
     Readers,
     Receiving,
@@ -24,9 +24,11 @@ from replay.serve.settings import (
     of_each_cluster,
     parse_proxy,
     parse_seconds,
+    parse_snapshots,
     parse_trials,
     read_secret,
 )
+from replay.serve.trials import TrialPhase, TrialState
 from tests.serve.conftest import NODE, ROW, state_of, summary
 from tests.support.certificates import Authority
 
@@ -71,6 +73,10 @@ BAD = [
     Bad("a listener for other machines without TLS", lambda _place: receiving(listen="0.0.0.0:1"), "0.0.0.0 is reached from other machines: give --tls-cert-file"),
     Bad("a bucket that forgets", lambda _place: receiving(pull=("s3://a",), keep="30d"), "--keep and --keep-size go with --follow and --listen: `replay store prune` forgets at once"),
     Bad("another process that forgets", lambda _place: receiving(keep_size="1GB"), "--keep and --keep-size go with --follow and --listen"),
+    Bad("a snapshot of no cluster", lambda place: parse_snapshots([str(place)]), "no snapshot `{place}`: write CLUSTER=FILE"),
+    Bad("two snapshots of one cluster", lambda place: parse_snapshots([f"eu={place}", f"eu={place}"]), "two snapshots are of `eu`: give each cluster one"),
+    Bad("a snapshot that is not there", lambda place: parse_snapshots([f"eu={place}/none"]), "{place}/none: there is no such file or directory"),
+    Bad("a snapshot of another cluster", lambda place: ServeSettings("s", place, (Trial("n", place, cluster="eu"),), snapshots={"us": place}).require(), "--snapshot: the store has no cluster `us`; there are: `eu`"),
     Bad("readers who are API servers", same_authority, "{place}/ca.pem: API servers have certificates of this authority: readers need another one"),
     Bad("other machines without TLS", lambda _place: Readers("0.0.0.0:1", token="x" * 20).require(), "0.0.0.0 is reached from other machines: give --tls-cert-file"),
 ]  # fmt: skip
@@ -105,9 +111,7 @@ def test_commands(settings: ServeSettings, tmp_path: Path) -> None:
         *("--owner-label", "team", "--workers", "0", "--format", "json", "--out", str(tmp_path / "summary.json")),
         *("--fail-on", "none", "--report", str(tmp_path)),
     ]
-    assert run_command(settings, settings.trials[0], tmp_path, (1_700_000_000_000_001, 1_700_000_060_000_000))[-4:] == [
-        *("--since", "2023-11-14T22:13:20.000001+00:00", "--until", "2023-11-14T22:14:20+00:00"),
-    ]
+    assert run_command(settings, settings.trials[0], tmp_path, (7, 9))[-3:] == ["--batches", "7", "9"]
     assert ingest_command(replace(settings, receiving=Receiving(pull=("s3://a/%H",), keep="30d")), ("s3://a/07",))[
         3:
     ] == [
@@ -167,6 +171,32 @@ def test_a_fleet_has_each_trial_for_each_cluster(tmp_path: Path) -> None:
     assert {(each.name, each.store, each.cluster) for each in of_each_cluster(trials, str(tmp_path / "new"))} == {
         ("next", str(tmp_path / "new"), ""),
         ("strict", str(tmp_path / "new"), ""),
+    }
+
+
+def test_a_cluster_may_have_its_own_snapshot(settings: ServeSettings, tmp_path: Path) -> None:
+    own, shared = tmp_path / "eu.jsonl", tmp_path / "all.jsonl"
+    fleet = replace(settings, cluster=shared, snapshots={"eu": own})
+    trials = of_each_cluster(settings.trials, str(tmp_path / "store"), "eu")
+    command = run_command(fleet, trials[0], tmp_path)
+    assert (command[command.index("--cluster") + 1], fleet.snapshot("us")) == (str(own), shared)
+    assert sets_digest(fleet, trials[0]) == sets_digest(replace(settings, cluster=own), trials[0])
+
+
+def test_a_trial_that_failed_has_no_numbers(settings: ServeSettings) -> None:
+    state = replace(state_of(settings.trials[0], summary(ROW)), decided=7.0)
+    failed = replace(state, phase=TrialPhase.FAILED)
+
+    def samples(each: TrialState) -> list[str]:
+        lines = metrics([each], {}, Intake()).splitlines()
+        return [line.replace('{trial="next"}', "") for line in lines if line.startswith("replay_trial_")]
+
+    assert samples(failed) == ["replay_trial_decided_timestamp_seconds 7.0", "replay_trial_failed 1"]
+    assert samples(state)[-1] == "replay_trial_failed 0"
+    assert {line.partition("{")[0].partition(" ")[0] for line in samples(state)} >= {
+        "replay_trial_direct_denials_total",
+        "replay_trial_lockouts",
+        "replay_trial_undetermined",
     }
 
 

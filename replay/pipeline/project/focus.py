@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from replay.admission.ordered.registry import units_of
 from replay.audit.answer.refusal import decision_views
 from replay.audit.engine import literal
+from replay.audit.ingest import ROW_BITS
 from replay.audit.store import Store
 from replay.authorization.manifest import NOTHING
 from replay.compare.outcome import OutcomeKind
@@ -132,7 +133,7 @@ def concerns(names: frozenset[str], key: CellKey) -> bool:
 
 
 def chosen(store: Store, focus: Focus) -> Predicate | None:
-    """Return a predicate for the requests of some namespaces and users in a period, None for all.
+    """Return a predicate for the requests of some namespaces and users in a period, and of some batches, None for all.
 
     Raises ReplayError for names that the log does not know, and for a period without events.
     """
@@ -146,8 +147,16 @@ def chosen(store: Store, focus: Focus) -> Predicate | None:
     if focus.since or focus.until:
         begin, end = period(store, focus.since, focus.until, focus.zone)
         parts.append(f"stage_time between {literal(sql_time(begin))} and {literal(sql_time(end))}")
+    if focus.batches is not None:
+        parts.append(_OF_BATCHES.format(*(batch << ROW_BITS for batch in focus.batches)))
     conditions = [part for part in parts if part]
     return Predicate(f"({' and '.join(conditions)})", ()) if conditions else None
+
+
+_OF_BATCHES = (
+    "seq in (select seq from read_parquet(getvariable('store_rows'), hive_partitioning = false)"
+    " where row_id >= {} and row_id < {})"
+)
 
 
 def _workspaces(store: Store) -> str:

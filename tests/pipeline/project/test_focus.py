@@ -22,6 +22,7 @@ from replay.pipeline.run import run
 from replay.pipeline.scenario import Scenario
 from replay.pipeline.verify import verify
 from replay.report.run.json import summary_json
+from tests.support.short_sample import write_first_lines
 
 JSON = dict[str, Any]
 POLICY = "image-registries.static.k8s.io"
@@ -77,6 +78,29 @@ def test_the_lines_are_those_of_a_whole_run(
     wanted = [line for line in whole if is_chosen(line)]
     assert 0 < len(wanted) < len(whole)
     assert lines(scenario, tmp_path / "outcomes", focus) == wanted
+
+
+@pytest.mark.slow
+def test_batches_of_a_store_add_up_in_whichever_order_they_came(scenario: Scenario, tmp_path: Path) -> None:
+    """A batch has requests that are older than those of the batch before it."""
+    write_first_lines(tmp_path / "whole", 600)
+    early: list[bytes] = []
+    late: list[bytes] = []
+    for number, line in enumerate((tmp_path / "whole").read_bytes().splitlines(keepends=True)):
+        (late if number % 7 == 3 or number > 400 else early).append(line)
+    with Store.open(tmp_path / "store") as store:
+        for name, part in (("early", early), ("late", late)):
+            (tmp_path / name).write_bytes(b"".join(part))
+            store.ingest([str(tmp_path / name)])
+    both = replace(scenario, store=tmp_path / "store")
+    batches = [lines(both, tmp_path / "outcomes", Focus(batches=each)) for each in ((0, 1), (1, 2))]
+    assert all(batches)
+    everything = lines(both, tmp_path / "outcomes", Focus())
+
+    def in_order(found: list[JSON]) -> list[bytes]:
+        return sorted(map(orjson.dumps, found))
+
+    assert in_order(batches[0] + batches[1]) == in_order(everything)
 
 
 @pytest.mark.slow
